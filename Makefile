@@ -1,0 +1,53 @@
+# Few verbs; each does all it needs on a fresh machine with Python >= 3.11.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ENGINE := $(wildcard src/barnabas/batch/engine/*.py)
+JOBS ?= 2
+
+.PHONY: help setup test lint demo verify suites sim torn bench pins clean
+
+help: ## show the verbs
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+
+setup: $(VENV)/.ready ## make .venv with everything; leaves .venv/bin/barnabas
+
+$(VENV)/.ready: pyproject.toml setup.py requirements/dev.txt $(ENGINE)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+test: setup ## the tests: under ten minutes on two cores
+	$(BIN)/python -m pytest -n $(JOBS)
+
+lint: setup ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+verify: setup ## hold our work against Apache Kafka; writes docs/verified.md
+	$(BIN)/python -m tools.verify
+
+suites: setup ## real clients' own test suites against a barnabas broker
+	$(BIN)/python -m tools.suites
+
+sim: setup ## long simulation: SEEDS=n seeds of every scenario
+	$(BIN)/python -m barnabas.testing.simulation --seeds $(or $(SEEDS),10000)
+
+torn: setup ## ten thousand truncations and bit flips
+	$(BIN)/python -m tools.torn --rounds $(or $(ROUNDS),10000)
+
+bench: setup ## the rows of bench/, side by side; writes docs/benchmarks.md
+	$(BIN)/python -m bench $(ROWS)
+
+demo: setup ## see it work
+	$(BIN)/python -m examples.demo
+
+pins: ## export the pinned versions again
+	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9_.-]+==' > requirements/dev.txt
+
+clean: ## remove what the verbs made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis .pytest_cache bench/out
+	find src -name '*.so' -delete; find . -name __pycache__ -type d -prune -exec rm -rf {} +

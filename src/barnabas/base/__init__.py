@@ -1,0 +1,1 @@
+"""Ids, the error table and effects: words that every other room uses."""

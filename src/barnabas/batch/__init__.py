@@ -1,0 +1,1 @@
+"""Record batches: view, check, build, compress, decode to columns."""

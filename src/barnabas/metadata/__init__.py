@@ -1,0 +1,1 @@
+"""Cluster metadata: feature levels and, later, records to images."""

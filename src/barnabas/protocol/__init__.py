@@ -1,0 +1,1 @@
+"""The codec: messages declared once for all versions, compiled on first use."""

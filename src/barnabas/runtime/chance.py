@@ -1,0 +1,70 @@
+"""The door to chance.  Everything random is drawn here, so that a seed decides a whole simulated world."""
+
+from __future__ import annotations
+
+import random
+from typing import Protocol
+
+from barnabas.base.ids import METADATA_TOPIC_ID, ZERO_UUID, Uuid
+
+
+class Random(Protocol):
+    """What the rest of the code may draw."""
+
+    def integer(self, low: int, high: int) -> int:
+        """From low to high, both included."""
+        ...
+
+    def fraction(self) -> float:
+        """From 0 up to, not including, 1."""
+        ...
+
+    def bytes(self, count: int) -> bytes: ...
+
+
+class SystemRandom:
+    """The operating system's own source: good for ids and salts."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self) -> None:
+        self._source = random.SystemRandom()
+
+    def integer(self, low: int, high: int) -> int:
+        return self._source.randint(low, high)
+
+    def fraction(self) -> float:
+        return self._source.random()
+
+    def bytes(self, count: int) -> bytes:
+        return self._source.randbytes(count)
+
+
+class SeededRandom:
+    """The same seed, the same draws, in every process."""
+
+    __slots__ = ("_source", "seed")
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._source = random.Random(seed)
+
+    def integer(self, low: int, high: int) -> int:
+        return self._source.randint(low, high)
+
+    def fraction(self) -> float:
+        return self._source.random()
+
+    def bytes(self, count: int) -> bytes:
+        return self._source.randbytes(count)
+
+
+def random_uuid(source: Random) -> Uuid:
+    """A fresh id: never one of the reserved ones, and its text never starts with a dash (it would read as a flag)."""
+    while True:
+        raw = bytearray(source.bytes(16))
+        raw[6] = (raw[6] & 0x0F) | 0x40  # version 4, as Java's UUID.randomUUID writes it
+        raw[8] = (raw[8] & 0x3F) | 0x80
+        drawn = Uuid(raw)
+        if drawn not in (ZERO_UUID, METADATA_TOPIC_ID) and not str(drawn).startswith("-"):
+            return drawn

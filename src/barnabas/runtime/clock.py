@@ -1,0 +1,30 @@
+"""The door to time.  Wall time stamps records and retention; monotonic time drives timers and time-outs."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the rest of the code may know of time, in milliseconds and nanoseconds, always integers."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970, as the operating system believes; it may jump."""
+        ...
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds from some start; it never goes back."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    __slots__ = ()
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns()
