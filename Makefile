@@ -46,7 +46,7 @@ demo: setup ## see it work
 	$(BIN)/python -m examples.demo
 
 pins: ## export the pinned versions again
-	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9_.-]+==' > requirements/dev.txt
+	$(BIN)/python -m pip freeze --all --exclude-editable | grep -v ^pip== | grep -E '^[A-Za-z0-9_.-]+==' > requirements/dev.txt
 
 clean: ## remove what the verbs made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis .pytest_cache bench/out
