@@ -174,8 +174,7 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
         _row(ErrorCode.NONE, "NONE"),
         _row(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            "The requested offset is not within the range of offsets maintained by the "
-            "server.",
+            "The requested offset is not within the range of offsets maintained by the server.",
         ),
         _row(
             ErrorCode.CORRUPT_MESSAGE,
@@ -186,21 +185,23 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
         _row(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "This server does not host this topic-partition.",
-            retriable=True, invalid_metadata=True,
+            retriable=True,
+            invalid_metadata=True,
         ),
         _row(ErrorCode.INVALID_FETCH_SIZE, "The requested fetch size is invalid."),
         _row(
             ErrorCode.LEADER_NOT_AVAILABLE,
-            "There is no leader for this topic-partition as we are in the middle of a "
-            "leadership election.",
-            retriable=True, invalid_metadata=True,
+            "There is no leader for this topic-partition as we are in the middle of a leadership election.",
+            retriable=True,
+            invalid_metadata=True,
         ),
         _row(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             "For requests intended only for the leader, this error indicates that the broker "
             "is not the current leader. For requests intended for any replica, this error "
             "indicates that the broker is not a replica of the topic partition.",
-            retriable=True, invalid_metadata=True,
+            retriable=True,
+            invalid_metadata=True,
         ),
         _row(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.", retriable=True),
         _row(ErrorCode.BROKER_NOT_AVAILABLE, "The broker is not available."),
@@ -209,19 +210,20 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
             "The replica is not available for the requested topic-partition. Produce/Fetch "
             "requests and other requests intended only for the leader or follower return "
             "NOT_LEADER_OR_FOLLOWER if the broker is not a replica of the topic-partition.",
-            retriable=True, invalid_metadata=True,
+            retriable=True,
+            invalid_metadata=True,
         ),
         _row(
             ErrorCode.MESSAGE_TOO_LARGE,
-            "The request included a message larger than the max message size the server will "
-            "accept.",
+            "The request included a message larger than the max message size the server will accept.",
         ),
         _row(ErrorCode.STALE_CONTROLLER_EPOCH, "The controller moved to another broker."),
         _row(ErrorCode.OFFSET_METADATA_TOO_LARGE, "The metadata field of the offset request was too large."),
         _row(
             ErrorCode.NETWORK_EXCEPTION,
             "The server disconnected before a response was received.",
-            retriable=True, invalid_metadata=True,
+            retriable=True,
+            invalid_metadata=True,
         ),
         _row(
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -236,8 +238,7 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
         ),
         _row(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            "The request included message batch larger than the configured segment size on "
-            "the server.",
+            "The request included message batch larger than the configured segment size on the server.",
         ),
         _row(
             ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -342,7 +343,8 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
         _row(
             ErrorCode.KAFKA_STORAGE_ERROR,
             "Disk error when trying to access log file on the disk.",
-            retriable=True, invalid_metadata=True,
+            retriable=True,
+            invalid_metadata=True,
         ),
         _row(
             ErrorCode.LOG_DIR_NOT_FOUND,
@@ -378,13 +380,15 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
             ErrorCode.LISTENER_NOT_FOUND,
             "There is no listener on the leader broker that matches the listener on which "
             "metadata request was processed.",
-            retriable=True, invalid_metadata=True,
+            retriable=True,
+            invalid_metadata=True,
         ),
         _row(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."),
         _row(
             ErrorCode.FENCED_LEADER_EPOCH,
             "The leader epoch in the request is older than the epoch on the broker.",
-            retriable=True, invalid_metadata=True,
+            retriable=True,
+            invalid_metadata=True,
         ),
         _row(
             ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -404,13 +408,13 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
         ),
         _row(
             ErrorCode.MEMBER_ID_REQUIRED,
-            "The group member needs to have a valid member id before actually entering a "
-            "consumer group.",
+            "The group member needs to have a valid member id before actually entering a consumer group.",
         ),
         _row(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
             "The preferred leader was not available.",
-            retriable=True, invalid_metadata=True,
+            retriable=True,
+            invalid_metadata=True,
         ),
         _row(ErrorCode.GROUP_MAX_SIZE_REACHED, "The group has reached its maximum size."),
         _row(
@@ -421,18 +425,19 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
         _row(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
             "Eligible topic partition leaders are not available.",
-            retriable=True, invalid_metadata=True,
+            retriable=True,
+            invalid_metadata=True,
         ),
         _row(
             ErrorCode.ELECTION_NOT_NEEDED,
             "Leader election not needed for topic partition.",
-            retriable=True, invalid_metadata=True,
+            retriable=True,
+            invalid_metadata=True,
         ),
         _row(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."),
         _row(
             ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
-            "Deleting offsets of a topic is forbidden while the consumer group is actively "
-            "subscribed to it.",
+            "Deleting offsets of a topic is forbidden while the consumer group is actively subscribed to it.",
         ),
         _row(
             ErrorCode.INVALID_RECORD,
@@ -446,8 +451,7 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
         _row(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.", retriable=True),
         _row(
             ErrorCode.PRODUCER_FENCED,
-            "There is a newer producer with the same transactionalId which fences the current"
-            " one.",
+            "There is a newer producer with the same transactionalId which fences the current one.",
         ),
         _row(ErrorCode.RESOURCE_NOT_FOUND, "A request illegally referred to a resource that does not exist."),
         _row(ErrorCode.DUPLICATE_RESOURCE, "A request illegally referred to the same resource twice."),
@@ -479,14 +483,16 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
         _row(
             ErrorCode.UNKNOWN_TOPIC_ID,
             "This server does not host this topic ID.",
-            retriable=True, invalid_metadata=True,
+            retriable=True,
+            invalid_metadata=True,
         ),
         _row(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "This broker ID is already in use."),
         _row(ErrorCode.BROKER_ID_NOT_REGISTERED, "The given broker ID was not registered."),
         _row(
             ErrorCode.INCONSISTENT_TOPIC_ID,
             "The log's topic ID did not match the topic ID in the request.",
-            retriable=True, invalid_metadata=True,
+            retriable=True,
+            invalid_metadata=True,
         ),
         _row(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -501,8 +507,7 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
         _row(ErrorCode.INELIGIBLE_REPLICA, "The new ISR contains at least one ineligible replica."),
         _row(
             ErrorCode.NEW_LEADER_ELECTED,
-            "The AlterPartition request successfully updated the partition state but the "
-            "leader has changed.",
+            "The AlterPartition request successfully updated the partition state but the leader has changed.",
         ),
         _row(ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE, "The requested offset is moved to tiered storage."),
         _row(
@@ -529,13 +534,11 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
         _row(ErrorCode.UNKNOWN_CONTROLLER_ID, "This controller ID is not known."),
         _row(
             ErrorCode.UNKNOWN_SUBSCRIPTION_ID,
-            "Client sent a push telemetry request with an invalid or outdated subscription "
-            "ID.",
+            "Client sent a push telemetry request with an invalid or outdated subscription ID.",
         ),
         _row(
             ErrorCode.TELEMETRY_TOO_LARGE,
-            "Client sent a push telemetry request larger than the maximum size the broker "
-            "will accept.",
+            "Client sent a push telemetry request larger than the maximum size the broker will accept.",
         ),
         _row(
             ErrorCode.INVALID_REGISTRATION,
@@ -548,15 +551,13 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
         ),
         _row(
             ErrorCode.INVALID_RECORD_STATE,
-            "The record state is invalid. The acknowledgement of delivery could not be "
-            "completed.",
+            "The record state is invalid. The acknowledgement of delivery could not be completed.",
         ),
         _row(ErrorCode.SHARE_SESSION_NOT_FOUND, "The share session was not found.", retriable=True),
         _row(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "The share session epoch is invalid.", retriable=True),
         _row(
             ErrorCode.FENCED_STATE_EPOCH,
-            "The share coordinator rejected the request because the share-group state epoch "
-            "did not match.",
+            "The share coordinator rejected the request because the share-group state epoch did not match.",
         ),
         _row(ErrorCode.INVALID_VOTER_KEY, "The voter key doesn't match the receiving replica's key."),
         _row(ErrorCode.DUPLICATE_VOTER, "The voter is already part of the set of voters."),

@@ -23,7 +23,9 @@ class Uuid(bytes):
     def parse(cls, text: str) -> Uuid:
         """Read the 22-character form; refuse what Apache Kafka refuses, with a line that says why."""
         if len(text) > UUID_CHARACTERS + 2:
-            raise ValueError(f"the id {text[:40]!r} is too long: it has {len(text)} characters, at most 24 are allowed")
+            raise ValueError(
+                f"the id {text[:40]!r} is too long: it has {len(text)} characters, at most 24 are allowed"
+            )
         try:
             raw = base64.b64decode(text.rstrip("=") + "==", altchars=b"-_", validate=True)
         except (binascii.Error, ValueError) as error:

@@ -60,7 +60,7 @@ class SeededRandom:
 
 
 def random_uuid(source: Random) -> Uuid:
-    """A fresh id: never one of the reserved ones, and its text never starts with a dash (it would read as a flag)."""
+    """A fresh id: never a reserved one, and its text never starts with a dash (it would read as a flag)."""
     while True:
         raw = bytearray(source.bytes(16))
         raw[6] = (raw[6] & 0x0F) | 0x40  # version 4, as Java's UUID.randomUUID writes it

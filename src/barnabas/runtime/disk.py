@@ -25,12 +25,12 @@ class Sink(Protocol):
 
 
 class Slice(Protocol):
-    """A range of a file that was readable when it was taken.  It stays readable if the file is deleted meanwhile."""
+    """A range of a file, readable when it was taken; it stays so if the file is deleted meanwhile."""
 
     @property
     def length(self) -> int: ...
 
-    def bytes(self) -> bytes:
+    def read(self) -> bytes:
         """The whole range, copied."""
         ...
 
@@ -78,7 +78,7 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Return when the content is on stable storage (fsync).  The name in its folder needs `Disk.sync_folder`."""
+        """Return when the content is on stable storage; its name in the folder needs `Disk.sync_folder`."""
         ...
 
     def close(self) -> None: ...
@@ -101,7 +101,7 @@ class Disk(Protocol):
 
     def is_folder(self, path: str) -> bool: ...
 
-    def list(self, path: str) -> list[str]:
+    def names(self, path: str) -> list[str]:
         """Names in a folder, sorted."""
         ...
 
@@ -139,7 +139,7 @@ class Disk(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """Write `path`.tmp, sync it, rename it over `path`, sync the folder: after a crash it is the old or the new."""
+        """Write `path`.tmp, sync, rename over `path`, sync the folder: after a crash it is the old or the new."""
         ...
 
 
