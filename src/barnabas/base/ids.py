@@ -63,6 +63,6 @@ class Uuid(bytes):
 ZERO_UUID = Uuid(bytes(16))
 # Reserved by Apache Kafka: the metadata log's topic, and the states of a replica's directory (KIP-858).
 METADATA_TOPIC_ID = Uuid.from_words(0, 1)
-UNASSIGNED_DIR = Uuid.from_words(0, 0)
-LOST_DIR = Uuid.from_words(0, 1)
-MIGRATING_DIR = Uuid.from_words(0, 2)
+MIGRATING_DIR = Uuid.from_words(0, 0)
+UNASSIGNED_DIR = Uuid.from_words(0, 1)
+LOST_DIR = Uuid.from_words(0, 2)
