@@ -1,1 +1,25 @@
 """The tables of options: one row an option, from which parser, answers, help and docs come."""
+
+from __future__ import annotations
+
+from barnabas.config.errors import ConfigError
+from barnabas.config.features import BUILT_FEATURES, SECURITY_FEATURES, Feature
+from barnabas.config.option import Mode, Option, Type, UpdateMode
+from barnabas.config.settings import Settings
+from barnabas.config.table import OptionTable
+
+TOPIC = OptionTable("topic", ["topic"])
+
+__all__ = [
+    "BUILT_FEATURES",
+    "SECURITY_FEATURES",
+    "TOPIC",
+    "ConfigError",
+    "Feature",
+    "Mode",
+    "Option",
+    "OptionTable",
+    "Settings",
+    "Type",
+    "UpdateMode",
+]

@@ -1,0 +1,48 @@
+"""Which part of the system gives an option its effect, and which of those parts exist.
+
+A part that is finished adds itself to `BUILT_FEATURES`; from then on its options are taken without a word.
+Until then an option of it that somebody sets is warned of, and one that protects something is refused
+(security.py).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Feature(StrEnum):
+    """The parts of the system, as the reference page names them."""
+
+    NONE = "none"  # The JVM, thread pools and JMX: there is nothing here that such an option could steer.
+    BROKER = "broker"
+    LOG = "log"
+    RETENTION = "retention"
+    COMPACTION = "compaction"
+    NETWORK = "network"
+    REPLICATION = "replication"
+    CONTROLLER = "controller"
+    QUORUM = "quorum"
+    ZOOKEEPER = "ZooKeeper mode"
+    TOPICS = "topics"
+    GROUPS = "groups"
+    TRANSACTIONS = "transactions"
+    SHARE_GROUPS = "share groups"
+    STREAMS_GROUPS = "streams groups"
+    QUOTAS = "quotas"
+    METRICS = "metrics"
+    TELEMETRY = "client telemetry"
+    TIERED_STORAGE = "tiered storage"
+    CLIENT = "client"
+    TLS = "TLS"
+    SASL = "SASL"
+    AUTHORIZER = "authorizer"
+    DELEGATION_TOKENS = "delegation tokens"
+    POLICIES = "policies"
+
+
+# Options of these protect something: while the part is missing they stop the start instead of being ignored.
+SECURITY_FEATURES = frozenset(
+    {Feature.TLS, Feature.SASL, Feature.AUTHORIZER, Feature.DELEGATION_TOKENS, Feature.POLICIES}
+)
+
+BUILT_FEATURES = frozenset({Feature.BROKER, Feature.LOG, Feature.RETENTION, Feature.COMPACTION})

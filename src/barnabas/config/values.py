@@ -1,0 +1,206 @@
+"""From text to a typed value and back, exactly as Apache Kafka's ConfigDef does both.
+
+What lives here: Java's rules of trimming, numbers, booleans and lists, and Java's way of printing a double.
+What may not: any knowledge of a single option.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from barnabas.config.errors import ConfigError, invalid_value
+from barnabas.config.option import Option, Type
+
+# String.trim() takes off every character up to the blank, and no other kind of white space.
+JAVA_BLANKS = "".join(map(chr, range(0x21)))
+_COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+_DOUBLE = re.compile(
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII
+)
+_HEX_DOUBLE = re.compile(
+    r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?", re.ASCII
+)
+_BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
+_LAST_BMP_CHARACTER = 0xFFFF
+HIDDEN = "[hidden]"
+
+
+class Password:
+    """A secret that no log line, message or answer shows; `value` is for the one who needs it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Password) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+
+def parse_value(option: Option, value: object) -> Any:
+    """The typed form of what a file or a caller gave for `option`.
+
+    Text is read as Java reads it; a value that has the right type already is taken as it is.  `None` stays
+    `None`, as a key without a value does in Apache Kafka.
+    """
+    if value is None:
+        return None
+    try:
+        if isinstance(value, str):
+            return _parse_text(option.type, value.strip(JAVA_BLANKS))
+        return _take_typed(option.type, value)
+    except _Refused as refusal:
+        shown = HIDDEN if option.sensitive else value
+        raise invalid_value(option.name, shown, refusal.why, allowed=allowed_values(option)) from None
+
+
+def allowed_values(option: Option) -> str:
+    """What an option takes, in words for a person: `INT, [1,...]`."""
+    words = "true, false" if option.type is Type.BOOLEAN else str(option.type)
+    return words if option.valid is None else f"{words}, {option.valid}"
+
+
+class _Refused(Exception):
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+def _parse_text(kind: Type, text: str) -> Any:
+    match kind:
+        case Type.STRING | Type.CLASS:
+            return text
+        case Type.INT | Type.LONG | Type.SHORT:
+            return _parse_integer(kind, text)
+        case Type.BOOLEAN:
+            lowered = text.lower()
+            if lowered not in ("true", "false"):
+                raise _Refused("Expected value to be either true or false")
+            return lowered == "true"
+        case Type.LIST:
+            return tuple(_COMMA.split(text)) if text else ()
+        case Type.DOUBLE:
+            return _parse_double(text)
+        case Type.PASSWORD:
+            return Password(text)
+
+
+def _parse_integer(kind: Type, text: str) -> int:
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    # isdecimal() is what Character.digit() takes, but Java looks at UTF-16 units and so refuses the rest.
+    if not digits.isdecimal() or max(map(ord, digits)) > _LAST_BMP_CHARACTER:
+        raise _Refused(f"Not a number of type {kind}")
+    try:
+        return _in_range(kind, int(text))
+    except ValueError:  # Python refuses to read thousands of digits; no type of ours is that wide.
+        raise _Refused(f"Not a number of type {kind}") from None
+
+
+def _in_range(kind: Type, number: int) -> int:
+    limit = 1 << (_BITS[kind] - 1)
+    if not -limit <= number < limit:
+        raise _Refused(f"Not a number of type {kind}")
+    return number
+
+
+def _parse_double(text: str) -> float:
+    # parseDouble trims by itself, takes a type suffix, and knows NaN and Infinity in this spelling only.
+    if _DOUBLE.fullmatch(text):
+        return float(text.rstrip("fFdD") if "N" not in text and "I" not in text else text)
+    if _HEX_DOUBLE.fullmatch(text):
+        try:
+            return float.fromhex(_without_suffix_after_exponent(text))
+        except OverflowError:
+            return float("-inf") if text.startswith("-") else float("inf")
+    raise _Refused("Not a number of type DOUBLE")
+
+
+def _without_suffix_after_exponent(text: str) -> str:
+    return text[:-1] if text[-1] in "fFdD" else text
+
+
+def _take_typed(kind: Type, value: object) -> Any:
+    match kind:
+        case Type.INT | Type.LONG | Type.SHORT if isinstance(value, int) and not isinstance(value, bool):
+            return _in_range(kind, value)
+        case Type.BOOLEAN if isinstance(value, bool):
+            return value
+        case Type.DOUBLE if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        case Type.LIST if isinstance(value, list | tuple):
+            return tuple(value)
+        case Type.PASSWORD if isinstance(value, Password):
+            return value
+        case Type.CLASS:
+            return value
+    raise _Refused(_WRONG_TYPE[kind].format(type(value).__name__))
+
+
+_WRONG_TYPE = {
+    Type.BOOLEAN: "Expected value to be either true or false",
+    Type.STRING: "Expected value to be a string, but it was a {}",
+    Type.PASSWORD: "Expected value to be a string, but it was a {}",
+    Type.INT: "Expected value to be a 32-bit integer, but it was a {}",
+    Type.SHORT: "Expected value to be a 16-bit integer (short), but it was a {}",
+    Type.LONG: "Expected value to be a 64-bit integer (long), but it was a {}",
+    Type.DOUBLE: "Expected value to be a double, but it was a {}",
+    Type.LIST: "Expected a comma separated list.",
+}
+
+
+def format_value(option: Option, value: Any) -> str | None:
+    """The text of a typed value, as DescribeConfigs shows it; nothing of a secret."""
+    if value is None:
+        return None
+    match option.type:
+        case Type.BOOLEAN:
+            return "true" if value else "false"
+        case Type.LIST:
+            return ",".join(map(str, value))
+        case Type.DOUBLE:
+            return format_double(value)
+        case Type.PASSWORD:
+            return HIDDEN
+        case Type.CLASS if not isinstance(value, str):
+            return f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else repr(value)
+    return str(value)
+
+
+def format_double(number: float) -> str:
+    """`Double.toString`: plain digits from 10^-3 up to 10^7, and `d.dddEn` outside."""
+    if number != number:
+        return "NaN"
+    if number in (float("inf"), float("-inf")):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        return repr(number) if "e" not in repr(number) else f"{number:.17f}".rstrip("0")
+    sign, digits, exponent = _decimal_parts(number)
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
+
+
+def _decimal_parts(number: float) -> tuple[str, str, int]:
+    """Sign, significant digits and the exponent of the first of them, from Python's shortest form."""
+    mantissa, _, exponent = f"{number!r}".partition("e")
+    sign = "-" if mantissa.startswith("-") else ""
+    whole, _, fraction = mantissa.lstrip("-").partition(".")
+    digits = (whole + fraction).lstrip("0")
+    leading = len(whole) - 1 if whole.strip("0") else -1 - (len(fraction) - len(fraction.lstrip("0")))
+    return sign, digits.rstrip("0") or "0", leading + int(exponent or 0)
+
+
+__all__ = [
+    "HIDDEN",
+    "JAVA_BLANKS",
+    "ConfigError",
+    "Password",
+    "allowed_values",
+    "format_double",
+    "format_value",
+    "parse_value",
+]
