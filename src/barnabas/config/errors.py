@@ -20,9 +20,7 @@ class ConfigError(KafkaError):
         return self.message if self.allowed is None else f"{self.message} (allowed: {self.allowed})"
 
 
-def invalid_value(
-    name: str, value: object, why: str | None = None, *, allowed: str | None = None
-) -> ConfigError:
+def invalid_value(name: str, value: object, why: str | None, *, allowed: str | None = None) -> ConfigError:
     """The sentence `Invalid value X for configuration Y: why`."""
     reason = "" if why is None else f": {why}"
     return ConfigError(f"Invalid value {value} for configuration {name}{reason}", allowed=allowed)

@@ -1,7 +1,7 @@
 """What an option is: its name, type, default, valid values, and who gives it effect.
 
 One row of a table in `tables/` is one `Option`, for both modes of a cluster.  What lives here: the shape of a
-row and the words it uses.  What may not: reading a value (values.py), judging one (validators.py), or any row.
+row and the words it uses.  What may not: reading a value (values.py), judging one (validators.py), any row.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class UpdateMode(StrEnum):
 
 
 class Mode(Enum):
-    """Where the cluster keeps its metadata; the value is the Apache Kafka release whose options it follows."""
+    """Where the cluster keeps its metadata; the value is the Apache Kafka release that it follows."""
 
     KRAFT = "4.1.0"
     ZOOKEEPER = "3.9.1"

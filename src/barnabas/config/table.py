@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 from barnabas.config.errors import ConfigError
@@ -52,10 +53,9 @@ class OptionTable:
                 values[name] = self.parse_one(name, value, mode)
         for option in options.values():
             if option.required and option.name not in given:
-                raise ConfigError(
-                    f'Missing required configuration "{option.name}" which has no default value.'
-                )
-        return Settings(self.scope, mode, values, given, tuple(self._warnings(given, mode)))
+                raise _missing(option.name)
+        warnings = tuple(self._warnings(given, mode))
+        return Settings(self.scope, mode, MappingProxyType(values), MappingProxyType(dict(given)), warnings)
 
     def parse_one(self, name: str, value: object, mode: Mode = Mode.KRAFT) -> Any:
         """The typed, checked value of one option."""
@@ -91,10 +91,14 @@ class OptionTable:
             if option is None:
                 yield f"The {self.scope} option {name} is not known{self._hint(name, mode)}; it is ignored."
             elif option.effect is Feature.NONE:
-                yield f"The {self.scope} option {name} has no effect: it steers the JVM, its thread pools or JMX."
+                yield f"The {self.scope} option {name} has no effect: it is for the JVM, its threads or JMX."
             elif option.effect not in BUILT_FEATURES and option.effect not in SECURITY_FEATURES:
                 yield f"The {self.scope} option {name} has no effect yet: {option.effect} is not built."
 
     def _hint(self, name: str, mode: Mode) -> str:
         other = Mode.ZOOKEEPER if mode is Mode.KRAFT else Mode.KRAFT
         return f" in {mode.name} mode, only in {other.name} mode" if name in self.options(other) else ""
+
+
+def _missing(name: str) -> ConfigError:
+    return ConfigError(f'Missing required configuration "{name}" which has no default value.')

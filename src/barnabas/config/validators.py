@@ -1,7 +1,7 @@
 """What a value must satisfy by itself, read from the same words that Apache Kafka prints.
 
-A row says `[1,...]` or `[compact, delete]`; from those words come the check, the sentence of the refusal and the
-reference page.  Rules between several options are in broker.py and clients.py.
+A row says `[1,...]` or `[compact, delete]`; from those words come the check, the refusal and the reference
+page.  Rules between several options are in broker.py and clients.py.
 """
 
 from __future__ import annotations

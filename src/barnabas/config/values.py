@@ -56,7 +56,7 @@ def parse_value(option: Option, value: object) -> Any:
         if isinstance(value, str):
             return _parse_text(option.type, value.strip(JAVA_BLANKS))
         return _take_typed(option.type, value)
-    except _Refused as refusal:
+    except _RefusedError as refusal:
         shown = HIDDEN if option.sensitive else value
         raise invalid_value(option.name, shown, refusal.why, allowed=allowed_values(option)) from None
 
@@ -67,7 +67,7 @@ def allowed_values(option: Option) -> str:
     return words if option.valid is None else f"{words}, {option.valid}"
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     def __init__(self, why: str) -> None:
         self.why = why
 
@@ -81,7 +81,7 @@ def _parse_text(kind: Type, text: str) -> Any:
         case Type.BOOLEAN:
             lowered = text.lower()
             if lowered not in ("true", "false"):
-                raise _Refused("Expected value to be either true or false")
+                raise _RefusedError("Expected value to be either true or false")
             return lowered == "true"
         case Type.LIST:
             return tuple(_COMMA.split(text)) if text else ()
@@ -95,17 +95,17 @@ def _parse_integer(kind: Type, text: str) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
     # isdecimal() is what Character.digit() takes, but Java looks at UTF-16 units and so refuses the rest.
     if not digits.isdecimal() or max(map(ord, digits)) > _LAST_BMP_CHARACTER:
-        raise _Refused(f"Not a number of type {kind}")
+        raise _RefusedError(f"Not a number of type {kind}")
     try:
         return _in_range(kind, int(text))
     except ValueError:  # Python refuses to read thousands of digits; no type of ours is that wide.
-        raise _Refused(f"Not a number of type {kind}") from None
+        raise _RefusedError(f"Not a number of type {kind}") from None
 
 
 def _in_range(kind: Type, number: int) -> int:
     limit = 1 << (_BITS[kind] - 1)
     if not -limit <= number < limit:
-        raise _Refused(f"Not a number of type {kind}")
+        raise _RefusedError(f"Not a number of type {kind}")
     return number
 
 
@@ -118,7 +118,7 @@ def _parse_double(text: str) -> float:
             return float.fromhex(_without_suffix_after_exponent(text))
         except OverflowError:
             return float("-inf") if text.startswith("-") else float("inf")
-    raise _Refused("Not a number of type DOUBLE")
+    raise _RefusedError("Not a number of type DOUBLE")
 
 
 def _without_suffix_after_exponent(text: str) -> str:
@@ -139,7 +139,7 @@ def _take_typed(kind: Type, value: object) -> Any:
             return value
         case Type.CLASS:
             return value
-    raise _Refused(_WRONG_TYPE[kind].format(type(value).__name__))
+    raise _RefusedError(_WRONG_TYPE[kind].format(type(value).__name__))
 
 
 _WRONG_TYPE = {
