@@ -1,0 +1,133 @@
+"""Control records: what the cluster itself writes between a client's records.
+
+What lives here: their keys and values (end of a transaction; leader change, snapshot header and footer, kraft
+version and voters of the metadata log), and whole batches of them.  What may not: what is done about them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+
+from barnabas.base.errors import ErrorCode
+from barnabas.batch.build import build
+from barnabas.batch.records import NO_LEADER_EPOCH, NO_SEQUENCE, Record
+from barnabas.batch.view import BatchView, CorruptBatch
+
+_KEY = Struct(">hh")
+_MARKER = Struct(">hi")
+KEY_VERSION = 0
+MARKER_VERSION = 0
+
+
+class ControlType(IntEnum):
+    """What a control record says; a type from the future reads as UNKNOWN and is passed over."""
+
+    UNKNOWN = -1
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransactionMarker:
+    """The end of one producer's transaction in this partition."""
+
+    commit: bool
+    coordinator_epoch: int
+
+
+def control_key(kind: ControlType) -> bytes:
+    """The key that names a control record's type."""
+    if kind is ControlType.UNKNOWN:
+        raise ValueError("an unknown control type cannot be written")
+    return _KEY.pack(KEY_VERSION, kind)
+
+
+def control_type(record: Record) -> ControlType:
+    """The type a control record's key names."""
+    key = record.key
+    if key is None or len(key) < _KEY.size:
+        raise CorruptBatch(
+            f"the control record at offset {record.offset} has no whole key", ErrorCode.INVALID_RECORD
+        )
+    version, number = _KEY.unpack_from(key)
+    if version < 0:
+        raise CorruptBatch(
+            f"the control record at offset {record.offset} has key version {version}",
+            ErrorCode.INVALID_RECORD,
+        )
+    return ControlType(number) if number in _KNOWN else ControlType.UNKNOWN
+
+
+def read_marker(record: Record) -> EndTransactionMarker | None:
+    """The marker a control record holds; None if it is another kind of control record."""
+    kind = control_type(record)
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    value = record.value
+    if value is None or len(value) < _MARKER.size:
+        raise CorruptBatch(
+            f"the transaction marker at offset {record.offset} has no whole value", ErrorCode.INVALID_RECORD
+        )
+    version, coordinator_epoch = _MARKER.unpack_from(value)
+    if version < 0:
+        raise CorruptBatch(
+            f"the transaction marker at offset {record.offset} has version {version}",
+            ErrorCode.INVALID_RECORD,
+        )
+    return EndTransactionMarker(kind is ControlType.COMMIT, coordinator_epoch)
+
+
+def batch_marker(batch: BatchView) -> EndTransactionMarker | None:
+    """The marker of a control batch; None for other control batches and for one that compaction emptied."""
+    for record in batch.records():
+        return read_marker(record)
+    return None
+
+
+def build_marker(
+    marker: EndTransactionMarker,
+    *,
+    timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    """A batch that ends a producer's transaction."""
+    kind = ControlType.COMMIT if marker.commit else ControlType.ABORT
+    value = _MARKER.pack(MARKER_VERSION, marker.coordinator_epoch)
+    return build(
+        [Record(base_offset, timestamp, control_key(kind), value)],
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=NO_SEQUENCE,
+        transactional=True,
+        control=True,
+    )
+
+
+def build_control(
+    kind: ControlType,
+    value: bytes,
+    *,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    """A batch of one control record of the metadata log; `value` is the encoded message of its type."""
+    return build(
+        [Record(base_offset, timestamp, control_key(kind), value)],
+        leader_epoch=leader_epoch,
+        control=True,
+    )
+
+
+_KNOWN = frozenset(ControlType)

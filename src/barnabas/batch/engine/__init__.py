@@ -1,0 +1,1 @@
+"""The engine room: loops over records and bytes, compiled by mypyc where a C compiler is at hand."""
