@@ -1,0 +1,67 @@
+"""Reading of command lines, alike for every tool.
+
+Flags are never abbreviated; a long flag may be written with one dash, as in books of the time when
+Kafka's tools took both; a wrong flag is refused in one line that offers the nearest right one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from barnabas.cli.exits import HelpShownError, UsageError
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """argparse without abbreviations, without tracebacks and without its two-line errors."""
+
+    def __init__(self, prog: str, description: str, epilog: str | None = None) -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=epilog,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """The values, or a UsageError; `--help` prints and raises HelpShownError."""
+        parsed, unknown = self.parse_known_args(self._with_two_dashes(arguments))
+        if unknown:
+            flag = unknown[0].partition("=")[0]
+            if flag.startswith("-") and flag != "-":
+                self.error(f"unknown option {flag}{did_you_mean(flag, self._option_string_actions)}")
+            self.error(f"unexpected argument {unknown[0]!r}")
+        return parsed
+
+    def _with_two_dashes(self, arguments: Sequence[str]) -> list[str]:
+        known = self._option_string_actions
+        given: list[str] = []
+        for position, argument in enumerate(arguments):
+            if argument == "--":
+                return given + list(arguments[position:])
+            flag = argument.partition("=")[0]
+            single = flag.startswith("-") and not flag.startswith("--")
+            if (
+                single
+                and flag not in self._option_string_actions
+                and "-" + flag in self._option_string_actions
+            ):
+                argument = "-" + argument
+            given.append(argument)
+        return given
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}; see {self.prog} --help")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise HelpShownError(message or "")
+
+
+def did_you_mean(wrong: str, right: Iterable[str]) -> str:
+    """` (did you mean X?)`, or nothing if nothing is near."""
+    import difflib  # Only needed when something is wrong.
+
+    nearest = difflib.get_close_matches(wrong, list(right), n=1, cutoff=0.6)
+    return f" (did you mean {nearest[0]}?)" if nearest else ""

@@ -1,0 +1,56 @@
+"""How a command ends: the exit codes, and the errors that carry one.
+
+Every failure has a code other than 0 (the commonest fault of command line tools is to say 0).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """The exit codes of every command."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    DENIED = 4
+    NOT_FOUND = 5
+    TIMED_OUT = 6
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141  # As the shell reports a program that SIGPIPE ended; `| head` is no error to show.
+
+
+class CommandError(Exception):
+    """The command cannot go on.  The message is the one line that the user sees."""
+
+    def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class UsageError(CommandError):
+    """The command line itself is wrong."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, Exit.USAGE)
+
+
+class HelpShownError(Exception):
+    """Help was asked for and printed; there is nothing more to do."""
+
+
+def code_for(error: OSError) -> Exit:
+    """Which code an operating system's refusal ends with."""
+    if isinstance(error, FileNotFoundError):
+        return Exit.NOT_FOUND
+    if isinstance(error, PermissionError):
+        return Exit.DENIED
+    return Exit.FAILED
+
+
+def describe(error: OSError) -> str:
+    """One line: the file first, then what is wrong with it."""
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename is not None else reason

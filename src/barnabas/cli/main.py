@@ -1,0 +1,104 @@
+"""The entry point: finds the tool, runs it, and turns whatever happens into one line and an exit code.
+
+Data goes to stdout, everything else to stderr.  A tool's module is imported only when it is called, so
+that `barnabas --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from barnabas import __version__
+from barnabas.cli.exits import CommandError, Exit, HelpShownError, code_for, describe
+
+TRACEBACK_VARIABLE = "BARNABAS_TRACEBACK"
+
+# Name of the command: module with `run(arguments) -> int`, and one line for the help.
+COMMANDS = {
+    "doctor": ("barnabas.cli.doctor", "check this installation and say what to do next"),
+    "dump-log": ("barnabas.cli.dump_log", "print what is in the files of a log"),
+    "storage": ("barnabas.cli.storage", "format data folders, look into them, look up feature levels"),
+}
+
+
+def help_text() -> str:
+    width = max(len(name) for name in COMMANDS)
+    rows = "\n".join(f"  {name:<{width}}  {summary}" for name, (_, summary) in sorted(COMMANDS.items()))
+    return (
+        "usage: barnabas COMMAND [OPTIONS]\n\n"
+        "An event streaming platform, compatible with the Apache Kafka protocol.\n\n"
+        f"commands:\n{rows}\n\n"
+        "options:\n"
+        "  -h, --help  show this text; after a command, its options\n"
+        "  --version   show the version\n"
+    )
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Find the tool and call it."""
+    if not arguments:
+        sys.stderr.write(help_text())
+        return Exit.USAGE
+    name, *rest = arguments
+    if name in ("-h", "--help", "-help"):
+        sys.stdout.write(help_text())
+        return Exit.OK
+    if name in ("--version", "-version"):
+        print(f"barnabas {__version__}")
+        return Exit.OK
+    if name not in COMMANDS:
+        from barnabas.cli.arguments import did_you_mean
+        from barnabas.cli.exits import UsageError
+
+        kind = "option" if name.startswith("-") else "command"
+        known = [*COMMANDS, "--help", "--version"]
+        raise UsageError(f"barnabas: unknown {kind} {name}{did_you_mean(name, known)}; see barnabas --help")
+    tool = importlib.import_module(COMMANDS[name][0])
+    code: int = tool.run(rest)
+    return code
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; the exit code."""
+    arguments = sys.argv[1:] if argv is None else argv
+    # A name or a record may hold what the terminal cannot show; that must not end the output.
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    try:
+        code = run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.  Python would complain at exit, when it flushes once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.BROKEN_PIPE
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except HelpShownError:
+        return Exit.OK
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        line, code = explain(error)
+        sys.stdout.flush()
+        print(line, file=sys.stderr)
+    return int(code)
+
+
+def explain(error: Exception) -> tuple[str, Exit]:
+    """The line to show for an error, and the code to end with."""
+    if isinstance(error, CommandError):
+        return str(error), error.code
+    if isinstance(error, OSError):
+        return f"barnabas: {describe(error)}", code_for(error)
+    from barnabas.base.errors import KafkaError
+
+    if isinstance(error, KafkaError):
+        return f"barnabas: {error}", Exit.FAILED
+    text = " ".join(str(error).split())
+    advice = f"(a fault of barnabas; set {TRACEBACK_VARIABLE}=1 to see where, and please report it)"
+    return f"barnabas: unexpected {type(error).__name__}: {text} {advice}", Exit.FAILED
