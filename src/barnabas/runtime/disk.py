@@ -5,21 +5,31 @@ what a file means.  The kinds are `folder_disk` (real files), `memory_disk` (mem
 (drops what was not synced, fails on demand).
 
 Paths are plain strings as the operating system has them.  Every call blocks; callers that must not wait
-run it on a worker.  Errors are OSError with the errno a real file system gives.
+run it on a worker.  Errors are OSError with the errno a real file system gives: EBADF for a write through a
+handle that is closed or was not opened for writing, EINVAL for a negative position.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 Buffer = bytes | bytearray | memoryview
+
+
+def refuse(code: int, path: str, advice: str = "") -> NoReturn:
+    """Raise what the operating system would: OSError makes the fitting subclass (FileNotFoundError, ...)."""
+    raise OSError(code, advice or os.strerror(code), path)
 
 
 class Sink(Protocol):
     """Where a slice can be sent without passing through Python's memory: a socket, in practice."""
 
-    def fileno(self) -> int: ...
+    def fileno(self) -> int:
+        """A descriptor that takes plain bytes, or -1: then (as TLS needs) all bytes pass through `send`."""
+        ...
 
     def send(self, data: Buffer, /) -> int: ...
 
@@ -43,7 +53,10 @@ class Slice(Protocol):
         ...
 
     def send_to(self, sink: Sink, offset: int) -> int:
-        """Send from `offset` of this range on, by the shortest way; the count sent, as `socket.send` does."""
+        """Send from `offset` of this range on, by the shortest way; the count sent, as `socket.send` does.
+
+        BlockingIOError when the socket is full.  0 only when nothing of the range is left.
+        """
         ...
 
 
@@ -71,14 +84,20 @@ class File(Protocol):
 
     def read_into(self, offset: int, buffer: bytearray | memoryview) -> int: ...
 
-    def slice(self, offset: int, length: int) -> Slice: ...
+    def slice(self, offset: int, length: int) -> Slice:
+        """The range as far as the file reaches now: shorter only at the end of the file."""
+        ...
 
     def truncate(self, size: int) -> None:
         """Cut, or grow with a hole of zeroes."""
         ...
 
     def sync(self) -> None:
-        """Return when the content is on stable storage; its name in the folder needs `Disk.sync_folder`."""
+        """Return when the content is on stable storage; its name in the folder needs `Disk.sync_folder`.
+
+        A failure is final for this content: the operating system has dropped what it could not write, so
+        trying again proves nothing.  Truncate and rewrite, or give the folder up.
+        """
         ...
 
     def close(self) -> None: ...
@@ -112,11 +131,11 @@ class Disk(Protocol):
     def set_modified_ms(self, path: str, wall_ms: int) -> None: ...
 
     def make_folder(self, path: str) -> None:
-        """With its parents; fine if it is there."""
+        """With its parents; fine if it is there.  Lasting after `sync_folder` of each new one's parent."""
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Atomic, replaces a file.  Lasting only after `sync_folder` of the parent."""
+        """Atomic, replaces a file or an empty folder; open files follow.  Lasting after `sync_folder`."""
         ...
 
     def remove(self, path: str) -> None:
@@ -139,7 +158,7 @@ class Disk(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """Write `path`.tmp, sync, rename over `path`, sync the folder: after a crash it is the old or the new."""
+        """Write `path`.tmp, sync, rename over `path`, sync the folder: after a crash it is old or new."""
         ...
 
 
@@ -165,4 +184,33 @@ class WholeFiles:
             file.close()
         self.rename(temporary, path)
         if sync:
-            self.sync_folder(path.rpartition("/")[0] or "/")
+            self.sync_folder(os.path.dirname(path) or ".")
+
+
+class BytesSlice:
+    """A slice whose bytes are already in memory: small files, and everything on the simulated disk."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    @property
+    def length(self) -> int:
+        return len(self._data)
+
+    def read(self) -> bytes:
+        return self._data
+
+    def sub(self, offset: int, length: int) -> BytesSlice:
+        if offset < 0 or length < 0:
+            refuse(errno.EINVAL, "slice")
+        return BytesSlice(self._data[offset : offset + length])
+
+    def is_resident(self) -> bool:
+        return True
+
+    def send_to(self, sink: Sink, offset: int) -> int:
+        if offset >= len(self._data):
+            return 0
+        return sink.send(memoryview(self._data)[offset:])

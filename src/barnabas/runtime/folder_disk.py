@@ -1,0 +1,274 @@
+"""The Disk on real files.
+
+What lives here: the Disk, File, Slice and Lock interfaces on folders of the operating system.  What may not:
+which descriptors are open (descriptor_cache), how bytes move (descriptor_io), what a file means.
+
+One FolderDisk serves a process.  It believes that nobody else writes below the folders it is used on; the
+lock file of each log folder sees to that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Sequence
+
+from barnabas.runtime import descriptor_io
+from barnabas.runtime.descriptor_cache import OPEN_FILES_MAX, CachedFile, DescriptorCache
+from barnabas.runtime.descriptor_io import ALL_FEATURES, DiskFeatures
+from barnabas.runtime.disk import Buffer, Sink, WholeFiles, refuse
+
+
+class FolderSlice:
+    """A range of a real file.  It keeps the descriptor open until it is garbage."""
+
+    __slots__ = ("_cache", "_descriptor", "_features", "_file", "_length", "_offset")
+
+    def __init__(
+        self, cache: DescriptorCache, file: CachedFile, offset: int, length: int, features: DiskFeatures
+    ) -> None:
+        self._cache = cache
+        self._descriptor = cache.pin(file)
+        self._file = file
+        self._offset = offset
+        self._length = length
+        self._features = features
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):  # Not there when the file could not be opened.
+            self._cache.drop_pin(self._file)
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    def read(self) -> bytes:
+        data = descriptor_io.read_full(self._descriptor, self._offset, self._length)
+        if len(data) < self._length:
+            refuse(errno.ESTALE, self._file.path, "the file was cut below this slice: read it again")
+        return data
+
+    def sub(self, offset: int, length: int) -> FolderSlice:
+        if offset < 0 or length < 0:
+            refuse(errno.EINVAL, self._file.path)
+        offset = min(offset, self._length)
+        length = min(length, self._length - offset)
+        return FolderSlice(self._cache, self._file, self._offset + offset, length, self._features)
+
+    def is_resident(self) -> bool:
+        return descriptor_io.is_resident(self._descriptor, self._offset, self._length, self._features)
+
+    def send_to(self, sink: Sink, offset: int) -> int:
+        left = self._length - offset
+        if left <= 0:
+            return 0
+        return descriptor_io.send_range(
+            self._descriptor, self._offset + offset, left, sink, self._features, self._file.path
+        )
+
+
+class FolderFile:
+    """A light handle: the descriptor behind it may be closed and opened again between two calls."""
+
+    __slots__ = ("_cache", "_closed", "_features", "_file", "_writable")
+
+    def __init__(
+        self, cache: DescriptorCache, file: CachedFile, *, writable: bool, features: DiskFeatures
+    ) -> None:
+        self._cache = cache
+        self._file = file
+        self._writable = writable
+        self._features = features
+        self._closed = False
+
+    @property
+    def path(self) -> str:
+        return self._file.path
+
+    @property
+    def size(self) -> int:
+        file = self._file
+        if file.writable:
+            return file.size
+        # Another process may be writing what we only read.
+        with self._pinned() as descriptor:
+            return os.fstat(descriptor).st_size
+
+    def append(self, parts: Sequence[Buffer]) -> int:
+        start = self._file.size
+        self._write(start, parts)
+        return start
+
+    def write_at(self, offset: int, data: Buffer) -> None:
+        if offset < 0:
+            refuse(errno.EINVAL, self.path)
+        self._write(offset, (data,))
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        length = self._clamp(offset, length)
+        with self._pinned() as descriptor:
+            return descriptor_io.read_full(descriptor, offset, length)
+
+    def read_into(self, offset: int, buffer: bytearray | memoryview) -> int:
+        if offset < 0:
+            refuse(errno.EINVAL, self.path)
+        with self._pinned() as descriptor:
+            return descriptor_io.read_into(descriptor, offset, buffer, self._features)
+
+    def slice(self, offset: int, length: int) -> FolderSlice:
+        length = self._clamp(offset, length)
+        self._check_open()
+        return FolderSlice(self._cache, self._file, offset, length, self._features)
+
+    def truncate(self, size: int) -> None:
+        with self._pinned(for_writing=True) as descriptor:
+            os.ftruncate(descriptor, size)
+            self._file.size = size
+
+    def sync(self) -> None:
+        file = self._file
+        with self._pinned() as descriptor:
+            if file.failure is None:
+                try:
+                    descriptor_io.sync(descriptor, self._features)
+                except OSError as error:
+                    file.failure = error
+        if file.failure is not None:
+            refuse(
+                file.failure.errno or errno.EIO,
+                file.path,
+                f"{file.failure.strerror}: what was written since the last sync may be lost; "
+                "recover this file from its last good byte",
+            )
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._cache.close(self._file)
+
+    def _write(self, offset: int, parts: Sequence[Buffer]) -> None:
+        file = self._file
+        with self._pinned(for_writing=True) as descriptor:
+            try:
+                written = descriptor_io.write_all(descriptor, parts, offset, self._features)
+            except OSError:
+                file.size = os.fstat(descriptor).st_size
+                raise
+            file.size = max(file.size, offset + written)
+
+    def _clamp(self, offset: int, length: int) -> int:
+        if offset < 0 or length < 0:
+            refuse(errno.EINVAL, self.path)
+        return max(0, min(length, self.size - offset))
+
+    def _check_open(self, *, for_writing: bool = False) -> None:
+        if self._closed or (for_writing and not self._writable):
+            refuse(errno.EBADF, self.path)
+
+    def _pinned(self, *, for_writing: bool = False) -> _Pinned:
+        self._check_open(for_writing=for_writing)
+        return _Pinned(self._cache, self._file)
+
+
+class _Pinned:
+    """Holds a descriptor for the length of a `with`."""
+
+    __slots__ = ("_cache", "_file")
+
+    def __init__(self, cache: DescriptorCache, file: CachedFile) -> None:
+        self._cache = cache
+        self._file = file
+
+    def __enter__(self) -> int:
+        return self._cache.pin(self._file)
+
+    def __exit__(self, *exception: object) -> None:
+        self._cache.unpin(self._file)
+
+
+class FolderLock:
+    """The hold on a lock file.  The file itself stays, as Apache Kafka leaves it."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class FolderDisk(WholeFiles):
+    """The file system of this machine."""
+
+    def __init__(
+        self, *, open_files_max: int = OPEN_FILES_MAX, features: DiskFeatures = ALL_FEATURES
+    ) -> None:
+        self._cache = DescriptorCache(open_files_max)
+        self._features = features
+
+    @property
+    def open_descriptors(self) -> int:
+        """How many files hold a descriptor now: a metric."""
+        return self._cache.open_count
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> FolderFile:
+        file = self._cache.open(os.path.abspath(path), create=create, writable=writable)
+        return FolderFile(self._cache, file, writable=writable, features=self._features)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_folder(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def names(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, wall_ms: int) -> None:
+        os.utime(path, ns=(wall_ms * 1_000_000, wall_ms * 1_000_000))
+
+    def make_folder(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        self._cache.rename(os.path.abspath(old), os.path.abspath(new))
+
+    def remove(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._cache.remove(os.path.abspath(path))
+
+    def remove_tree(self, path: str) -> None:
+        self._cache.keep_below(os.path.abspath(path))
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def sync_folder(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def free_bytes(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
+
+    def lock(self, path: str) -> FolderLock:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            descriptor_io.lock_exclusively(descriptor, self._features)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return FolderLock(descriptor)
