@@ -3,9 +3,9 @@
 What lives here: plain frozen data, and the shape of a core.  What may not: how an effect is carried out
 (that is `runtime.executor`) and anything that knows what a message, an entry or a timer means.
 
-The effects of a core are one queue.  What leaves the core (Send, Reply, Apply) waits for every Persist that was
-asked for before it; a core steps on meanwhile.  Timers are the core's own and are set at once: a time-out that was
-pushed back must not fire only because the disk is slow.
+The effects of a core are one queue.  What leaves the core (Send, Reply, Apply) waits for every Persist that
+was asked for before it; a core steps on meanwhile.  Timers are the core's own and are set at once: a
+time-out that was pushed back must not fire only because the disk is slow.
 """
 
 from __future__ import annotations
