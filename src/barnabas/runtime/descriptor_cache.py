@@ -4,7 +4,7 @@ What lives here: which files have handles, which of them hold a descriptor now, 
 and removals.  What may not: reading and writing (descriptor_io) and the Disk interface (folder_disk).
 
 A file with no operation and no slice under way is idle; beyond the cap the file idle for longest loses its
-descriptor and gets a new one when it is next used.  Nothing written is lost by that: the kernel has the bytes.
+descriptor and gets a new one when it is next used.  Nothing written is lost by that: the kernel has it all.
 An error of its write-back that nobody has seen is reported by Linux to the first sync of a later descriptor;
 an error we have seen is kept on the file and raised by every later sync, as the kernel forgets it.
 """
