@@ -38,11 +38,19 @@ class Feature(StrEnum):
     AUTHORIZER = "authorizer"
     DELEGATION_TOKENS = "delegation tokens"
     POLICIES = "policies"
+    ZOOKEEPER_SECURITY = "ZooKeeper security"
 
 
 # Options of these protect something: while the part is missing they stop the start instead of being ignored.
 SECURITY_FEATURES = frozenset(
-    {Feature.TLS, Feature.SASL, Feature.AUTHORIZER, Feature.DELEGATION_TOKENS, Feature.POLICIES}
+    {
+        Feature.TLS,
+        Feature.SASL,
+        Feature.AUTHORIZER,
+        Feature.DELEGATION_TOKENS,
+        Feature.POLICIES,
+        Feature.ZOOKEEPER_SECURITY,
+    }
 )
 
 BUILT_FEATURES = frozenset({Feature.BROKER, Feature.LOG, Feature.RETENTION, Feature.COMPACTION})

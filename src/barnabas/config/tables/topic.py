@@ -1,6 +1,4 @@
 """The options of a topic.  A topic option that nobody set falls back to its broker options, nearest first."""
-# A row stands on two lines, the facts and the words, which the formatter would tear apart.
-# fmt: off
 
 from __future__ import annotations
 
@@ -31,6 +29,8 @@ RELEASES = (
     "3.7-IV0, 3.7-IV1, 3.7-IV2, 3.7-IV3, 3.7-IV4, 3.8-IV0, 3.9-IV0, 4.0-IV0, 4.0-IV1]"
 )
 
+# A row stands on two lines, the facts and the words, which the formatter would tear apart.
+# fmt: off
 ROWS: tuple[Option, ...] = (
     Option("cleanup.policy", LIST, "delete", "[compact, delete]", MEDIUM, Feature.RETENTION, synonyms=("log.cleanup.policy",),
         doc="What happens to old segments: dropped whole (delete), reduced to the newest record of each key (compact), or both."),
