@@ -90,6 +90,7 @@ class FolderFile:
     @property
     def size(self) -> int:
         file = self._file
+        self._check_open()
         if file.writable:
             return file.size
         # Another process may be writing what we only read.

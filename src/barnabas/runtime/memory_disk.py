@@ -154,6 +154,7 @@ class MemoryFile:
 
     @property
     def size(self) -> int:
+        self._check(0)
         return self._content.size
 
     def append(self, parts: Sequence[Buffer]) -> int:
