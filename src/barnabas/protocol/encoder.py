@@ -1,0 +1,235 @@
+"""Makes the encoder of a message at one version: a Python function without a single version check left in it.
+
+What lives here: the layout of fields when writing.  What may not: reading, or anything at run time of the
+encoder but the functions of `primitives`.
+
+The function appends pieces to a list.  Fixed-width fields next to each other become one `struct` call, and
+nested structs are written in place, so that a message costs one function call however deep it is.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from barnabas.base.errors import ErrorCode
+from barnabas.protocol.primitives import (
+    SHORT_LENGTHS,
+    ProtocolError,
+    encode_unsigned_varint,
+    string_length,
+)
+from barnabas.protocol.schema import Field, Schema
+from barnabas.protocol.source import FIXED, Source
+
+
+def compile_encoder(schema: Schema, version: int) -> Any:
+    """`encode(message, append)` for this version."""
+    writer = _EncoderWriter(schema, version)
+    with writer.source.block("def encode(message, append):"):
+        writer.struct(schema, "message")
+        writer.flush()
+        writer.source.line("return")
+    return writer.source.build("encode")
+
+
+def cannot_carry(name: str, version: int) -> ProtocolError:
+    """What Apache Kafka says too when a value would silently get lost."""
+    return ProtocolError(
+        f"{name} is set to other than its default, and version {version} cannot carry it",
+        code=ErrorCode.UNSUPPORTED_VERSION,
+    )
+
+
+class _EncoderWriter:
+    def __init__(self, schema: Schema, version: int) -> None:
+        self.version = version
+        self.flexible = version in schema.flexible
+        self.source = Source(f"encoder of {schema.name} version {version}")
+        self.source.names |= {
+            "SHORT": SHORT_LENGTHS,
+            "unsigned_varint": encode_unsigned_varint,
+            "string_length": string_length,
+            "cannot_carry": cannot_carry,
+            "pack": struct.pack,
+            "join": b"".join,
+            "ProtocolError": ProtocolError,
+        }
+        self._append = "append"
+        self._path: list[str] = []
+        # Fixed-width values that wait to be packed together: struct characters and expressions.
+        self._run: list[tuple[str, str]] = []
+
+    def flush(self) -> None:
+        """Write the pending run as one piece."""
+        if not self._run:
+            return
+        packer = struct.Struct(">" + "".join(character for character, _ in self._run))
+        values = ", ".join(value for _, value in self._run if value)
+        self._run.clear()
+        if values:
+            name = f"pack_{packer.format[1:]}".replace("?", "_bool_")
+            self.source.names[name] = packer.pack
+            self.source.line(f"{self._append}({name}({values}))")
+        else:
+            self.source.line(f"{self._append}({bytes(packer.size)!r})")
+
+    def struct(self, schema: Schema, instance: str) -> None:
+        tagged = []
+        for known in schema.fields:
+            self._path.append(known.attribute)
+            self.source.field = ".".join(self._path)
+            value = f"{instance}.{known.attribute}"
+            if self.version not in known.versions:
+                self._absent(known, value)
+            elif known.tag is not None:
+                tagged.append(known)
+            else:
+                self._value(known, value)
+            self._path.pop()
+        if self.flexible:
+            self._tagged_section(tagged, instance)
+
+    def _absent(self, known: Field, value: str) -> None:
+        if not known.ignorable:
+            self.source.line(f"if {self.source.differs(known, value)}:")
+            self.source.line(f"    raise cannot_carry({known.attribute!r}, {self.version})")
+
+    def _value(self, known: Field, value: str) -> None:
+        if known.is_array:
+            self._array(known, value)
+        elif known.kind == "struct":
+            self._nested(known, value)
+        elif known.kind in FIXED:
+            self._run.append((FIXED[known.kind][0], value))
+        elif known.kind == "string":
+            self._string(known, value)
+        else:
+            self._bytes(known, value)
+
+    def _length(self, length: str, *, compact: bool, character: str, text: bool = False) -> None:
+        """Put a length before what was counted; compact lengths are already one higher, zero being null."""
+        if not compact:
+            self._run.append((character, length))
+            self.flush()
+            return
+        self.flush()
+        longer = "string_length" if text else "unsigned_varint"
+        self.source.line(f"{self._append}(SHORT[{length}] if {length} < 128 else {longer}({length}))")
+
+    def _string(self, known: Field, value: str, *, nullable: bool | None = None) -> None:
+        source, text, length = self.source, self.source.variable("text"), self.source.variable("length")
+        compact = self.flexible and known.compact
+        plus_one = " + 1" if compact else ""
+        if self.version in known.nullable if nullable is None else nullable:
+            source.line(f"{text} = {value}")
+            source.line(f"if {text} is None:")
+            source.line(f"    {text} = b''; {length} = {0 if compact else -1}")
+            source.line("else:")
+            source.line(f"    {text} = {text}.encode(); {length} = len({text}){plus_one}")
+        else:
+            source.line(f"{text} = {value}.encode(); {length} = len({text}){plus_one}")
+        self._length(length, compact=compact, character="h", text=True)
+        source.line(f"{self._append}({text})")
+
+    def _bytes(self, known: Field, value: str) -> None:
+        source, data, length = self.source, self.source.variable("data"), self.source.variable("length")
+        counted = f"len({data})"
+        if known.kind == "record_data":
+            counted = f"({data}.length if hasattr({data}, 'length') else {counted})"
+        plus_one = " + 1" if self.flexible else ""
+        source.line(f"{data} = {value}")
+        if self.version in known.nullable:
+            source.line(f"if {data} is None:")
+            source.line(f"    {data} = b''; {length} = {0 if self.flexible else -1}")
+            source.line("else:")
+            source.line(f"    {length} = {counted}{plus_one}")
+        else:
+            source.line(f"{length} = {counted}{plus_one}")
+        self._length(length, compact=self.flexible, character="i")
+        source.line(f"{self._append}({data})")
+
+    def _array(self, known: Field, value: str) -> None:
+        source, items, length = self.source, self.source.variable("items"), self.source.variable("length")
+        plus_one = " + 1" if self.flexible else ""
+        source.line(f"{items} = {value}")
+        if self.version in known.nullable:
+            source.line(f"if {items} is None:")
+            source.line(f"    {items} = (); {length} = {0 if self.flexible else -1}")
+            source.line("else:")
+            source.line(f"    {length} = len({items}){plus_one}")
+        else:
+            source.line(f"{length} = len({items}){plus_one}")
+        self._length(length, compact=self.flexible, character="i")
+        self._items(known, items)
+
+    def _items(self, known: Field, items: str) -> None:
+        source = self.source
+        if known.kind == "uuid":
+            joined = source.variable("joined")
+            source.line(f"{joined} = join({items})")
+            source.line(f"if len({joined}) != 16 * len({items}):")
+            source.line("    raise ProtocolError('an id has 16 bytes')")
+            source.line(f"{self._append}({joined})")
+        elif known.kind in FIXED:
+            source.line(f"if {items}:")
+            source.line(f"    {self._append}(pack('>%d{FIXED[known.kind][0]}' % len({items}), *{items}))")
+        else:
+            item = source.variable("item")
+            with source.block(f"for {item} in {items}:"):
+                if known.struct is not None:
+                    self.struct(known.struct.schema, item)
+                else:
+                    self._string(known, item, nullable=False)
+                self.flush()
+
+    def _nested(self, known: Field, value: str) -> None:
+        assert known.struct is not None
+        source, part = self.source, self.source.variable("part")
+        source.line(f"{part} = {value}")
+        if self.version not in known.nullable:
+            self.struct(known.struct.schema, part)
+            return
+        # A struct that may be null has a mark before it: a byte, or in a tagged field a varint.
+        null = b"\x00" if known.tag is not None else b"\xff"
+        self.flush()
+        source.line(f"if {part} is None:")
+        source.line(f"    {self._append}({null!r})")
+        with source.block("else:"):
+            source.line(f"{self._append}({bytes([1])!r})")
+            self.struct(known.struct.schema, part)
+            self.flush()
+
+    def _tagged_section(self, tagged: list[Field], instance: str) -> None:
+        """The fields with tags, by ascending tag, each behind its tag and size; mostly there are none."""
+        if not tagged:
+            self._run.append(("x", ""))
+            return
+        self.flush()
+        source = self.source
+        tests = {known.attribute: source.differs(known, f"{instance}.{known.attribute}") for known in tagged}
+        with source.block(f"if {' or '.join(tests.values())}:"):
+            count = source.variable("count")
+            source.line(f"{count} = {' + '.join(f'bool({test})' for test in tests.values())}")
+            source.line(f"{self._append}(unsigned_varint({count}))")
+            for known in sorted(tagged, key=lambda known: known.tag or 0):
+                with source.block(f"if {tests[known.attribute]}:"):
+                    self._tagged_field(known, f"{instance}.{known.attribute}")
+        source.line("else:")
+        source.line(f"    {self._append}({bytes(1)!r})")
+
+    def _tagged_field(self, known: Field, value: str) -> None:
+        source, outer = self.source, self._append
+        pieces, joined = source.variable("pieces"), source.variable("joined")
+        self._path.append(known.attribute)
+        source.field = ".".join(self._path)
+        source.line(f"{pieces} = []")
+        self._append = f"{pieces}.append"
+        self._value(known, value)
+        self.flush()
+        self._append = outer
+        self._path.pop()
+        source.line(f"{joined} = join({pieces})")
+        source.line(f"{outer}({encode_unsigned_varint(known.tag or 0)!r})")
+        source.line(f"{outer}(unsigned_varint(len({joined})))")
+        source.line(f"{outer}({joined})")

@@ -1,0 +1,31 @@
+"""AddRaftVoter (api key 80).
+
+Written by tools/generate_messages.py: change that, not this file.
+"""
+
+from __future__ import annotations
+
+from barnabas.protocol.schema import Message, int16, int32, string, uint16, uuid
+
+
+class AddRaftVoterRequest(Message, key=80, versions=(0, 0), flexible=0):
+    """A controller wants to vote in the metadata quorum."""
+
+    class Listener(Message):
+        name: string
+        host: string
+        port: uint16
+
+    cluster_id: string | None
+    timeout_ms: int32
+    voter_id: int32
+    voter_directory_id: uuid
+    listeners: list[Listener]
+
+
+class AddRaftVoterResponse(Message, key=80, versions=(0, 0), flexible=0):
+    """Whether it may vote now."""
+
+    throttle_time_ms: int32
+    error_code: int16
+    error_message: string | None

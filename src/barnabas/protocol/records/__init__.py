@@ -1,0 +1,1 @@
+"""Internal records, one file a kind; `barnabas.protocol.record_frame` finds them by key."""

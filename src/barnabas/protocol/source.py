@@ -1,0 +1,137 @@
+"""Python source under construction: what the compilers of encoders and decoders share.
+
+What lives here: lines, names and blocks, and the formats of fixed-width types.  What may not: the order of
+fields or the meaning of a version; those are the compilers' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from barnabas.protocol.schema import Field, Message, Schema
+
+# The struct character and the size of every fixed-width type.
+FIXED: dict[str, tuple[str, int]] = {
+    "bool": ("?", 1),
+    "int8": ("b", 1),
+    "int16": ("h", 2),
+    "int32": ("i", 4),
+    "int64": ("q", 8),
+    "uint16": ("H", 2),
+    "uint32": ("I", 4),
+    "float64": ("d", 8),
+    "uuid": ("16s", 16),
+}
+
+
+class Source:
+    """Lines of one function, the values they refer to, and the field that each line serves."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.field = ""
+        self.names: dict[str, Any] = {}
+        self._lines: list[str] = []
+        self._fields: list[str] = []
+        self._depth = 0
+        self._count = 0
+
+    def line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+        self._fields.append(self.field)
+
+    @contextmanager
+    def block(self, opening: str) -> Iterator[None]:
+        self.line(opening)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def variable(self, hint: str) -> str:
+        """A name that no other line uses."""
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def constant(self, hint: str, value: Any) -> str:
+        """The name under which the function finds `value`."""
+        for name, known in self.names.items():
+            if known is value:
+                return name
+        name = self.variable(hint)
+        self.names[name] = value
+        return name
+
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+    def build(self, name: str) -> Any:
+        """Compile, and hand the function out with its table of fields by line."""
+        code = compile(self.text(), f"<{self.title}>", "exec")
+        exec(code, self.names)
+        function = self.names[name]
+        function.fields_by_line = self._fields
+        return function
+
+    def default(self, known: Field) -> str:
+        """An expression for the default of a field that is no struct."""
+        if known.is_array and known.default is not None:
+            return "[]"
+        if known.kind == "uuid":
+            return self.constant("uuid", known.default)
+        return repr(known.default)
+
+    def assign_default(self, known: Field, target: str) -> None:
+        """Lines that give `target` the default of a field; a struct is made anew, field by field."""
+        if known.default is None or known.is_array or known.struct is None:
+            self.line(f"{target} = {self.default(known)}")
+            return
+        made = self.variable("default")
+        self.new_struct(known.struct, made)
+        for part in known.struct.schema.fields:
+            self.assign_default(part, f"{made}.{part.attribute}")
+        self.line(f"{target} = {made}")
+
+    def new_struct(self, struct: type[Message], variable: str) -> None:
+        self.names.setdefault("new", object.__new__)
+        self.line(f"{variable} = new({self.constant(struct.__name__, struct)})")
+
+    def differs(self, known: Field, value: str) -> str:
+        """An expression that is true when `value` is not the default of the field."""
+        if known.default is None:
+            return f"{value} is not None"
+        if known.is_array or known.kind == "bytes":
+            test = value
+        elif known.struct is not None:
+            parts = known.struct.schema.fields
+            test = " or ".join(self.differs(part, f"{value}.{part.attribute}") for part in parts)
+        elif known.kind == "bool":
+            return f"not {value}" if known.default else value
+        else:
+            test = f"{value} != {self.default(known)}"
+        return f"({value} is None or {test})" if known.ever_null else f"({test})"
+
+
+def minimal_size(schema: Schema, version: int, *, flexible: bool) -> int:
+    """The fewest bytes a struct takes at a version: what a count is checked against before a list grows."""
+    size = 1 if flexible else 0
+    for known in schema.fields:
+        if version in known.versions and known.tag is None:
+            size += _minimal_field_size(known, version, flexible=flexible)
+    return size
+
+
+def _minimal_field_size(known: Field, version: int, *, flexible: bool) -> int:
+    compact = flexible and known.compact
+    if known.is_array:
+        return 1 if compact else 4
+    if known.struct is not None:
+        if version in known.nullable:
+            return 1
+        return minimal_size(known.struct.schema, version, flexible=flexible)
+    if known.kind in FIXED:
+        return FIXED[known.kind][1]
+    if compact:
+        return 1
+    return 2 if known.kind == "string" else 4
