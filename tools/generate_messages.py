@@ -3,7 +3,7 @@
     python -m tools.generate_messages LIBS_OF_4.1.0 LIBS_OF_3.9.1
 
 Each argument is a folder of jars; the definitions are JSON inside them.  Names, types and versions are taken
-from there, no text: the lines about messages are ours (`message_docs`).  From 3.9.1 come the four APIs of
+from there, no text: the lines about messages are ours (`message_notes`).  From 3.9.1 come the four APIs of
 ZooKeeper mode and the request header, whose version 0 one of them needs.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tools import message_docs
+from tools import message_notes
 
 Definition = dict[str, Any]
 PACKAGE = Path(__file__).parent.parent / "src" / "barnabas" / "protocol"
@@ -31,19 +31,6 @@ MAX_VERSION = 2**15 - 1
 NOTE = "Written by tools/generate_messages.py: change that, not this file."
 ZEROS = {"bool": "False", "string": '""', "bytes": 'b""', "float64": "0.0", "uuid": "ZERO_UUID"}
 PYTHON_TYPES = {"records": "record_data"}
-# APIs that only brokers and controllers may call, and those that a broker hands on to the controller.
-CLUSTER_ACTIONS = set(
-    "LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown WriteTxnMarkers Vote BeginQuorumEpoch "
-    "EndQuorumEpoch DescribeQuorum AlterPartition UpdateFeatures Envelope BrokerRegistration BrokerHeartbeat "
-    "AllocateProducerIds InitializeShareGroupState ReadShareGroupState WriteShareGroupState "
-    "DeleteShareGroupState ReadShareGroupStateSummary".split()
-)
-FORWARDED = set(
-    "CreateTopics DeleteTopics CreateAcls DeleteAcls AlterConfigs CreatePartitions CreateDelegationToken "
-    "RenewDelegationToken ExpireDelegationToken ElectLeaders IncrementalAlterConfigs "
-    "AlterPartitionReassignments ListPartitionReassignments AlterClientQuotas AlterUserScramCredentials "
-    "DescribeQuorum UpdateFeatures UnregisterBroker AllocateProducerIds AddRaftVoter RemoveRaftVoter".split()
-)
 
 
 def load(libs: Path) -> dict[str, Definition]:
@@ -222,15 +209,15 @@ def api_row(name: str, request: Definition, older: Definition | None) -> str:
     listeners = set(request.get("listeners", []))
     if older is not None:
         listeners |= {"zkBroker"} & set(older.get("listeners", []))
-    options = [str(request["apiKey"]), f'"{name}"', f'"{snake(name)}"', f'"{lowest}-{highest}"']
+    options = [str(request["apiKey"]), f'"{name}"', f'"{lowest}-{highest}"']
     options.append(f'"{" ".join(sorted(listeners))}"')
     if flexible != (1, 0):
         options.append(f"flexible={flexible[0]}")
     if request.get("latestVersionUnstable"):
         options.append(f"stable={highest - 1}")
-    if name in CLUSTER_ACTIONS:
+    if name in message_notes.CLUSTER_ACTIONS:
         options.append("cluster_action=True")
-    if name in FORWARDED:
+    if name in message_notes.FORWARDED:
         options.append("forwarded=True")
     return f"    api_row({', '.join(options)}),"
 
@@ -238,30 +225,29 @@ def api_row(name: str, request: Definition, older: Definition | None) -> str:
 def main(newer_libs: str, older_libs: str) -> None:
     newer, older = load(Path(newer_libs)), load(Path(older_libs))
     chosen = {name: older[name] if name in FROM_3_9 else definition for name, definition in newer.items()}
-    apis = sorted(message_docs.APIS, key=lambda name: int(chosen[name + "Request"]["apiKey"]))
+    apis = sorted(message_notes.APIS, key=lambda name: int(chosen[name + "Request"]["apiKey"]))
     for name in apis:
         request, response = chosen[name + "Request"], chosen[name + "Response"]
-        docs = message_docs.APIS[name]
+        docs = message_notes.APIS[name]
         title = f"{name} (api key {request['apiKey']})."
         parts = [(request, docs[0]), (response, docs[1])]
         write_module(PACKAGE / "messages" / f"{snake(name)}.py", title, parts)
-    headers = [(chosen[name], doc) for name, doc in message_docs.HEADERS.items()]
+    headers = [(chosen[name], doc) for name, doc in message_notes.HEADERS.items()]
     write_module(PACKAGE / "messages" / "headers.py", "What stands before requests and responses.", headers)
-    for file, title in message_docs.RECORD_FILES.items():
+    for file, title in message_notes.RECORD_FILES.items():
         records = [
             (chosen[name], doc)
-            for name, doc in message_docs.RECORDS.items()
+            for name, doc in message_notes.RECORDS.items()
             if record_file(name, chosen[name]) == file
         ]
         write_module(PACKAGE / "records" / f"{file}.py", title, records)
     rows = [api_row(name, chosen[name + "Request"], older.get(name + "Request")) for name in apis]
-    table = "\n".join(
-        [f'"""Every API, by key.\n\n{NOTE}\n"""', "", "from __future__ import annotations", ""]
-        + ["from barnabas.protocol.apis import api_row", "", "API_ROWS = (", *rows, ")", ""]
-    )
+    head = f'"""Every API, by key.\n\n{NOTE}\n"""\n\nfrom __future__ import annotations\n\n'
+    imports = "from barnabas.protocol.apis import api_row\n\n"
+    table = head + imports + "API_ROWS = (\n" + "\n".join(rows) + "\n)\n"
     (PACKAGE / "api_table.py").write_text(table, encoding="utf-8")
-    subprocess.run([sys.executable, "-m", "ruff", "check", "-q", "--fix", "--select", "I", PACKAGE], check=True)
-    subprocess.run([sys.executable, "-m", "ruff", "format", "-q", PACKAGE], check=True)
+    for command in (["check", "--fix", "--select", "I"], ["format"]):
+        subprocess.run([sys.executable, "-m", "ruff", *command, "-q", PACKAGE], check=True)
 
 
 if __name__ == "__main__":

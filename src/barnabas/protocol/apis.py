@@ -7,6 +7,7 @@ class is first asked for, so that a tool that needs three APIs pays for three.
 from __future__ import annotations
 
 import importlib
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -25,7 +26,6 @@ class Api:
 
     key: int
     name: str
-    module: str
     versions: Versions
     stable: int
     flexible_from: int | None
@@ -42,7 +42,8 @@ class Api:
         return self._message("Response")
 
     def _message(self, suffix: str) -> type[Message]:
-        module = importlib.import_module(f"barnabas.protocol.messages.{self.module}")
+        file = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.name).lower()
+        module = importlib.import_module(f"barnabas.protocol.messages.{file}")
         found: type[Message] = getattr(module, self.name + suffix)
         return found
 
@@ -56,7 +57,7 @@ class Api:
         return 2 if self.is_flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        """ApiVersions answers with header version 0 always: the client may not know the server's (KIP-511)."""
+        """ApiVersions answers with header version 0 always: a client cannot know the server's (KIP-511)."""
         return 1 if self.is_flexible(version) and self.key != API_VERSIONS_KEY else 0
 
     def announced(self, *, unstable: bool = False) -> Versions:
@@ -72,7 +73,6 @@ class Api:
 def api_row(
     key: int,
     name: str,
-    module: str,
     versions: str,
     listeners: str,
     *,
@@ -86,7 +86,6 @@ def api_row(
     return Api(
         key=key,
         name=name,
-        module=module,
         versions=known,
         stable=known.highest if stable is None else stable,
         flexible_from=flexible,

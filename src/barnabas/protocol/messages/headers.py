@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string
 
 
 class RequestHeader(Message, versions=(0, 2), flexible=2):
-    """Before every request: what it is, in which version, and the number its answer will carry."""
+    """Before every request: what it is, its version, and the number its answer will carry."""
 
     request_api_key: int16
     request_api_version: int16

@@ -1,4 +1,4 @@
-"""What members of a classic consumer group tell each other through JoinGroup and SyncGroup.
+"""What members of a classic consumer group tell each other when they join.
 
 Written by tools/generate_messages.py: change that, not this file.
 """

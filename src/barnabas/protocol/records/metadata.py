@@ -34,7 +34,7 @@ class BeginTransactionRecord(Message, key=23, versions=(0, 0), flexible=0):
 
 
 class BrokerRegistrationChangeRecord(Message, key=17, versions=(0, 2), flexible=0):
-    """A registered broker is fenced, unfenced, shutting down or has other directories."""
+    """A broker is fenced, unfenced, shutting down or has other directories."""
 
     broker_id: int32
     broker_epoch: int64

@@ -64,7 +64,7 @@ class ShareGroupStatePartitionMetadataKey(Message, key=15, versions=(0, 0)):
 
 
 class ShareGroupStatePartitionMetadataValue(Message, key=15, versions=(0, 0), flexible=0):
-    """Share partitions being initialised, initialised and being deleted."""
+    """Share partitions: being initialised, in use, being deleted."""
 
     class TopicPartitionsInfo(Message):
         topic_id: uuid

@@ -1,4 +1,4 @@
-"""One line about every message, in our own words; the generator puts it into the class."""
+"""What the generator knows of messages beyond their definitions: a line about each, in our own words."""
 
 from __future__ import annotations
 
@@ -315,8 +315,56 @@ APIS: dict[str, tuple[str, str]] = {
     ),
 }
 
+# What only brokers and controllers may ask.
+CLUSTER_ACTIONS = {
+    "LeaderAndIsr",
+    "StopReplica",
+    "UpdateMetadata",
+    "ControlledShutdown",
+    "WriteTxnMarkers",
+    "Vote",
+    "BeginQuorumEpoch",
+    "EndQuorumEpoch",
+    "DescribeQuorum",
+    "AlterPartition",
+    "UpdateFeatures",
+    "Envelope",
+    "BrokerRegistration",
+    "BrokerHeartbeat",
+    "AllocateProducerIds",
+    "InitializeShareGroupState",
+    "ReadShareGroupState",
+    "WriteShareGroupState",
+    "DeleteShareGroupState",
+    "ReadShareGroupStateSummary",
+}
+# What a broker hands on to the controller (KIP-590).
+FORWARDED = {
+    "CreateTopics",
+    "DeleteTopics",
+    "CreateAcls",
+    "DeleteAcls",
+    "AlterConfigs",
+    "CreatePartitions",
+    "CreateDelegationToken",
+    "RenewDelegationToken",
+    "ExpireDelegationToken",
+    "ElectLeaders",
+    "IncrementalAlterConfigs",
+    "AlterPartitionReassignments",
+    "ListPartitionReassignments",
+    "AlterClientQuotas",
+    "AlterUserScramCredentials",
+    "DescribeQuorum",
+    "UpdateFeatures",
+    "UnregisterBroker",
+    "AllocateProducerIds",
+    "AddRaftVoter",
+    "RemoveRaftVoter",
+}
+
 HEADERS: dict[str, str] = {
-    "RequestHeader": "Before every request: what it is, in which version, and the number its answer will carry.",
+    "RequestHeader": "Before every request: what it is, its version, and the number its answer will carry.",
     "ResponseHeader": "Before every response: the number of the request it answers.",
 }
 
@@ -333,7 +381,7 @@ RECORD_FILES: dict[str, str] = {
     "producer_snapshot": "The file that keeps the producers of a log.",
     "quorum_state": "The file that keeps a voter's term and vote.",
     "remote_log": "Records about segments in remote storage (KIP-405).",
-    "consumer_protocol": "What members of a classic consumer group tell each other through JoinGroup and SyncGroup.",
+    "consumer_protocol": "What members of a classic consumer group tell each other when they join.",
     "principal": "How a principal travels inside a forwarded request.",
 }
 
@@ -342,7 +390,7 @@ RECORDS: dict[str, str] = {
     "AbortTransactionRecord": "What came since the matching begin does not count.",
     "AccessControlEntryRecord": "An access rule exists.",
     "BeginTransactionRecord": "What follows takes effect only with the matching end (KIP-868).",
-    "BrokerRegistrationChangeRecord": "A registered broker is fenced, unfenced, shutting down or has other directories.",
+    "BrokerRegistrationChangeRecord": "A broker is fenced, unfenced, shutting down or has other directories.",
     "ClearElrRecord": "The eligible leader replicas of a topic, or of all, are forgotten.",
     "ClientQuotaRecord": "A quota of an entity was set or removed.",
     "ConfigRecord": "An option of a resource was set, or with null removed.",
@@ -399,7 +447,7 @@ RECORDS: dict[str, str] = {
     "ShareGroupMetadataKey": "Which group it is.",
     "ShareGroupMetadataValue": "The epoch of a group.",
     "ShareGroupStatePartitionMetadataKey": "Whose share partitions they are.",
-    "ShareGroupStatePartitionMetadataValue": "Share partitions being initialised, initialised and being deleted.",
+    "ShareGroupStatePartitionMetadataValue": "Share partitions: being initialised, in use, being deleted.",
     "ShareGroupTargetAssignmentMemberKey": "Whose target assignment it is.",
     "ShareGroupTargetAssignmentMemberValue": "What a member should read.",
     "ShareGroupTargetAssignmentMetadataKey": "Whose target epoch it is.",
