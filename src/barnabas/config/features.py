@@ -23,6 +23,7 @@ class Feature(StrEnum):
     CONTROLLER = "controller"
     QUORUM = "quorum"
     ZOOKEEPER = "ZooKeeper mode"
+    MIGRATION = "migration from ZooKeeper"
     TOPICS = "topics"
     GROUPS = "groups"
     TRANSACTIONS = "transactions"

@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.config.errors import ConfigError, invalid_value
+from barnabas.config.durations import parse_duration_ns
+from barnabas.config.errors import invalid_value
 from barnabas.config.option import Option, Type
+from barnabas.config.quorum import parse_bootstrap_servers, parse_voters
 from barnabas.config.values import format_double
 
 Validator = Callable[[str, Any], None]
@@ -19,10 +21,6 @@ Validator = Callable[[str, Any], None]
 _RANGE = re.compile(r"\[(-?[0-9.]+),\.\.\.(?:,(-?[0-9.]+))?\]")
 _THROTTLED_REPLICA = re.compile(r"([0-9]+:[0-9]+)?", re.ASCII)
 _CASE_INSENSITIVE = "(case insensitive) "
-_DURATION = re.compile(
-    r"P(?=[^P])(?:([+-]?[0-9]+)D)?(?:T(?=[^T])(?:([+-]?[0-9]+)H)?(?:([+-]?[0-9]+)M)?(?:([+-]?[0-9]+)(?:[.,]([0-9]{0,9}))?S)?)?",
-    re.IGNORECASE | re.ASCII,
-)
 
 
 def validator_of(option: Option) -> Validator | None:
@@ -30,7 +28,7 @@ def validator_of(option: Option) -> Validator | None:
     words = option.valid
     if words is None:
         return None
-    special = _SPECIAL.get(words)
+    special = _BY_NAME.get(option.name) or _BY_WORDS.get(words)
     if special is not None:
         return special
     bounds = _RANGE.fullmatch(words)
@@ -39,6 +37,8 @@ def validator_of(option: Option) -> Validator | None:
     if words.startswith(_CASE_INSENSITIVE):
         return _one_of_ignoring_case(_names(words.removeprefix(_CASE_INSENSITIVE)))
     names = _names(words)
+    if "0.8.0" in names:
+        return _release(names)
     return _each_of(names) if option.type is Type.LIST else _one_of(names)
 
 
@@ -110,7 +110,7 @@ def _gzip_level(name: str, value: Any) -> None:
         raise invalid_value(name, value, "Value must be between 1 and 9 or equal to -1")
 
 
-def _thread_pool_or_inherited(name: str, value: Any) -> None:
+def _threads_or_inherited(name: str, value: Any) -> None:
     if value < -1 or value == 0:
         raise invalid_value(name, value, "Value can be -1 or greater than 0")
 
@@ -127,25 +127,72 @@ def _throttled_replicas(name: str, value: Any) -> None:
     )
 
 
-def _offset_reset(*names: str) -> Validator:
+def _offset_reset(must: str, *names: str) -> Validator:
     def check(name: str, value: Any) -> None:
-        if value in names or (value is not None and _duration_is_valid(value)):
-            return
-        raise invalid_value(name, "null" if value is None else value, "Invalid value")
+        if value not in names and not _is_time_back(value):
+            shown = "null" if value is None else value
+            why = f"Invalid value `{shown}` for configuration {name}. The value must be either {must}."
+            raise invalid_value(name, shown, why)
 
     return check
 
 
-def _duration_is_valid(strategy: str) -> bool:
-    text = strategy.removeprefix("by_duration:")
-    return text is not strategy and _DURATION.fullmatch(text) is not None and "-" not in text
+def _is_time_back(strategy: str | None) -> bool:
+    if strategy is None or not strategy.startswith("by_duration:"):
+        return False
+    try:
+        return parse_duration_ns(strategy.removeprefix("by_duration:")) >= 0
+    except ValueError:
+        return False
 
 
-_SPECIAL: dict[str, Validator] = {
+def _acknowledgement_mode(name: str, value: Any) -> None:
+    if value not in ("implicit", "explicit"):
+        must = "The value must either be 'implicit' or 'explicit'."
+        raise invalid_value(name, value, f"Invalid value `{value}` for configuration {name}. {must}")
+
+
+def _release(names: list[str]) -> Validator:
+    """A release by its full name, its short one, or any of its patch releases: 3.5-IV2, 3.5, 3.5.1."""
+    # A release that was still in the making has no short name yet.
+    known = {*names, *(name.partition("-")[0] for name in names if not name.startswith("4."))}
+
+    def check(name: str, value: Any) -> None:
+        segments = 3 if value.startswith("0.") else 2
+        if ".".join(value.split(".")[:segments]) not in known:
+            why = f"Version {value} is not a valid version"
+            raise invalid_value(name, value, why, allowed=f"a release from {names[0]} to {names[-1]}")
+
+    return check
+
+
+def _voters(name: str, value: Any) -> None:
+    parse_voters(value)
+
+
+def _bootstrap_servers(name: str, value: Any) -> None:
+    parse_bootstrap_servers(value)
+
+
+_BY_NAME: dict[str, Validator] = {
+    "controller.quorum.voters": _voters,
+    "controller.quorum.bootstrap.servers": _bootstrap_servers,
+    "share.acknowledgement.mode": _acknowledgement_mode,
+    "share.auto.offset.reset": _offset_reset(
+        "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'", "earliest", "latest"
+    ),
+}
+_BY_WORDS: dict[str, Validator] = {
     "non-null string": _non_null,
     "non-empty string": _non_empty_text,
     "[1,...,9] or -1": _gzip_level,
     "[partitionId]:[brokerId],[partitionId]:[brokerId],...": _throttled_replicas,
+    "[latest, earliest, none, by_duration:PnDTnHnMn.nS]": _offset_reset(
+        "'earliest', 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'",
+        "earliest",
+        "latest",
+        "none",
+    ),
+    "The default value of -1 means that this will be set to the configured value of "
+    "remote.log.manager.thread.pool.size, if available; otherwise, it defaults to 10.": _threads_or_inherited,
 }
-
-__all__ = ["ConfigError", "Validator", "validator_of"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from barnabas.config.errors import ConfigError, invalid_value
+from barnabas.config.errors import invalid_value
 from barnabas.config.option import Option, Type
 
 # String.trim() takes off every character up to the blank, and no other kind of white space.
@@ -192,15 +192,3 @@ def _decimal_parts(number: float) -> tuple[str, str, int]:
     digits = (whole + fraction).lstrip("0")
     leading = len(whole) - 1 if whole.strip("0") else -1 - (len(fraction) - len(fraction.lstrip("0")))
     return sign, digits.rstrip("0") or "0", leading + int(exponent or 0)
-
-
-__all__ = [
-    "HIDDEN",
-    "JAVA_BLANKS",
-    "ConfigError",
-    "Password",
-    "allowed_values",
-    "format_double",
-    "format_value",
-    "parse_value",
-]
