@@ -157,7 +157,8 @@ class FolderFile:
             except OSError:
                 file.size = os.fstat(descriptor).st_size
                 raise
-            file.size = max(file.size, offset + written)
+            if written > 0:  # Writing nothing beyond the end leaves no hole.
+                file.size = max(file.size, offset + written)
 
     def _clamp(self, offset: int, length: int) -> int:
         if offset < 0 or length < 0:

@@ -269,14 +269,13 @@ class SimulatedDisk(Faults, WholeFiles):
     def remove_tree(self, path: str) -> None:
         """One operation for each file and folder, so that power can fail half-way."""
         self.check_power(self.life)
-        entry = self._names.tree.find(path)
-        if entry is None:
+        try:
+            folder = self._names.tree.folder(path)
+        except FileNotFoundError:
             return
-        if not isinstance(entry, Folder):
-            refuse(errno.ENOTDIR, path)
-        for name in sorted(entry.entries):
+        for name in sorted(folder.entries):
             below = f"{path}/{name}"
-            if isinstance(entry.entries[name], Folder):
+            if isinstance(folder.entries[name], Folder):
                 self.remove_tree(below)
             else:
                 self.remove(below)
