@@ -3,7 +3,8 @@
 What lives here: the two walks over a piece of a segment, `index_chunk` and `filter_chunk`.  What may not:
 files, clocks, and the state of transactions, which the walks ask a `Judge` about.
 
-Both take whole batches of format v2 and raise ValueError at the first byte that does not fit.
+Both read batches of format v2 up to the last one that is whole, return how many bytes that was, and
+raise ValueError at the first byte that does not fit.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ from barnabas.batch.engine.varints import add_wrapping, read_varint, read_varlon
 MAGIC: Final = 2
 
 
-def _batch_size(chunk: bytes, at: i64, end: i64) -> i64:
-    """The size of the batch at that place, after the checks that make its header safe to read."""
-    if at + HEADER_SIZE > end:
-        raise ValueError(f"a batch header needs {HEADER_SIZE} bytes, {end - at} are left")
+def _batch_size(chunk: bytes, at: i64) -> i64:
+    """The size of the batch at that place; -1 if the chunk ends before it does."""
+    left = len(chunk) - at
+    if left < HEADER_SIZE:
+        return -1
     magic: i64 = chunk[at + 16]
     if magic != MAGIC:
-        raise ValueError(f"batch format {magic} is not compacted, only format 2")
-    length: i64 = i64(read_i32_be(chunk, at + 8))
-    size = length + LOG_OVERHEAD
-    if size < HEADER_SIZE or at + size > end:
-        raise ValueError(f"batch size {size} does not fit the {end - at} bytes that are left")
-    return size
+        raise ValueError(f"a batch of format v{magic} is not compacted, only format v2")
+    size = i64(read_i32_be(chunk, at + 8)) + LOG_OVERHEAD
+    if size < HEADER_SIZE:
+        raise ValueError(f"a batch of {size} bytes has no room for its header")
+    return size if size <= left else -1
 
 
 def _payload(chunk: bytes, at: i64, size: i64, codec: i64, judge: Judge) -> bytes:
@@ -117,29 +118,30 @@ def _is_aborted(chunk: bytes, at: i64, attributes: i64, last_offset: i64, judge:
 
 def index_chunk(
     offsets: OffsetMap, chunk: bytes, first_offset: i64, max_entries: i64, judge: Judge, walk: Walk
-) -> bool:
-    """Enter the keys of all records from first_offset on; True when the map is as full as it may get."""
+) -> i64:
+    """Enter the keys of all records from first_offset on; walk.full says that max_entries are in the map."""
     at: i64 = 0
-    end: i64 = len(chunk)
-    while at < end:
-        size = _batch_size(chunk, at, end)
+    size = _batch_size(chunk, at)
+    while size > 0:
         base: i64 = read_i64_be(chunk, at)
         attributes: i64 = i64(read_i16_be(chunk, at + 21))
         last: i64 = base + i64(read_i32_be(chunk, at + 23))
         count: i64 = i64(read_i32_be(chunk, at + 57))
-        records = _payload(chunk, at, size, attributes & CODEC_MASK, judge)
         if attributes & CONTROL != 0:
+            records = _payload(chunk, at, size, attributes & CODEC_MASK, judge)
             judge.is_marker_idle(read_i64_be(chunk, at + 43), last, _control_type(records, count))
-        elif not _is_aborted(chunk, at, attributes, last, judge) and _index_records(
-            offsets, records, count, base, first_offset, max_entries
-        ):
-            return True
+        elif not _is_aborted(chunk, at, attributes, last, judge) and last >= first_offset:
+            records = _payload(chunk, at, size, attributes & CODEC_MASK, judge)
+            if _index_records(offsets, records, count, base, first_offset, max_entries):
+                walk.full = True
+                return at
         walk.records_read += count
         walk.bytes_read += size
         if last >= first_offset:
             offsets.latest_offset = last
         at += size
-    return False
+        size = _batch_size(chunk, at)
+    return at
 
 
 def _index_records(
@@ -210,19 +212,20 @@ def filter_chunk(
     round_end: i64,
     judge: Judge,
     walk: Walk,
-) -> None:
+) -> i64:
     """Write what stays of the chunk's batches to walk.out.
 
     round_end is the offset at which this cleaning ends: the batch before it stays, if only as a header, so
     that the log does not lose its last offset.
     """
     at: i64 = 0
-    end: i64 = len(chunk)
-    while at < end:
-        size = _batch_size(chunk, at, end)
+    size = _batch_size(chunk, at)
+    while size > 0:
         _filter_batch(offsets, chunk, at, size, now_ms, delete_retention_ms, round_end, judge, walk)
         walk.bytes_read += size
         at += size
+        size = _batch_size(chunk, at)
+    return at
 
 
 def _filter_batch(

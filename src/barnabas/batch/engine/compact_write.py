@@ -57,7 +57,9 @@ class Walk:
         self.records_read: i64 = 0
         self.records_kept: i64 = 0
         self.keyless: i64 = 0
+        # Of the last batch written.
         self.last_offset: i64 = -1
+        self.full: bool = False
         self.out: BytesWriter = BytesWriter()
 
     def output(self) -> bytes:
