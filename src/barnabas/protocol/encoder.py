@@ -36,7 +36,7 @@ def compile_encoder(schema: Schema, version: int) -> Any:
 def cannot_carry(name: str, version: int) -> ProtocolError:
     """What Apache Kafka says too when a value would silently get lost."""
     return ProtocolError(
-        f"{name} is set to other than its default, and version {version} cannot carry it",
+        f"version {version} cannot carry {name} with a value other than its default",
         code=ErrorCode.UNSUPPORTED_VERSION,
     )
 

@@ -1,0 +1,172 @@
+"""Frames: a size, a header, a message.  Sans-IO: bytes in, frames out, and the other way.
+
+What lives here: where a frame ends and what its header says.  What may not: sockets, and what an API does.
+
+A size is checked against the limit as soon as its four bytes are there, and memory grows only with bytes that
+have really come, so a client cannot make us reserve what it merely announces.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from barnabas.base.errors import ErrorCode
+from barnabas.protocol.apis import Api, api, apis
+from barnabas.protocol.primitives import Buffer, ProtocolError, Reader, RecordSlice
+from barnabas.protocol.schema import Message
+
+SIZE_BYTES = 4
+# Of Apache Kafka's socket.request.max.bytes.
+DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
+_REQUEST_START = struct.Struct(">hhi")
+_SIZE = struct.Struct(">i")
+_NO_TAGGED_FIELDS = b"\x00"
+
+
+def frame_size(buffer: Buffer, position: int = 0, *, limit: int = DEFAULT_MAX_FRAME_BYTES) -> int:
+    """The size of the frame whose four size bytes stand at `position`, without those four."""
+    size: int = _SIZE.unpack_from(buffer, position)[0]
+    if size < 0:
+        raise ProtocolError(f"a frame cannot have the size {size}")
+    if size > limit:
+        raise ProtocolError(f"a frame of {size} bytes is larger than the {limit} that are allowed")
+    return size
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames."""
+
+    __slots__ = ("_limit", "_pending")
+
+    def __init__(self, limit: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        self._limit = limit
+        self._pending = bytearray()
+
+    @property
+    def pending(self) -> int:
+        """How many bytes of an unfinished frame are held."""
+        return len(self._pending)
+
+    def feed(self, data: Buffer) -> list[bytes]:
+        """Take what came and give the frames that are complete now, without their sizes."""
+        self._pending += data
+        frames = []
+        position = 0
+        with memoryview(self._pending) as pending:
+            while len(pending) - position >= SIZE_BYTES:
+                start = position + SIZE_BYTES
+                size = frame_size(pending, position, limit=self._limit)
+                if len(pending) - start < size:
+                    break
+                position = start + size
+                frames.append(bytes(pending[start:position]))
+        del self._pending[:position]
+        return frames
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """What the header of a request says; its message starts at `body`."""
+
+    api: Api
+    version: int
+    correlation_id: int
+    client_id: str
+    body: int
+
+    @property
+    def is_supported(self) -> bool:
+        return self.version in self.api.versions
+
+    def check_version(self) -> None:
+        """Refuse a version that does not exist.
+
+        Only to ApiVersions does a server answer this (in version 0, with the error); for any other API it
+        closes the connection, as the client can have no way to read an answer.
+        """
+        if not self.is_supported:
+            raise ProtocolError(
+                f"{self.api.name} has no version {self.version}: {self.api.versions} are known",
+                code=ErrorCode.UNSUPPORTED_VERSION,
+            )
+
+
+def read_request_head(frame: Buffer) -> RequestHead:
+    """Read a request's header; an unknown API key is refused, an unknown version is the caller's business.
+
+    A null client id reads as empty, as in Apache Kafka.
+    """
+    if len(frame) < _REQUEST_START.size:
+        raise ProtocolError(f"a request of {len(frame)} bytes is too short for a header")
+    key, version, correlation_id = _REQUEST_START.unpack_from(frame)
+    known = apis().get(key)
+    if known is None or version < 0:
+        raise ProtocolError(f"the request names API {key} version {version}, which does not exist")
+    reader = Reader(frame, _REQUEST_START.size)
+    header_version = known.request_header_version(version)
+    client_id = reader.string() if header_version >= 1 else None
+    if header_version >= 2:
+        reader.skip_tagged_fields()
+    return RequestHead(known, version, correlation_id, client_id or "", reader.position)
+
+
+def read_request(frame: Buffer) -> tuple[RequestHead, Message]:
+    """A whole request.  Bytes behind the message are ignored, as Apache Kafka does."""
+    head = read_request_head(frame)
+    head.check_version()
+    message, _ = head.api.request.decode_from(frame, head.body, head.version)
+    return head, message
+
+
+def read_correlation_id(frame: Buffer) -> int:
+    """Which request a response answers: what a client needs to know how to read the rest."""
+    return Reader(frame).int32()
+
+
+def read_response(frame: Buffer, answered: Api, version: int) -> tuple[int, Message]:
+    """A whole response and the number of the request it answers."""
+    reader = Reader(frame)
+    correlation_id = reader.int32()
+    if answered.response_header_version(version) >= 1:
+        reader.skip_tagged_fields()
+    message, _ = answered.response.decode_from(frame, reader.position, version)
+    return correlation_id, message
+
+
+def _api_of(message: Message) -> Api:
+    key = message.schema.key
+    if key is None:
+        raise ProtocolError(f"{message.schema.name} is neither a request nor a response")
+    return api(key)
+
+
+def write_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A request with its size and header."""
+    asked = _api_of(message)
+    header_version = asked.request_header_version(version)
+    header = _REQUEST_START.pack(asked.key, version, correlation_id)
+    if header_version >= 1:
+        text = (client_id or "").encode()
+        header += struct.pack(">h", -1 if client_id is None else len(text)) + text
+    if header_version >= 2:
+        header += _NO_TAGGED_FIELDS
+    body = message.encode(version)
+    return b"".join((_SIZE.pack(len(header) + len(body)), header, body))
+
+
+def write_response_pieces(message: Message, version: int, correlation_id: int) -> list[Buffer | RecordSlice]:
+    """A response with its size and header, as pieces to send; record slices stay what they are."""
+    answered = _api_of(message)
+    header = _SIZE.pack(correlation_id)
+    if answered.response_header_version(version) >= 1:
+        header += _NO_TAGGED_FIELDS
+    pieces = message.encode_pieces(version)
+    size = sum(len(piece) if isinstance(piece, Buffer) else piece.length for piece in pieces)
+    return [_SIZE.pack(len(header) + size) + header, *pieces]
+
+
+def write_response(message: Message, version: int, correlation_id: int) -> bytes:
+    """A response with its size and header."""
+    pieces = write_response_pieces(message, version, correlation_id)
+    return b"".join(piece if isinstance(piece, Buffer) else piece.read() for piece in pieces)

@@ -1,0 +1,111 @@
+"""How internal records are wrapped: the metadata log, the coordinators' topics, embedded data.
+
+What lives here: the few bytes before a record that say what it is.  What may not: batches, and what a
+record does.
+
+- Metadata log (value): frame version 1, api key, version, each an unsigned varint; then the record.
+- Coordinators' topics: the key starts with its type (int16), the value with its version (int16).
+- Data inside other messages (subscriptions, assignments, principals): a version (int16).
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from importlib import import_module
+from typing import Any, TypeVar
+
+from barnabas.protocol.primitives import Buffer, ProtocolError, Reader, encode_unsigned_varint
+from barnabas.protocol.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+METADATA_FRAME_VERSION = 1
+_INT16 = struct.Struct(">h")
+
+# Coordinator -> the files under records/ that hold its keys and values.
+COORDINATORS = {
+    "group": ("group", "consumer_group", "share_group", "streams_group"),
+    "share": ("share_state",),
+    "transaction": ("transaction_log",),
+}
+
+
+def _messages(file: str) -> list[type[Message]]:
+    module = import_module(f"barnabas.protocol.records.{file}")
+    found: list[Any] = [value for value in vars(module).values() if isinstance(value, type)]
+    return [value for value in found if issubclass(value, Message) and value is not Message]
+
+
+@cache
+def metadata_records() -> dict[int, type[Message]]:
+    """Record classes of the metadata log by api key."""
+    return {cls.schema.key: cls for cls in _messages("metadata") if cls.schema.key is not None}
+
+
+@cache
+def remote_log_records() -> dict[int, type[Message]]:
+    """Record classes of the remote log's own topic by api key, framed like those of the metadata log."""
+    return {cls.schema.key: cls for cls in _messages("remote_log") if cls.schema.key is not None}
+
+
+@cache
+def coordinator_records(coordinator: str) -> dict[int, tuple[type[Message], type[Message]]]:
+    """(key class, value class) by type, of `group`, `share` or `transaction`."""
+    classes = [cls for file in COORDINATORS[coordinator] for cls in _messages(file)]
+    keys = {cls.schema.key: cls for cls in classes if cls.__name__.endswith("Key")}
+    values = {cls.schema.key: cls for cls in classes if cls.__name__.endswith("Value")}
+    return {number: (cls, values[number]) for number, cls in keys.items() if number is not None}
+
+
+def write_metadata_record(record: Message, version: int) -> bytes:
+    key = record.schema.key
+    if key is None:
+        raise ProtocolError(f"{record.schema.name} is no record of the metadata log")
+    start = b"".join(encode_unsigned_varint(number) for number in (METADATA_FRAME_VERSION, key, version))
+    return start + record.encode(version)
+
+
+def read_metadata_record(
+    value: Buffer, classes: dict[int, type[Message]] | None = None
+) -> tuple[Message, int]:
+    """A record and the version it was written in; `classes` when it is not from the metadata log."""
+    reader = Reader(value)
+    frame_version = reader.unsigned_varint()
+    if frame_version != METADATA_FRAME_VERSION:
+        raise ProtocolError(
+            f"a metadata record has frame version {frame_version}, not {METADATA_FRAME_VERSION}"
+        )
+    key, version = reader.unsigned_varint(), reader.unsigned_varint()
+    known = (metadata_records() if classes is None else classes).get(key)
+    if known is None:
+        raise ProtocolError(f"there is no metadata record of type {key}")
+    return known.decode(memoryview(value)[reader.position :], version), version
+
+
+def write_coordinator_key(key: Message) -> bytes:
+    """Keys have one version, 0; their type is written in its place."""
+    if key.schema.key is None:
+        raise ProtocolError(f"{key.schema.name} is no key of a coordinator's record")
+    return _INT16.pack(key.schema.key) + key.encode(0)
+
+
+def read_coordinator_key(key: Buffer, coordinator: str) -> Message:
+    reader = Reader(key)
+    kind = reader.int16()
+    known = coordinator_records(coordinator).get(kind)
+    if known is None:
+        raise ProtocolError(f"there is no record of type {kind} of the {coordinator} coordinator")
+    return known[0].decode(memoryview(key)[reader.position :], 0)
+
+
+def write_versioned(message: Message, version: int) -> bytes:
+    """A version and the message: values of coordinators' records, and data inside other messages."""
+    return _INT16.pack(version) + message.encode(version)
+
+
+def read_versioned(cls: type[M], value: Buffer) -> tuple[M, int]:
+    """A message and the version it was written in; what follows it is ignored, as later versions may add."""
+    version = Reader(value).int16()
+    message, _ = cls.decode_from(value, _INT16.size, version)
+    return message, version
