@@ -38,7 +38,7 @@ class UsageError(CommandError):
 
 
 class HelpShownError(Exception):
-    """Help was asked for and printed; there is nothing more to do."""
+    """Help or the version was asked for and printed; there is nothing more to do."""
 
 
 def code_for(error: OSError) -> Exit:

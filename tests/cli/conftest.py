@@ -1,0 +1,34 @@
+"""How the tests of this room call commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from barnabas.cli.main import main
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Ended]
+
+
+@pytest.fixture
+def barnabas(capsys: pytest.CaptureFixture[str]) -> Call:
+    """`barnabas("storage", "info", …)`: run a command in this process."""
+
+    def call(*arguments: str) -> Ended:
+        code = main(arguments)
+        captured = capsys.readouterr()
+        return Ended(code, captured.out, captured.err)
+
+    return call

@@ -1,0 +1,145 @@
+"""The entry point: help, versions, refusals and exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from barnabas import __version__
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.cli import main as entry
+from barnabas.cli.exits import CommandError, Exit
+
+
+def python(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=60, check=False, **options
+    )
+
+
+def test_version_goes_to_stdout(barnabas):
+    ended = barnabas("--version")
+    assert (ended.code, ended.out, ended.err) == (0, f"barnabas {__version__}\n", "")
+
+
+def test_help_names_every_command_on_stdout(barnabas):
+    ended = barnabas("--help")
+    assert ended.code == 0
+    assert not ended.err
+    for name in entry.COMMANDS:
+        assert f"\n  {name} " in ended.out
+
+
+def test_without_a_command_the_help_goes_to_stderr_and_it_is_a_usage_error(barnabas):
+    ended = barnabas()
+    assert ended.code == Exit.USAGE
+    assert not ended.out
+    assert ended.err.startswith("usage: barnabas COMMAND")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "offered"), [("stroage", "storage"), ("dumplog", "dump-log"), ("--versoin", "--version")]
+)
+def test_an_unknown_command_is_refused_with_a_suggestion(barnabas, wrong, offered):
+    ended = barnabas(wrong)
+    assert ended.code == Exit.USAGE
+    assert not ended.out
+    assert ended.err.count("\n") == 1
+    assert f"did you mean {offered}?" in ended.err
+
+
+def test_a_command_that_resembles_nothing_is_refused_without_a_suggestion(barnabas):
+    ended = barnabas("xyzzy")
+    assert ended.code == Exit.USAGE
+    assert ended.err == "barnabas: unknown command xyzzy; see barnabas --help\n"
+
+
+def test_every_command_is_importable_and_shows_help(barnabas):
+    for name in entry.COMMANDS:
+        ended = barnabas(name, "--help")
+        assert ended.code == 0, name
+        assert ended.out.startswith(f"usage: barnabas {name}"), name
+        assert not ended.err, name
+
+
+def test_help_imports_no_tool_and_no_parser():
+    done = python("-X", "importtime", "-m", "barnabas", "--help")
+    assert done.returncode == 0
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "barnabas.cli.main" in imported
+    heavy = {"argparse", "asyncio", "cramjam", "hashlib", "barnabas.batch.view", "barnabas.config"}
+    assert not imported & (heavy | {module for module, _ in entry.COMMANDS.values()})
+
+
+def test_the_module_is_the_command():
+    done = python("-m", "barnabas", "--version")
+    assert (done.returncode, done.stdout) == (0, f"barnabas {__version__}\n")
+
+
+@pytest.mark.trap
+@pytest.mark.parametrize(
+    ("raised", "code", "line"),
+    [
+        (CommandError("no"), 1, "no"),
+        (CommandError("gone", Exit.UNREACHABLE), 3, "gone"),
+        (KafkaError(ErrorCode.CORRUPT_MESSAGE, "bad"), 1, "barnabas: CORRUPT_MESSAGE: bad"),
+        (FileNotFoundError(2, "No such file", "x"), 5, "barnabas: x: No such file"),
+        (PermissionError(13, "Permission denied", "x"), 4, "barnabas: x: Permission denied"),
+        (OSError(28, "No space left on device", "x"), 1, "barnabas: x: No space left on device"),
+        (ValueError("a\nb"), 1, "barnabas: unexpected ValueError: a b (a fault of barnabas; set "),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_no_failure_ends_with_0_and_none_shows_a_traceback(barnabas, monkeypatch, raised, code, line):
+    """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
+
+    def fail(arguments: object) -> int:
+        raise raised
+
+    monkeypatch.setattr(entry, "run", fail)
+    ended = barnabas("anything")
+    assert ended.code == code
+    assert not ended.out
+    assert ended.err.startswith(line)
+    assert ended.err.count("\n") == (1 if line else 0)
+
+
+def test_a_fault_of_ours_shows_its_traceback_on_request(monkeypatch):
+    monkeypatch.setenv(entry.TRACEBACK_VARIABLE, "1")
+    monkeypatch.setattr(entry, "run", lambda arguments: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        entry.main(["anything"])
+
+
+def test_a_reader_that_goes_away_is_no_error_to_show(tmp_path: Path):
+    program = "import sys; from barnabas.cli import main as m; "
+    program += "m.run = lambda a: [print('x' * 70000) for _ in range(20)]; sys.exit(m.main([]))"
+    reader, writer = os.pipe()
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    os.read(reader, 10)
+    os.close(reader)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == Exit.BROKEN_PIPE
+    assert errors == b""
+
+
+def test_interrupting_ends_with_130_and_no_traceback():
+    program = (
+        "import sys, time; from barnabas.cli import main as m\n"
+        "def run(a):\n print('ready', flush=True)\n time.sleep(60)\n"
+        "m.run = run; sys.exit(m.main([]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "")

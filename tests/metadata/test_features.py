@@ -1,0 +1,85 @@
+"""Feature levels, as Apache Kafka 4.1 has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.metadata.features import (
+    FEATURES,
+    FEATURES_BY_NAME,
+    LATEST_STABLE_METADATA_VERSION,
+    METADATA_VERSIONS,
+    metadata_version_at,
+    metadata_version_named,
+)
+
+
+def test_levels_are_numbered_upwards_without_gaps():
+    assert [version.level for version in METADATA_VERSIONS] == list(range(1, 30))
+    assert len({version.name for version in METADATA_VERSIONS}) == 29
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("3.3", "3.3-IV3"),
+        ("3.5", "3.5-IV2"),
+        ("3.9", "3.9-IV0"),
+        ("3.9.1", "3.9-IV0"),
+        ("4.0", "4.0-IV3"),
+        ("4.1", "4.1-IV1"),
+        ("4.1.0", "4.1-IV1"),
+        ("4.1-IV0", "4.1-IV0"),
+        ("4.2-IV1", "4.2-IV1"),
+    ],
+)
+def test_a_release_stands_for_its_last_stable_level(text, name):
+    assert metadata_version_named(text).name == name
+
+
+@pytest.mark.parametrize("text", ["4.2", "3.3-IV0", "2.8", "4.1-IV9", "x", "4", "", "4.0-IV3 "])
+def test_names_of_nothing_are_refused(text):
+    with pytest.raises(ValueError, match="The minimum version is 3.3-IV3 and the maximum version is 4.2-IV1"):
+        metadata_version_named(text)
+
+
+@pytest.mark.parametrize("level", [-1, 0, 6, 30, 99])
+def test_levels_of_nothing_are_refused(level):
+    with pytest.raises(ValueError, match=f"No MetadataVersion with feature level {level}. Valid feature levels"):
+        metadata_version_at(level)
+
+
+@pytest.mark.parametrize(
+    ("release", "levels"),
+    [
+        ("3.3", (0, 0, 0, 0, 0, 0)),
+        ("3.9", (1, 0, 0, 0, 0, 0)),
+        ("4.0-IV0", (1, 0, 1, 0, 0, 0)),
+        ("4.0", (1, 2, 1, 0, 0, 0)),
+        ("4.1", (1, 2, 1, 1, 0, 0)),
+        ("4.2-IV0", (1, 2, 1, 1, 1, 0)),
+        ("4.2-IV1", (1, 2, 1, 1, 1, 1)),
+    ],
+)
+def test_defaults_follow_the_release(release, levels):
+    version = metadata_version_named(release)
+    assert tuple(feature.default_level(version) for feature in FEATURES) == levels
+
+
+def test_unstable_levels_need_to_be_asked_for():
+    streams = FEATURES_BY_NAME["streams.version"]
+    with pytest.raises(ValueError, match=r"No feature:streams.version with feature level 1"):
+        streams.at(1)
+    assert streams.at(1, unstable=True).level == 1
+
+
+def test_dependencies_are_checked():
+    kraft = FEATURES_BY_NAME["kraft.version"]
+    kraft.check(1, {"metadata.version": 21})
+    with pytest.raises(ValueError, match="kraft.version could not be set to 1 because it depends on metadata.version level 21"):
+        kraft.check(1, {"metadata.version": 20})
+
+
+def test_the_newest_release_is_4_1():
+    assert str(LATEST_STABLE_METADATA_VERSION) == "4.1-IV1"
+    assert LATEST_STABLE_METADATA_VERSION.release == "4.1"
