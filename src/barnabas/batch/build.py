@@ -1,7 +1,7 @@
 """Building batches of format v2, byte for byte as Apache Kafka's own builder does.
 
-What lives here: from records to a whole batch, and the header-only batch that compaction leaves.  What may not:
-what control records say (control.py).
+What lives here: from records to a whole batch, and the header-only batch that compaction leaves.  What may
+not: what control records say (control.py).
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def build(
 ) -> bytearray:
     """A batch of these records, at their own offsets: gaps stay, as compaction leaves them.
 
-    `base_offset` defaults to the first record's and `last_offset` to the last one's; a cleaned batch keeps the
-    ones it had before.
+    `base_offset` defaults to the first record's and `last_offset` to the last one's; a cleaned batch keeps
+    the ones it had before.
     """
     rows = list(records)
     if not rows:

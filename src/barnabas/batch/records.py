@@ -5,8 +5,8 @@ What lives here: plain data.  What may not: bytes on the wire (view, build) and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
@@ -29,9 +29,8 @@ class TimestampType(IntEnum):
         return "CreateTime" if self is TimestampType.CREATE_TIME else "LogAppendTime"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record with its absolute offset and time.  A key of None means no key, a value of None a tombstone."""
+class Record(NamedTuple):
+    """A record with its absolute offset and time.  No key is None, and so is the value of a tombstone."""
 
     offset: int
     timestamp: int

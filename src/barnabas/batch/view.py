@@ -166,7 +166,7 @@ class BatchView:
             raise CorruptBatch(f"the batch at offset {self.base_offset} is corrupt: stored crc = {self.crc}")
 
     def payload(self, limit: int = DECOMPRESSED_LIMIT) -> bytes:
-        """The records' bytes, decompressed; more than `limit` of them are refused before they are allocated."""
+        """The records' bytes, decompressed; more than `limit` are refused before they are allocated."""
         stored = memoryview(self.buffer)[self.start + HEADER_SIZE : self.end]
         return decompress(self.codec, stored, limit)
 
@@ -176,11 +176,7 @@ class BatchView:
         if count == 0:
             return iter(())
         payload = self.payload(limit)
-        if not 0 < count <= len(payload) // SMALLEST_RECORD:
-            raise CorruptBatch(
-                f"the batch at offset {self.base_offset} counts {count} records in {len(payload)} bytes",
-                ErrorCode.INVALID_RECORD,
-            )
+        self.ensure_count_fits(payload)
         log_append_time = self.attributes & LOG_APPEND_TIME_FLAG != 0
         base_timestamp = self.max_timestamp if log_append_time else self.base_timestamp
         fault, index, rows = decode_records(payload, count, self.base_offset, base_timestamp, log_append_time)
@@ -189,7 +185,16 @@ class BatchView:
                 f"record {index} of the batch at offset {self.base_offset}: {fault_text(fault)}",
                 ErrorCode.INVALID_RECORD,
             )
-        return iter([Record(*row) for row in rows])
+        return map(Record._make, rows)
+
+    def ensure_count_fits(self, payload: bytes) -> None:
+        """Raise if so many bytes cannot hold as many records as the header counts."""
+        if not 0 <= self.record_count <= len(payload) // SMALLEST_RECORD:
+            raise CorruptBatch(
+                f"the batch at offset {self.base_offset} counts {self.record_count} records "
+                f"in {len(payload)} bytes",
+                ErrorCode.INVALID_RECORD,
+            )
 
     def copy(self) -> bytes:
         """The batch's own bytes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from mypy_extensions import i64
 
 from barnabas.batch.engine.faults import (
     BAD_HEADERS,
@@ -15,9 +15,6 @@ from barnabas.batch.engine.faults import (
     WRONG_LENGTH,
 )
 from barnabas.batch.engine.varints import add_wrapping, read_varint, read_varlong
-
-if TYPE_CHECKING:
-    from mypy_extensions import i64
 
 Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 

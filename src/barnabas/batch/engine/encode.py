@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from librt.strings import BytesWriter
+from mypy_extensions import i64
 
 from barnabas.batch.engine.varints import size_of_varint, write_varint
-
-if TYPE_CHECKING:
-    from mypy_extensions import i64
 
 
 def encode_record(

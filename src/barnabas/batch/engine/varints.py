@@ -6,53 +6,58 @@ longer than its type allows.  Bits that do not fit the type are dropped, as Java
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from librt.strings import BytesWriter
-
-if TYPE_CHECKING:
-    from mypy_extensions import i64
+from mypy_extensions import i64
 
 MAX_I64: Final = 0x7FFF_FFFF_FFFF_FFFF
 
 
 def read_varint(data: bytes, position: i64, end: i64) -> tuple[i64, i64]:
-    """A zigzag number of 32 bits, in at most five bytes."""
+    """A zigzag number of 32 bits, in at most five bytes.  Most have one or two, so those go first."""
+    if position + 1 < end:
+        byte: i64 = data[position]
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), position + 1
+        second: i64 = data[position + 1]
+        if second < 0x80:
+            return (((byte & 0x7E) >> 1) | (second << 6)) ^ -(byte & 1), position + 2
     raw: i64 = 0
     shift: i64 = 0
-    while position < end:
-        byte: i64 = data[position]
+    while position < end and shift <= 28:
+        byte = data[position]
         position += 1
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
             raw &= 0xFFFF_FFFF
             return (raw >> 1) ^ -(raw & 1), position
         shift += 7
-        if shift > 28:
-            break
     return 0, -1
 
 
 def read_varlong(data: bytes, position: i64, end: i64) -> tuple[i64, i64]:
     """A zigzag number of 64 bits, in at most ten bytes."""
-    half: i64 = 0  # the number without its lowest bit, which is the sign: so it fits 63 bits at every step
-    sign: i64 = 0
-    shift: i64 = 0
-    while position < end:
-        byte: i64 = data[position]
+    if position >= end:
+        return 0, -1
+    byte: i64 = data[position]
+    position += 1
+    # The lowest bit is the sign.  Without it the number fits 63 bits, and no native integer wraps.
+    sign: i64 = -(byte & 1)
+    half: i64 = (byte & 0x7E) >> 1
+    if byte < 0x80:
+        return half ^ sign, position
+    shift: i64 = 6
+    while position < end and shift <= 62:
+        byte = data[position]
         position += 1
-        if shift == 0:
-            sign = byte & 1
-            half = (byte & 0x7E) >> 1
-        elif shift == 63:
+        if shift == 62:
             half |= (byte & 1) << 62
         else:
-            half |= (byte & 0x7F) << (shift - 1)
+            half |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return half ^ -sign, position
+            return half ^ sign, position
         shift += 7
-        if shift > 63:
-            break
     return 0, -1
 
 
@@ -76,7 +81,7 @@ def size_of_varint(value: i64) -> i64:
 
 
 def add_wrapping(left: i64, right: i64) -> i64:
-    """The sum as Java's long gives it.  Python's int would grow and a native integer's overflow is no promise."""
+    """The sum as Java's long gives it: Python's int would grow, and C promises nothing about overflow."""
     if right > 0 and left > MAX_I64 - right:
         return (left - MAX_I64) + (right - MAX_I64) - 2
     if right < 0 and left < -MAX_I64 - 1 - right:

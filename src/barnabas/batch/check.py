@@ -1,0 +1,297 @@
+"""Judging a batch before it enters a log: every check that Apache Kafka makes on a produce, with its codes.
+
+What lives here: what a client may send, what the topic's settings ask of it, and the batch as it is to be
+written: its largest time set, compressed as the topic wants, numbered 0, 1, 2 ...  What may not: the log
+itself, offsets, and the sequence numbers of producers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from struct import Struct
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.batch.build import assemble, attribute_bits, build
+from barnabas.batch.compression import Codec, compress
+from barnabas.batch.engine.faults import fault_text
+from barnabas.batch.engine.walk import walk
+from barnabas.batch.faults import CorruptBatch
+from barnabas.batch.records import NO_TIMESTAMP, Record, TimestampType
+from barnabas.batch.view import (
+    ATTRIBUTES_POSITION,
+    CRC_POSITION,
+    LOG_APPEND_TIME_FLAG,
+    MAGIC_POSITION,
+    MAGIC_V2,
+    MAX_TIMESTAMP_POSITION,
+    BatchView,
+    Buffer,
+    batch_crc,
+    batch_size,
+)
+
+MAX_INT64 = 2**63 - 1
+FIRST_PRODUCE_VERSION_WITH_ZSTD = 7
+# What a client's batch may decompress to, unless message.max.bytes asks for more.  Apache Kafka has no such
+# limit because it never holds a batch whole; its clients split a batch that is answered MESSAGE_TOO_LARGE.
+CLIENT_DECOMPRESSED_LIMIT = 32 * 1024 * 1024
+# Errors are told record by record (KIP-467); no answer lists more of them than this.
+RECORD_ERRORS_MAX = 1000
+_ERRORS_SHOWN = 3
+
+_ATTRIBUTES = Struct(">h")
+_TIMESTAMP = Struct(">q")
+
+
+class Origin(Enum):
+    """Who asks for the append: only clients are held to the rules for clients."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    RAFT_LEADER = "raft leader"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRules:
+    """What the topic's settings ask of a batch."""
+
+    compression: Codec | None = None  # None keeps what the producer chose
+    compression_level: int | None = None
+    compacted: bool = False
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    timestamp_before_max_ms: int = MAX_INT64
+    timestamp_after_max_ms: int = MAX_INT64
+    max_message_bytes: int = 1048588
+
+    @property
+    def decompressed_limit(self) -> int:
+        return max(CLIENT_DECOMPRESSED_LIMIT, 2 * self.max_message_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedBatch:
+    """A batch fit to be written once `patch_offsets` gave it its place.
+
+    `view` lies over the caller's own buffer if that could be changed in place, else over a new one.
+    `rewritten` says that the records were compressed or numbered anew, so that the size may differ.
+    The largest time counts as that of the last offset, as everywhere in Apache Kafka's time index.
+    """
+
+    view: BatchView
+    max_timestamp: int
+    rewritten: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecordError:
+    """What is wrong with one record of a batch."""
+
+    index: int
+    message: str
+
+
+class InvalidRecords(KafkaError):  # noqa: N818 - the name says what was found, as INVALID_RECORD does
+    """Records that the topic refuses, each with its reason (KIP-467)."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: tuple[RecordError, ...]) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+
+
+def only_batch(buffer: Buffer, produce_version: int) -> BatchView:
+    """The one batch of a partition's data in a produce request of version 3 or later."""
+    size = batch_size(buffer, 0)
+    if size is None or size > len(buffer):
+        raise _invalid(f"produce version {produce_version} needs one whole batch for each partition")
+    if buffer[MAGIC_POSITION] != MAGIC_V2:
+        raise _invalid(f"produce version {produce_version} takes batches of format v2 only")
+    view = BatchView(buffer)
+    if produce_version < FIRST_PRODUCE_VERSION_WITH_ZSTD and view.codec is Codec.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd needs produce version {FIRST_PRODUCE_VERSION_WITH_ZSTD}, this one is {produce_version}",
+        )
+    following = batch_size(buffer, view.end)
+    if following is not None and view.end + following <= len(buffer):
+        raise _invalid(f"produce version {produce_version} takes one batch for each partition, not more")
+    return view
+
+
+def check_batch(
+    view: BatchView, rules: CheckRules, *, now_ms: int, origin: Origin = Origin.CLIENT
+) -> CheckedBatch:
+    """Check a batch whole and make it ready to be written; KafkaError says why it is refused."""
+    if origin is Origin.CLIENT and view.base_offset != 0:
+        raise _invalid(f"a client's batch has the base offset 0, not {view.base_offset}")
+    _check_size(view, rules)
+    view.ensure_valid()
+    codec = view.codec
+    if origin is Origin.CLIENT:
+        _check_header(view)
+    payload = view.payload(rules.decompressed_limit)
+    view.ensure_count_fits(payload)
+    fault, index, keyless, in_order, first, low, high = walk(payload, view.record_count)
+    if fault:
+        raise _invalid(f"record {index}: {fault_text(fault)}")
+    max_timestamp = _check_records(view, rules, now_ms, keyless, low, high)
+    target = codec if rules.compression is None else rules.compression
+    if (target is codec and in_order) or (codec is Codec.NONE and view.is_control):
+        return _stamp(view, rules, now_ms, max_timestamp)
+    plain = in_order and first == 0 and view.timestamp_type is TimestampType.CREATE_TIME
+    rewritten = _recompress(view, rules, target, payload) if plain else _renumber(view, rules, target)
+    _check_size(rewritten, rules)
+    return CheckedBatch(_stamp(rewritten, rules, now_ms, max_timestamp).view, max_timestamp, rewritten=True)
+
+
+def _invalid(message: str) -> CorruptBatch:
+    return CorruptBatch(message, ErrorCode.INVALID_RECORD)
+
+
+def _check_size(view: BatchView, rules: CheckRules) -> None:
+    if view.size > rules.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {view.size} bytes; max.message.bytes allows {rules.max_message_bytes}",
+        )
+
+
+def _check_header(view: BatchView) -> None:
+    """What only a client's header is held to."""
+    if view.last_offset_delta < 0:
+        raise _invalid(f"the batch's last offset delta is {view.last_offset_delta}")
+    if view.record_count <= 0:
+        raise _invalid(f"the batch counts {view.record_count} records")
+    if view.record_count != view.last_offset_delta + 1:
+        raise _invalid(
+            f"the batch counts {view.record_count} records, its offsets make {view.last_offset_delta + 1}"
+        )
+    if view.is_control:
+        raise _invalid("clients may not write control records")
+    if view.has_producer_id and view.base_sequence < 0:
+        raise _invalid(f"producer {view.producer_id} gives the sequence number {view.base_sequence}")
+
+
+def _check_records(view: BatchView, rules: CheckRules, now_ms: int, keyless: int, low: int, high: int) -> int:
+    """The largest time of the records as they are to be written, after keys and times were found right."""
+    stamped = view.timestamp_type is TimestampType.LOG_APPEND_TIME
+    lowest = view.max_timestamp if stamped else view.base_timestamp + low
+    highest = view.max_timestamp if stamped else view.base_timestamp + high
+    if not -MAX_INT64 <= lowest <= highest <= MAX_INT64:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "a timestamp does not fit 64 bits")
+    by_broker = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
+    if by_broker or lowest == NO_TIMESTAMP:
+        times_fit = not stamped
+    else:
+        times_fit = _time_fits(lowest, rules, now_ms)
+    if not (times_fit and _time_fits(highest, rules, now_ms)) or (keyless and rules.compacted):
+        _raise_record_errors(view, rules, now_ms)
+    if by_broker:
+        return now_ms
+    return max(highest, NO_TIMESTAMP) if view.record_count else view.max_timestamp
+
+
+def _time_fits(timestamp: int, rules: CheckRules, now_ms: int) -> bool:
+    return now_ms - rules.timestamp_before_max_ms <= timestamp <= now_ms + rules.timestamp_after_max_ms
+
+
+def _raise_record_errors(view: BatchView, rules: CheckRules, now_ms: int) -> None:
+    """Look at every record again and say which are wrong; a record without a time (-1) has no wrong one."""
+    errors: list[RecordError] = []
+    total = 0
+    code = ErrorCode.INVALID_RECORD
+    for index, record in enumerate(view.records(rules.decompressed_limit)):
+        found = _record_error(view, record, rules, now_ms)
+        if found is None:
+            continue
+        total += 1
+        if found[0] is ErrorCode.INVALID_TIMESTAMP:
+            code = found[0]
+        if len(errors) < RECORD_ERRORS_MAX:
+            errors.append(RecordError(index, found[1]))
+    if not errors:
+        return
+    if code is ErrorCode.INVALID_TIMESTAMP:
+        message = "One or more records have been rejected due to invalid timestamp"
+    else:
+        shown = "; ".join(f"record {error.index}: {error.message}" for error in errors[:_ERRORS_SHOWN])
+        message = f"One or more records have been rejected due to {total} record errors in total: {shown}"
+    raise InvalidRecords(code, message, tuple(errors))
+
+
+def _record_error(
+    view: BatchView, record: Record, rules: CheckRules, now_ms: int
+) -> tuple[ErrorCode, str] | None:
+    if rules.compacted and record.key is None:
+        return ErrorCode.INVALID_RECORD, "Compacted topic cannot accept message without key"
+    if rules.timestamp_type is TimestampType.CREATE_TIME and record.timestamp != NO_TIMESTAMP:
+        if _time_fits(record.timestamp, rules, now_ms):
+            return None
+        message = (
+            f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+            f"The timestamp should be within [{now_ms - rules.timestamp_before_max_ms}, "
+            f"{now_ms + rules.timestamp_after_max_ms}]"
+        )
+        return ErrorCode.INVALID_TIMESTAMP, message
+    if view.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return ErrorCode.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime"
+    return None
+
+
+def _stamp(view: BatchView, rules: CheckRules, now_ms: int, max_timestamp: int) -> CheckedBatch:
+    """Write the largest time and who set it into the header, and the CRC again if that changed anything."""
+    if view.timestamp_type is rules.timestamp_type and view.max_timestamp == max_timestamp:
+        return CheckedBatch(view, max_timestamp, rewritten=False)
+    start = view.start
+    buffer: bytearray | memoryview
+    if isinstance(view.buffer, bytes) or (isinstance(view.buffer, memoryview) and view.buffer.readonly):
+        buffer, start = bytearray(view.copy()), 0
+    else:
+        buffer = view.buffer
+    attributes = view.attributes & ~LOG_APPEND_TIME_FLAG
+    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= LOG_APPEND_TIME_FLAG
+    _ATTRIBUTES.pack_into(buffer, start + ATTRIBUTES_POSITION, attributes)
+    _TIMESTAMP.pack_into(buffer, start + MAX_TIMESTAMP_POSITION, max_timestamp)
+    crc = batch_crc(buffer, start, start + view.size)
+    buffer[start + CRC_POSITION : start + CRC_POSITION + 4] = crc.to_bytes(4, "big")
+    return CheckedBatch(BatchView(buffer, start), max_timestamp, rewritten=False)
+
+
+def _recompress(view: BatchView, rules: CheckRules, target: Codec, payload: bytes) -> BatchView:
+    """The same records in another codec."""
+    return BatchView(
+        assemble(
+            compress(target, payload, rules.compression_level),
+            base_offset=0,
+            last_offset_delta=view.last_offset_delta,
+            leader_epoch=view.leader_epoch,
+            attributes=attribute_bits(
+                target, view.timestamp_type, view.is_transactional, view.is_control, has_delete_horizon=False
+            ),
+            base_timestamp=view.base_timestamp,
+            max_timestamp=view.max_timestamp,
+            producer_id=view.producer_id,
+            producer_epoch=view.producer_epoch,
+            base_sequence=view.base_sequence,
+            record_count=view.record_count,
+        )
+    )
+
+
+def _renumber(view: BatchView, rules: CheckRules, target: Codec) -> BatchView:
+    """The records numbered 0, 1, 2 ... and timed from the first one, as Apache Kafka rebuilds it."""
+    records = view.records(rules.decompressed_limit)
+    return BatchView(
+        build(
+            [record._replace(offset=index) for index, record in enumerate(records)],
+            leader_epoch=view.leader_epoch,
+            codec=target,
+            level=rules.compression_level,
+            producer_id=view.producer_id,
+            producer_epoch=view.producer_epoch,
+            base_sequence=view.base_sequence,
+            transactional=view.is_transactional,
+            control=view.is_control,
+        )
+    )
