@@ -299,10 +299,9 @@ class MemoryDisk(WholeFiles):
                 self._set(place, None)
 
     def remove_tree(self, path: str) -> None:
-        with self._lock:
-            with contextlib.suppress(FileNotFoundError):
-                self._tree.folder(path)
-                self._set(self._tree.place(path), None)
+        with self._lock, contextlib.suppress(FileNotFoundError):
+            self._tree.folder(path)
+            self._set(self._tree.place(path), None)
 
     def sync_folder(self, path: str) -> None:
         with self._lock:
