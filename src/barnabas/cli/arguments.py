@@ -43,11 +43,7 @@ class ArgumentParser(argparse.ArgumentParser):
                 return given + list(arguments[position:])
             flag = argument.partition("=")[0]
             single = flag.startswith("-") and not flag.startswith("--")
-            if (
-                single
-                and flag not in self._option_string_actions
-                and "-" + flag in self._option_string_actions
-            ):
+            if single and flag not in known and "-" + flag in known:
                 argument = "-" + argument
             given.append(argument)
         return given

@@ -45,7 +45,8 @@ def _help_text() -> str:
     width = max(map(len, SUBCOMMANDS))
     rows = "".join(f"  {name:<{width}}  {summary}\n" for name, (summary, _, _) in SUBCOMMANDS.items())
     return (
-        f"usage: {PROGRAM} COMMAND [OPTIONS]\n\nFormat data folders, look into them, look up feature levels.\n\n"
+        f"usage: {PROGRAM} COMMAND [OPTIONS]\n\n"
+        "Format data folders, look into them, look up feature levels.\n\n"
         f"commands:\n{rows}\n  -h, --help after a command shows its options\n"
     )
 
@@ -69,7 +70,7 @@ def _declare_format(parser: ArgumentParser) -> None:
         default=[],
         metavar="CREDENTIAL",
         help="a SCRAM credential to start with, as 'SCRAM-SHA-256=[name=alice,password=alice-secret]' or "
-        "'SCRAM-SHA-512=[name=alice,iterations=8192,salt=\"N3E=\",saltedpassword=\"YCE=\"]'; may be repeated",
+        '\'SCRAM-SHA-512=[name=alice,iterations=8192,salt="N3E=",saltedpassword="YCE="]\'; may be repeated',
     )
     add("--ignore-formatted", "-g", action="store_true", help="pass over folders that are formatted already")
     add(
@@ -88,7 +89,10 @@ def _declare_format(parser: ArgumentParser) -> None:
     )
     quorum = parser.add_mutually_exclusive_group()
     quorum.add_argument(
-        "--standalone", "-s", action="store_true", help="this controller is the only voter of a dynamic quorum"
+        "--standalone",
+        "-s",
+        action="store_true",
+        help="this controller is the only voter of a dynamic quorum",
     )
     quorum.add_argument(
         "--no-initial-controllers",
@@ -218,5 +222,9 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         _declare_feature_dependencies,
         feature_dependencies_command,
     ),
-    "random-uuid": ("print a random id, fit for a cluster or a directory", _declare_nothing, random_uuid_command),
+    "random-uuid": (
+        "print a random id, fit for a cluster or a directory",
+        _declare_nothing,
+        random_uuid_command,
+    ),
 }
