@@ -199,6 +199,10 @@ class LogCleaner:
         if work is not None and not self._in_step:
             work.close()
 
+    def stop(self) -> None:
+        """The broker stops: drop the work under way."""
+        self._abandon()
+
     @property
     def uncleanable(self) -> frozenset[TopicPartition]:
         """Partitions that raised an error while they were cleaned: left alone until the next start."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.runtime.disk import Disk, Lock
@@ -160,14 +160,10 @@ def partition_folders(disk: Disk, log_dir: str) -> list[tuple[str, TopicPartitio
     return found
 
 
-def find_duplicates(folders: Iterable[tuple[str, TopicPartition]]) -> None:
-    """Refuse a partition that lies in two directories: only an administrator knows which one is right."""
-    seen: dict[TopicPartition, str] = {}
-    for path, partition in folders:
-        other = seen.setdefault(partition, path)
-        if other != path:
-            raise StorageRefused(
-                f"the partition {partition} is in both {other} and {path}, probably because a directory"
-                " failed while the partition was moved between them; delete one of the two, best the one in"
-                " the directory that failed, and start again"
-            )
+def in_two_dirs(partition: TopicPartition, one: str, other: str) -> StorageRefused:
+    """The refusal of a partition that lies in two directories: only an administrator knows which is right."""
+    return StorageRefused(
+        f"the partition {partition} is in both {one} and {other}, probably because a directory failed while"
+        " the partition was moved between them; delete one of the two, best the one in the directory that"
+        " failed, and start again"
+    )

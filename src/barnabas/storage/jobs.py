@@ -1,0 +1,189 @@
+"""The jobs that keep a broker's logs in shape, by the clock and in small pieces.
+
+What lives here: what is due when, and the pieces each job is cut into, usually one log each.  What may not:
+threads and timers.  `run_due` is called by the broker's loop; it does a bounded number of pieces and says how
+long it may sleep.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from barnabas.storage.cleaner import log_dir_of
+from barnabas.storage.log import DeleteJob, Log
+from barnabas.storage.manager import LogManager
+from barnabas.storage.retention import expire
+
+logger = logging.getLogger(__name__)
+
+NANOSECONDS_PER_MS = 1_000_000
+# Pieces that one call does at most, so that the loop serves requests in between.
+PIECES_PER_CALL = 16
+# How long to sleep when nothing at all is scheduled.
+LONGEST_SLEEP_MS = 60_000
+# How often logs are asked for files whose deletion came up outside of a job (truncation by a follower).
+COLLECT_INTERVAL_MS = 30_000
+
+Piece = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """How often each job runs; broker options of the names below with `_` for `.`."""
+
+    log_flush_scheduler_interval_ms: int = 2**63 - 1
+    log_flush_offset_checkpoint_interval_ms: int = 60_000
+    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
+    log_retention_check_interval_ms: int = 300_000
+    log_segment_delete_delay_ms: int = 60_000
+    log_initial_task_delay_ms: int = 30_000
+    producer_id_expiration_check_interval_ms: int = 600_000
+    replica_high_watermark_checkpoint_interval_ms: int = 5_000
+
+    @classmethod
+    def of(cls, broker: Mapping[str, object]) -> JobOptions:
+        """From the broker's effective settings."""
+        values = {
+            name: broker[name.replace("_", ".")]
+            for name in cls.__dataclass_fields__
+            if name.replace("_", ".") in broker
+        }
+        return cls(**values)  # type: ignore[arg-type]  # the option table has typed every value already
+
+
+class LogJobs:
+    """Runs the jobs of one LogManager.  `flush` syncs one log: a broker hands it to a worker."""
+
+    def __init__(
+        self, manager: LogManager, options: JobOptions, flush: Callable[[Log], None] = lambda log: log.flush()
+    ) -> None:
+        self._manager = manager
+        self._options = options
+        self._flush = flush
+        self._clock = manager.clock
+        self._pieces: deque[Piece] = deque()
+        # (due, number that breaks ties, interval, pieces of the job)
+        self._schedule: list[tuple[int, int, int, Callable[[], Iterable[Piece]]]] = []
+        self._deletes: list[tuple[int, int, str, DeleteJob]] = []
+        self._number = 0
+
+    def start(self) -> None:
+        """The first run of each job comes after log.initial.task.delay.ms, as Apache Kafka has it."""
+        options = self._options
+        first = self._now_ms() + options.log_initial_task_delay_ms
+        self._every(options.log_retention_check_interval_ms, first, self._retention)
+        self._every(options.log_flush_scheduler_interval_ms, first, self._flushes)
+        self._every(options.log_flush_offset_checkpoint_interval_ms, first, self._recovery_points)
+        self._every(options.log_flush_start_offset_checkpoint_interval_ms, first, self._log_starts)
+        self._every(options.producer_id_expiration_check_interval_ms, first, self._producers)
+        now = self._now_ms()
+        self._every(options.replica_high_watermark_checkpoint_interval_ms, now, self._high_watermarks)
+        self._every(min(COLLECT_INTERVAL_MS, max(options.log_segment_delete_delay_ms, 1)), now, self._collect)
+
+    def _every(self, interval_ms: int, first_ms: int, job: Callable[[], Iterable[Piece]]) -> None:
+        heapq.heappush(self._schedule, (first_ms, self._next_number(), interval_ms, job))
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _now_ms(self) -> int:
+        return self._clock.monotonic_ns() // NANOSECONDS_PER_MS
+
+    def run_due(self, pieces: int = PIECES_PER_CALL) -> int:
+        """Do up to so many pieces of what is due; how many milliseconds may pass until the next call."""
+        self._take_up()
+        for _ in range(min(pieces, len(self._pieces))):
+            self._pieces.popleft()()
+        return 0 if self._pieces else self._sleep_ms()
+
+    def _take_up(self) -> None:
+        now = self._now_ms()
+        while self._schedule and self._schedule[0][0] <= now:
+            _, _, interval_ms, job = heapq.heappop(self._schedule)
+            self._pieces.extend(job())
+            self._every(interval_ms, now + interval_ms, job)
+        while self._deletes and self._deletes[0][0] <= now:
+            _, _, log_dir, delete = heapq.heappop(self._deletes)
+            self._pieces.append(self._guarded(log_dir, delete.run))
+        if self._manager.has_unsettled:
+            self._pieces.append(self._manager.settle)
+        self._pieces.extend(self._folders_due())
+        self._collect_deletes()
+
+    def _sleep_ms(self) -> int:
+        now = self._now_ms()
+        due = [heap[0][0] - now for heap in (self._schedule, self._deletes) if heap]
+        delay_ms = self._options.log_segment_delete_delay_ms
+        due += [marked + delay_ms - self._clock.wall_ms() for marked, _ in self._manager.folders_to_delete]
+        return max(0, min(due, default=LONGEST_SLEEP_MS))
+
+    def _guarded(self, log_dir: str, action: Callable[[], object]) -> Piece:
+        def piece() -> None:
+            if log_dir in self._manager.live:
+                with self._manager.guarding(log_dir):
+                    action()
+
+        return piece
+
+    def _per_log(self, action: Callable[[Log], object]) -> Iterator[Piece]:
+        for log in self._manager.all_logs():
+            yield self._guarded(log_dir_of(log), partial(action, log))
+
+    # The jobs
+
+    def _retention(self) -> Iterable[Piece]:
+        """Of logs that are not compacted; the cleaner sees to the others, so that the two never meet."""
+        return self._per_log(lambda log: None if log.options.cleanup_compact else self._expire(log))
+
+    def _expire(self, log: Log) -> None:
+        if expire(log, self._clock.wall_ms()):
+            self._manager.logs_with_deletes.add(log)
+
+    def _flushes(self) -> Iterable[Piece]:
+        return self._per_log(self._flush_if_due)
+
+    def _flush_if_due(self, log: Log) -> None:
+        since_ms = log.unflushed_since_ms
+        if since_ms is not None and self._now_ms() - since_ms >= log.options.flush_ms:
+            self._flush(log)
+
+    def _recovery_points(self) -> Iterable[Piece]:
+        return [partial(self._manager.checkpoint_recovery_points, log_dir) for log_dir in self._manager.live]
+
+    def _log_starts(self) -> Iterable[Piece]:
+        return [partial(self._manager.checkpoint_log_starts, log_dir) for log_dir in self._manager.live]
+
+    def _high_watermarks(self) -> Iterable[Piece]:
+        return [partial(self._manager.checkpoint_high_watermarks, log_dir) for log_dir in self._manager.live]
+
+    def _producers(self) -> Iterable[Piece]:
+        return self._per_log(lambda log: log.remove_expired_producers())
+
+    def _collect(self) -> Iterable[Piece]:
+        return self._per_log(self._manager.logs_with_deletes.add)
+
+    def _collect_deletes(self) -> None:
+        while self._manager.logs_with_deletes:
+            log = self._manager.logs_with_deletes.pop()
+            for job in log.take_delete_jobs():
+                heapq.heappush(self._deletes, (job.due_ms, self._next_number(), log_dir_of(log), job))
+
+    def _folders_due(self) -> Iterator[Piece]:
+        """Partitions that were deleted, after log.segment.delete.delay.ms."""
+        before = self._clock.wall_ms() - self._options.log_segment_delete_delay_ms
+        waiting = self._manager.folders_to_delete
+        due = [folder for marked, folder in waiting if marked <= before]
+        if due:
+            waiting[:] = [(marked, folder) for marked, folder in waiting if marked > before]
+        for folder in due:
+            yield self._guarded(folder.rpartition("/")[0], partial(self._remove, folder))
+
+    def _remove(self, folder: str) -> None:
+        self._manager.disk.remove_tree(folder)
+        logger.info("deleted %s", folder)
