@@ -62,7 +62,8 @@ class Surroundings:
         self.warm = warm
         self.pool = BufferPool()
         self.read_view = memoryview(bytearray(READ_BUFFER_BYTES))
-        self.connections: set[StreamConnection] = set()
+        # A dict for its order: a simulated world must not depend on where objects lie in memory.
+        self.connections: dict[StreamConnection, None] = {}
 
 
 class StreamConnection:
@@ -115,7 +116,7 @@ class StreamConnection:
         self._flush_due = False
         self._wire_full = False
         self._is_closed = False
-        around.connections.add(self)
+        around.connections[self] = None
 
     def start(self) -> None:
         """Tell the handler, and begin to read."""
@@ -366,7 +367,7 @@ class StreamConnection:
         if self._large is not None:
             self._large.release()
             self._large = None
-        self._around.connections.discard(self)
+        self._around.connections.pop(self, None)
         self._around.timers.cancel((self, "linger"))
         # Not now: whoever closes is often the handler itself, in the middle of something.
         self._around.at_tick_end(partial(self._handler.closed, reason, error))

@@ -1,0 +1,88 @@
+"""Planted bugs: faults put into our own code on purpose, which the simulator must find.
+
+What lives here: how a bug is planted for a while, and the hunt for it.  What may not: the bugs themselves;
+they live beside the scenario that finds them.  A checker that finds no planted bug proves nothing by
+finding no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedBug:
+    """One fault, the scenario that must find it, and within how many seeds."""
+
+    name: str
+    description: str
+    scenario: str
+    within_seeds: int
+    plant: Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """A planted bug that was found: the seed shows it again whenever the bug is planted."""
+
+    bug: PlantedBug
+    seed: int
+    error: Exception
+
+
+class HuntError(AssertionError):
+    """A planted bug was not found, does not show again, or the code fails without it."""
+
+
+@contextmanager
+def patched(owner: object, attribute: str, replacement: object) -> Iterator[None]:
+    """Replace an attribute of a class or module for a while.
+
+    A name that the owner does not define itself is refused: the code was renamed, and the bug must follow it.
+    """
+    if attribute not in vars(owner):
+        raise AttributeError(f"{owner!r} defines no {attribute!r}: adapt the planted bug to the code")
+    original = vars(owner)[attribute]
+    setattr(owner, attribute, replacement)
+    try:
+        yield
+    finally:
+        setattr(owner, attribute, original)
+
+
+def hunt(bug: PlantedBug, run: Callable[[int], object], first_seed: int = 0) -> Caught:
+    """Run seeds with the bug planted until one fails; see that it does so again, and healthy code does not.
+
+    `run` plays the scenario with a seed and raises what it finds.
+    """
+    for seed in range(first_seed, first_seed + bug.within_seeds):
+        error = _play(bug, run, seed)
+        if error is None:
+            continue
+        again = _play(bug, run, seed)
+        if repr(again) != repr(error):
+            raise HuntError(f"{bug.name}: seed {seed} found {error!r} and then, played again, {again!r}")
+        _see_healthy(bug, run, range(first_seed, seed + 1))
+        return Caught(bug, seed, error)
+    last = first_seed + bug.within_seeds - 1
+    raise HuntError(f"{bug.name}: not found with seeds {first_seed} to {last} of scenario {bug.scenario!r}")
+
+
+def _play(bug: PlantedBug, run: Callable[[int], object], seed: int) -> Exception | None:
+    with bug.plant():
+        try:
+            run(seed)
+        except Exception as error:
+            return error
+    return None
+
+
+def _see_healthy(bug: PlantedBug, run: Callable[[int], object], seeds: range) -> None:
+    for seed in seeds:
+        try:
+            run(seed)
+        except Exception as error:
+            message = f"{bug.name}: seed {seed} fails without the bug, too, so that finding it proves nothing"
+            raise HuntError(f"{message}: {error!r}") from error

@@ -1,0 +1,129 @@
+"""The nemesis: strikes a simulated world with faults at random moments, and can be told to stop.
+
+What lives here: which faults come when.  What may not: what they do (the world knows) and what must hold in
+spite of them (a scenario's business).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from enum import Enum
+from functools import partial
+
+from barnabas.runtime.disk_faults import CHANGING
+from barnabas.runtime.simulated_links import LinkFaults
+from barnabas.runtime.world import Node, World
+
+_MS = 1_000_000
+
+
+class Strike(Enum):
+    """The kinds of fault."""
+
+    POWER_LOSS = "a node loses power now"
+    POWER_LOSS_IN_OPERATION = "a node loses power in one of its next operations on the disk"
+    KILL = "a process ends; what it wrote stays"
+    PARTITION = "the nodes fall apart into two groups"
+    ONE_WAY_LOSS = "a node is heard by another but does not hear it"
+    CUT = "the streams between two nodes break"
+    CLOCK_JUMP = "a wall clock is set"
+    CLOCK_DRIFT = "a clock runs fast or slow"
+    SLOW_DISK = "a disk is slow"
+
+
+ALL_STRIKES = frozenset(Strike)
+
+
+class Nemesis:
+    """Strikes until `stop`, then repairs everything.
+
+    Each seed draws which kinds it uses, and how often (swarm testing): a world in which everything goes
+    wrong all the time never gets far enough to show some bugs.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        strikes: Collection[Strike] = ALL_STRIKES,
+        mean_pause_ns: int = 300 * _MS,
+        max_down_ns: int = 500 * _MS,
+    ) -> None:
+        self._world = world
+        self._random = world.random_for("nemesis")
+        drawn = [strike for strike in Strike if strike in strikes and self._random.fraction() < 0.6]
+        self.strikes = drawn or [strike for strike in Strike if strike in strikes]
+        self._pause_ns = self._random.integer(mean_pause_ns // 4, 2 * mean_pause_ns)
+        self._max_down_ns = max_down_ns
+        self._is_active = True
+        world.links.faults = LinkFaults.draw(self._random)
+        self._next_strike()
+
+    def stop(self) -> None:
+        """All is well from now on: nodes are up, links are whole, disks and clocks behave."""
+        self._is_active = False
+        world = self._world
+        world.links.faults = LinkFaults()
+        world.links.heal()
+        for node in world.nodes.values():
+            node.disk.clear_faults()
+            node.clock.set_drift(0)
+            if not node.is_up:
+                node.start()
+
+    def _next_strike(self) -> None:
+        self._world.agenda.after(self._random.integer(1, 2 * self._pause_ns), self._strike)
+
+    def _strike(self) -> None:
+        if not self._is_active:
+            return
+        strike = self.strikes[self._random.integer(0, len(self.strikes) - 1)]
+        self._world.agenda.note(f"strike {strike.name}")
+        self._hit(strike)
+        self._next_strike()
+
+    def _hit(self, strike: Strike) -> None:
+        node = self._node()
+        match strike:
+            case Strike.POWER_LOSS:
+                node.crash(power_loss=True)
+                self._later(partial(self._start, node))
+            case Strike.POWER_LOSS_IN_OPERATION:
+                node.disk.crash_after(self._random.integer(1, 8))
+                self._later(partial(self._start, node))
+            case Strike.KILL:
+                node.crash(power_loss=False)
+                self._later(partial(self._start, node))
+            case Strike.PARTITION:
+                self._partition()
+                self._later(self._world.links.heal)
+            case Strike.ONE_WAY_LOSS:
+                self._world.links.block(node.id, self._node().id)
+                self._later(self._world.links.heal)
+            case Strike.CUT:
+                self._world.streams.cut(node.id, self._node().id)
+            case Strike.CLOCK_JUMP:
+                node.clock.jump(self._random.integer(-3_600_000, 3_600_000))
+            case Strike.CLOCK_DRIFT:
+                node.clock.set_drift(self._random.integer(-50_000, 50_000))
+            case Strike.SLOW_DISK:
+                node.disk.slow(self._random.integer(1, 50), kinds=CHANGING)
+                self._later(node.disk.clear_faults)
+
+    def _node(self) -> Node:
+        nodes = list(self._world.nodes.values())
+        return nodes[self._random.integer(0, len(nodes) - 1)]
+
+    def _partition(self) -> None:
+        sides: tuple[list[int], list[int]] = ([], [])
+        for node_id in self._world.nodes:
+            sides[self._random.integer(0, 1)].append(node_id)
+        self._world.links.partition(*sides)
+
+    def _later(self, repair: Callable[[], None]) -> None:
+        self._world.agenda.after(self._random.integer(1, self._max_down_ns), repair)
+
+    def _start(self, node: Node) -> None:
+        """Switch a node on again; one that still waits for its power loss, or has halted, as well."""
+        if not node.is_up:
+            node.start()

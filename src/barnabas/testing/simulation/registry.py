@@ -1,0 +1,68 @@
+"""Which scenarios and planted bugs there are.  Both tables are filled when their modules are imported."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from barnabas.runtime.planted import PlantedBug
+from barnabas.runtime.world import World
+
+Play = Callable[[World], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A name, and what to do with a world."""
+
+    name: str
+    description: str
+    play: Play
+
+
+SCENARIOS: dict[str, Scenario] = {}
+PLANTED: dict[str, PlantedBug] = {}
+
+
+def scenario(name: str) -> Callable[[Play], Play]:
+    """Register a function as a scenario; the first line of its docstring describes it."""
+
+    def register(play: Play) -> Play:
+        if name in SCENARIOS:
+            raise ValueError(f"there are two scenarios named {name!r}: rename one")
+        SCENARIOS[name] = Scenario(name, _first_line(play), play)
+        return play
+
+    return register
+
+
+def planted(
+    name: str, *, scenario: str, within_seeds: int
+) -> Callable[[Callable[[], Iterator[None]]], Callable[[], Iterator[None]]]:
+    """Register a generator function, which plants a bug, yields and removes it, as a planted bug."""
+
+    def register(plant: Callable[[], Iterator[None]]) -> Callable[[], Iterator[None]]:
+        if name in PLANTED:
+            raise ValueError(f"there are two planted bugs named {name!r}: rename one")
+        PLANTED[name] = PlantedBug(name, _first_line(plant), scenario, within_seeds, contextmanager(plant))
+        return plant
+
+    return register
+
+
+def load_all() -> None:
+    """Import every module of `scenarios/`, in order of name."""
+    from barnabas.testing.simulation import scenarios
+
+    for module in sorted(pkgutil.iter_modules(scenarios.__path__), key=lambda each: each.name):
+        importlib.import_module(f"{scenarios.__name__}.{module.name}")
+
+
+def _first_line(function: Callable[..., object]) -> str:
+    text = (function.__doc__ or "").strip()
+    if not text:
+        raise ValueError(f"{function.__qualname__} needs a docstring that says what it is about")
+    return text.splitlines()[0]
