@@ -14,9 +14,9 @@ import struct
 from typing import Any
 
 from barnabas.base.ids import Uuid
-from barnabas.protocol.primitives import ProtocolError, continue_length
+from barnabas.protocol.primitives import ProtocolError, continue_length, skip_tagged_fields
 from barnabas.protocol.schema import Field, Schema
-from barnabas.protocol.source import FIXED, Source, minimal_size
+from barnabas.protocol.source import FIXED, READY_LENGTHS, Source, array_structs, minimal_size
 
 
 def compile_decoder(schema: Schema, version: int) -> Any:
@@ -65,6 +65,7 @@ class _DecoderWriter:
             "new_bytes": bytes.__new__,
             "unpack_from": struct.unpack_from,
             "continue_length": continue_length,
+            "skip_tagged_fields": skip_tagged_fields,
             "too_long": too_long,
             "is_null": is_null,
             "ProtocolError": ProtocolError,
@@ -85,8 +86,7 @@ class _DecoderWriter:
         if unpacker.format == ">B":
             source.line(f"{targets} = buffer[position]")
         else:
-            name = f"unpack_{unpacker.format[1:]}".replace("?", "_bool_")
-            source.names[name] = unpacker.unpack_from
+            name = source.struct_name("unpack", unpacker.format[1:], unpacker.unpack_from)
             source.line(f"{targets}{',' if len(self._run) == 1 else ''} = {name}(buffer, position)")
         source.line(f"position += {unpacker.size}")
         for line in self._after:
@@ -187,8 +187,12 @@ class _DecoderWriter:
                 source.line(f"{target} = [new_bytes(Uuid, buffer[start:start + 16]) for start in {starts}]")
                 source.line(f"position = {stop}")
             elif known.kind in FIXED:
-                layout = f"'>%d{FIXED[known.kind][0]}' % {length}"
-                source.line(f"{target} = list(unpack_from({layout}, buffer, position))")
+                character = FIXED[known.kind][0]
+                unpackers = tuple(ready.unpack_from for ready in array_structs(character))
+                ready = source.struct_name("unpack", f"short_{known.kind}s", unpackers)
+                short = f"{ready}[{length}](buffer, position)"
+                long = f"unpack_from('>%d{character}' % {length}, buffer, position)"
+                source.line(f"{target} = list({short} if {length} < {READY_LENGTHS} else {long})")
                 source.line(f"position += {length} * {size}")
             else:
                 self._items(known, target, length)
@@ -239,6 +243,10 @@ class _DecoderWriter:
         source, count = self.source, self.source.variable("count")
         self._run.append(("B", count))
         self.flush()
+        if not any(known.tag is not None for known in schema.fields):
+            source.line(f"if {count}:")
+            source.line(f"    position = skip_tagged_fields(buffer, position, {count})")
+            return
         with source.block(f"if {count}:"):
             source.line(f"if {count} > 127:")
             source.line(f"    {count}, position = continue_length(buffer, position, {count})")

@@ -20,7 +20,7 @@ from barnabas.protocol.primitives import (
     string_length,
 )
 from barnabas.protocol.schema import Field, Schema
-from barnabas.protocol.source import FIXED, Source
+from barnabas.protocol.source import FIXED, READY_LENGTHS, Source, array_structs
 
 
 def compile_encoder(schema: Schema, version: int) -> Any:
@@ -60,19 +60,20 @@ class _EncoderWriter:
         # Fixed-width values that wait to be packed together: struct characters and expressions.
         self._run: list[tuple[str, str]] = []
 
+    def _packed(self, more: str = "", value: str = "") -> str:
+        """An expression for the pending run as bytes, with one more value at its end."""
+        layout = "".join(character for character, _ in self._run) + more
+        values = ", ".join([*(value for _, value in self._run if value), *([value] if value else [])])
+        packer = struct.Struct(">" + layout)
+        if not values:
+            return repr(bytes(packer.size))
+        return f"{self.source.struct_name('pack', layout, packer.pack)}({values})"
+
     def flush(self) -> None:
         """Write the pending run as one piece."""
-        if not self._run:
-            return
-        packer = struct.Struct(">" + "".join(character for character, _ in self._run))
-        values = ", ".join(value for _, value in self._run if value)
-        self._run.clear()
-        if values:
-            name = f"pack_{packer.format[1:]}".replace("?", "_bool_")
-            self.source.names[name] = packer.pack
-            self.source.line(f"{self._append}({name}({values}))")
-        else:
-            self.source.line(f"{self._append}({bytes(packer.size)!r})")
+        if self._run:
+            self.source.line(f"{self._append}({self._packed()})")
+            self._run.clear()
 
     def struct(self, schema: Schema, instance: str) -> None:
         tagged = []
@@ -113,9 +114,13 @@ class _EncoderWriter:
             self._run.append((character, length))
             self.flush()
             return
-        self.flush()
-        longer = "string_length" if text else "unsigned_varint"
-        self.source.line(f"{self._append}(SHORT[{length}] if {length} < 128 else {longer}({length}))")
+        longer = f"{'string_length' if text else 'unsigned_varint'}({length})"
+        if self._run:
+            shorter, longer = self._packed("B", length), f"{self._packed()} + {longer}"
+        else:
+            shorter = f"SHORT[{length}]"
+        self._run.clear()
+        self.source.line(f"{self._append}({shorter} if {length} < 128 else {longer})")
 
     def _string(self, known: Field, value: str, *, nullable: bool | None = None) -> None:
         source, text, length = self.source, self.source.variable("text"), self.source.variable("length")
@@ -134,20 +139,27 @@ class _EncoderWriter:
 
     def _bytes(self, known: Field, value: str) -> None:
         source, data, length = self.source, self.source.variable("data"), self.source.variable("length")
-        counted = f"len({data})"
-        if known.kind == "record_data":
-            counted = f"({data}.length if hasattr({data}, 'length') else {counted})"
-        plus_one = " + 1" if self.flexible else ""
         source.line(f"{data} = {value}")
         if self.version in known.nullable:
             source.line(f"if {data} is None:")
             source.line(f"    {data} = b''; {length} = {0 if self.flexible else -1}")
-            source.line("else:")
-            source.line(f"    {length} = {counted}{plus_one}")
+            with source.block("else:"):
+                self._count_bytes(known, data, length)
         else:
-            source.line(f"{length} = {counted}{plus_one}")
+            self._count_bytes(known, data, length)
         self._length(length, compact=self.flexible, character="i")
         source.line(f"{self._append}({data})")
+
+    def _count_bytes(self, known: Field, data: str, length: str) -> None:
+        plus_one = " + 1" if self.flexible else ""
+        if known.kind != "record_data":
+            self.source.line(f"{length} = len({data}){plus_one}")
+            return
+        # Records are bytes most of the time; a slice of a file has a length but is no sequence.
+        self.source.line("try:")
+        self.source.line(f"    {length} = len({data}){plus_one}")
+        self.source.line("except TypeError:")
+        self.source.line(f"    {length} = {data}.length{plus_one}")
 
     def _array(self, known: Field, value: str) -> None:
         source, items, length = self.source, self.source.variable("items"), self.source.variable("length")
@@ -160,28 +172,38 @@ class _EncoderWriter:
             source.line(f"    {length} = len({items}){plus_one}")
         else:
             source.line(f"{length} = len({items}){plus_one}")
+        if known.kind in FIXED and known.kind != "uuid":
+            self._numbers(known, items, length)
+            return
         self._length(length, compact=self.flexible, character="i")
-        self._items(known, items)
-
-    def _items(self, known: Field, items: str) -> None:
-        source = self.source
         if known.kind == "uuid":
-            joined = source.variable("joined")
-            source.line(f"{joined} = join({items})")
-            source.line(f"if len({joined}) != 16 * len({items}):")
-            source.line("    raise ProtocolError('an id has 16 bytes')")
-            source.line(f"{self._append}({joined})")
-        elif known.kind in FIXED:
-            source.line(f"if {items}:")
-            source.line(f"    {self._append}(pack('>%d{FIXED[known.kind][0]}' % len({items}), *{items}))")
-        else:
-            item = source.variable("item")
-            with source.block(f"for {item} in {items}:"):
-                if known.struct is not None:
-                    self.struct(known.struct.schema, item)
-                else:
-                    self._string(known, item, nullable=False)
-                self.flush()
+            self._uuids(items)
+            return
+        item = source.variable("item")
+        with source.block(f"for {item} in {items}:"):
+            if known.struct is not None:
+                self.struct(known.struct.schema, item)
+            else:
+                self._string(known, item, nullable=False)
+            self.flush()
+
+    def _numbers(self, known: Field, items: str, length: str) -> None:
+        """A list of numbers is one piece with its length; short ones have their struct ready."""
+        self.flush()
+        character = FIXED[known.kind][0]
+        packers = tuple(ready.pack for ready in array_structs(character, "B" if self.flexible else "i"))
+        ready = self.source.struct_name("pack", f"short_{known.kind}s", packers)
+        short = f"{ready}[len({items})]({length}, *{items})"
+        prefix = f"unsigned_varint({length})" if self.flexible else f"pack('>i', {length})"
+        long = f"{prefix} + pack('>%d{character}' % len({items}), *{items})"
+        self.source.line(f"{self._append}({short} if len({items}) < {READY_LENGTHS} else {long})")
+
+    def _uuids(self, items: str) -> None:
+        joined = self.source.variable("joined")
+        self.source.line(f"{joined} = join({items})")
+        self.source.line(f"if len({joined}) != 16 * len({items}):")
+        self.source.line("    raise ProtocolError('an id has 16 bytes')")
+        self.source.line(f"{self._append}({joined})")
 
     def _nested(self, known: Field, value: str) -> None:
         assert known.struct is not None

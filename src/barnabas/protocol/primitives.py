@@ -107,6 +107,25 @@ def continue_length(buffer: Buffer, position: int, first: int) -> tuple[int, int
     raise ProtocolError(f"a varint is longer than {MAX_VARINT_BYTES} bytes")
 
 
+def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
+    """Pass over tagged fields (KIP-482) none of which is known; their count's first byte was read already."""
+    if count > 127:
+        count, position = continue_length(buffer, position, count)
+    if count * 2 > len(buffer) - position:
+        raise ProtocolError(f"{count} tagged fields do not fit into the {len(buffer) - position} bytes left")
+    for _ in range(count):
+        size = 0
+        for _ in ("tag", "size"):
+            size = buffer[position]
+            position += 1
+            if size > 127:
+                size, position = continue_length(buffer, position, size)
+        position += size
+        if position > len(buffer):
+            raise ProtocolError(f"a tagged field of {size} bytes does not fit")
+    return position
+
+
 # The lengths that fit one byte, ready made; encoders look them up.
 SHORT_LENGTHS = tuple(bytes([length]) for length in range(128))
 
@@ -204,10 +223,9 @@ class Reader:
         return None if length < 0 else str(self.view(length), "utf-8", "replace")
 
     def skip_tagged_fields(self) -> None:
-        """Pass over a section of tagged fields (KIP-482) none of which is known."""
-        count = self.unsigned_varint()
-        if count * 2 > self.remaining:
-            raise ProtocolError(f"{count} tagged fields do not fit", position=self.position)
-        for _ in range(count):
-            self.unsigned_varint()
-            self.view(self.unsigned_varint())
+        """Pass over a section of tagged fields none of which is known."""
+        count = self._number(1, signed=False)
+        try:
+            self.position = skip_tagged_fields(self._buffer, self.position, count)
+        except IndexError:
+            raise ProtocolError("the tagged fields are cut off", position=self.position) from None

@@ -6,8 +6,10 @@ fields or the meaning of a version; those are the compilers' business.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from barnabas.protocol.schema import Field, Message, Schema
@@ -24,6 +26,16 @@ FIXED: dict[str, tuple[str, int]] = {
     "float64": ("d", 8),
     "uuid": ("16s", 16),
 }
+
+
+# Lists of numbers up to this length have a struct ready for each length.
+READY_LENGTHS = 17
+
+
+@cache
+def array_structs(character: str, prefix: str = "") -> tuple[struct.Struct, ...]:
+    """Structs of 0, 1, 2, … numbers, with a length before them."""
+    return tuple(struct.Struct(f">{prefix}{count}{character}") for count in range(READY_LENGTHS))
 
 
 class Source:
@@ -61,6 +73,12 @@ class Source:
                 return name
         name = self.variable(hint)
         self.names[name] = value
+        return name
+
+    def struct_name(self, verb: str, layout: str, function: Any) -> str:
+        """A readable name for a struct's function: `pack_hiiB`."""
+        name = f"{verb}_{layout}".replace("?", "_bool_")
+        self.names[name] = function
         return name
 
     def text(self) -> str:
