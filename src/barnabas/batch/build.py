@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from librt.strings import BytesWriter
-
 from barnabas.batch.compression import Codec, compress
-from barnabas.batch.engine.encode import encode_record
+from barnabas.batch.engine.encode import Row, encode_records
 from barnabas.batch.records import (
     NO_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -59,36 +57,23 @@ def build(
     `base_offset` defaults to the first record's and `last_offset` to the last one's; a cleaned batch keeps
     the ones it had before.
     """
-    rows = list(records)
+    rows: list[Row] = list(records)
     if not rows:
         raise ValueError(
             "a batch has at least one record; build_empty() makes the header that compaction leaves"
         )
-    first = rows[0].offset if base_offset is None else base_offset
-    last = rows[-1].offset if last_offset is None else last_offset
-    base_timestamp = rows[0].timestamp if delete_horizon_ms is None else delete_horizon_ms
-    payload = BytesWriter()
-    previous = first - 1
-    max_timestamp = NO_TIMESTAMP
-    for record in rows:
-        if record.offset <= previous:
-            raise ValueError(f"offset {record.offset} does not follow {previous}: offsets must grow")
-        previous = record.offset
-        max_timestamp = max(max_timestamp, record.timestamp)
-        encode_record(
-            payload,
-            record.offset - first,
-            record.timestamp - base_timestamp,
-            record.key,
-            record.value,
-            record.headers,
-        )
-    if not previous <= last <= first + MAX_OFFSET_DELTA:
+    first = rows[0][0] if base_offset is None else base_offset
+    last = rows[-1][0] if last_offset is None else last_offset
+    base_timestamp = rows[0][1] if delete_horizon_ms is None else delete_horizon_ms
+    payload, max_timestamp, disordered = encode_records(rows, first, base_timestamp)
+    if disordered >= 0:
+        raise ValueError(f"offset {rows[disordered][0]} does not follow: offsets start at {first} and grow")
+    if not rows[-1][0] <= last <= first + MAX_OFFSET_DELTA:
         raise ValueError(f"the offsets {first} to {last} do not fit one batch")
     if timestamp_type is TimestampType.LOG_APPEND_TIME and log_append_time_ms is not None:
         max_timestamp = log_append_time_ms
     return assemble(
-        compress(codec, payload.getvalue(), level),
+        compress(codec, payload, level),
         base_offset=first,
         last_offset_delta=last - first,
         leader_epoch=leader_epoch,

@@ -6,14 +6,11 @@ without a copy.  What may not: numpy or Arrow themselves.
 
 from __future__ import annotations
 
-import sys
-from array import array
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.compression import DECOMPRESSED_LIMIT
-from barnabas.batch.engine.columns import ColumnWriters, decode_columns
+from barnabas.batch.engine.columns import ColumnVectors, decode_columns
 from barnabas.batch.engine.decode import decode_headers
 from barnabas.batch.engine.faults import fault_text
 from barnabas.batch.faults import CorruptBatch
@@ -25,7 +22,7 @@ PAYLOAD_MAX = 2**31 - 1
 
 
 class Columns:
-    """Records side by side.  Row i's key is `payload[key_starts[i]:][:key_lengths[i]]`, or null if that is -1.
+    """Records side by side.  Row i's key is `payload[key_starts[i]:][:key_lengths[i]]`; length -1 is null.
 
     `offsets` and `timestamps` are views of 64-bit integers, the others of 32-bit ones.  `header_starts` says
     where in the payload a row's headers are; `headers(row)` reads them.
@@ -42,15 +39,15 @@ class Columns:
         "value_starts",
     )
 
-    def __init__(self, payload: bytes, written: ColumnWriters) -> None:
+    def __init__(self, payload: bytes, vectors: ColumnVectors) -> None:
         self.payload = payload
-        self.offsets = _integers(written.offsets.getvalue(), "q")
-        self.timestamps = _integers(written.timestamps.getvalue(), "q")
-        self.key_starts = _integers(written.key_starts.getvalue(), "i")
-        self.key_lengths = _integers(written.key_lengths.getvalue(), "i")
-        self.value_starts = _integers(written.value_starts.getvalue(), "i")
-        self.value_lengths = _integers(written.value_lengths.getvalue(), "i")
-        self.header_starts = _integers(written.header_starts.getvalue(), "i")
+        self.offsets = memoryview(vectors.offsets)
+        self.timestamps = memoryview(vectors.timestamps)
+        self.key_starts = memoryview(vectors.key_starts)
+        self.key_lengths = memoryview(vectors.key_lengths)
+        self.value_starts = memoryview(vectors.value_starts)
+        self.value_lengths = memoryview(vectors.value_lengths)
+        self.header_starts = memoryview(vectors.header_starts)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -84,41 +81,40 @@ def columns(buffer: Buffer, limit: int = DECOMPRESSED_LIMIT) -> Columns:
     return columns_of((batch for batch in batches(buffer) if not batch.is_control), limit)
 
 
-def columns_of(chosen: Iterator[BatchView], limit: int = DECOMPRESSED_LIMIT) -> Columns:
+def columns_of(chosen: Iterable[BatchView], limit: int = DECOMPRESSED_LIMIT) -> Columns:
     """The records of these batches."""
-    written = ColumnWriters()
-    payloads: list[bytes] = []
-    shift = 0
     limit = min(limit, PAYLOAD_MAX)
+    found: list[tuple[BatchView, bytes]] = []
+    rows = 0
+    size = 0
     for batch in chosen:
         if batch.record_count == 0:
             continue
-        payload = batch.payload(limit - shift)
-        if shift + len(payload) > limit:
+        payload = batch.payload(limit - size)
+        size += len(payload)
+        if size > limit:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"the batches hold more than {limit} bytes")
-        _decode(batch, payload, shift, written)
-        payloads.append(payload)
+        batch.ensure_count_fits(payload)
+        rows += batch.record_count
+        found.append((batch, payload))
+    vectors = ColumnVectors(rows)
+    row = 0
+    shift = 0
+    for batch, payload in found:
+        _decode(batch, payload, shift, row, vectors)
+        row += batch.record_count
         shift += len(payload)
-    return Columns(payloads[0] if len(payloads) == 1 else b"".join(payloads), written)
+    return Columns(found[0][1] if len(found) == 1 else b"".join(payload for _, payload in found), vectors)
 
 
-def _decode(batch: BatchView, payload: bytes, shift: int, written: ColumnWriters) -> None:
-    log_append_time = batch.attributes & LOG_APPEND_TIME_FLAG != 0
-    base_timestamp = batch.max_timestamp if log_append_time else batch.base_timestamp
-    batch.ensure_count_fits(payload)
+def _decode(batch: BatchView, payload: bytes, shift: int, row: int, vectors: ColumnVectors) -> None:
+    stamped = batch.attributes & LOG_APPEND_TIME_FLAG != 0
+    base_timestamp = batch.max_timestamp if stamped else batch.base_timestamp
     fault, index = decode_columns(
-        payload, shift, batch.record_count, batch.base_offset, base_timestamp, log_append_time, written
+        payload, shift, row, batch.record_count, batch.base_offset, base_timestamp, stamped, vectors
     )
     if fault:
         raise CorruptBatch(
             f"record {index} of the batch at offset {batch.base_offset}: {fault_text(fault)}",
             ErrorCode.INVALID_RECORD,
         )
-
-
-def _integers(written: bytes, kind: Literal["q", "i"]) -> memoryview:
-    if sys.byteorder == "little":
-        return memoryview(written).cast(kind)
-    swapped = array(kind, written)
-    swapped.byteswap()
-    return memoryview(swapped)

@@ -42,6 +42,8 @@ DELETE_HORIZON_FLAG = 0x40
 
 HEADER = Struct(">qiibIhiqqqhii")
 _LENGTH = Struct(">i")
+_CODECS = tuple(Codec)
+_TIMESTAMP_TYPES = tuple(TimestampType)
 _OFFSET = Struct(">q")
 _EPOCH = Struct(">i")
 
@@ -130,13 +132,13 @@ class BatchView:
     @property
     def codec(self) -> Codec:
         number = self.attributes & CODEC_MASK
-        if number > Codec.ZSTD:
+        if number >= len(_CODECS):
             raise CorruptBatch(f"the batch at offset {self.base_offset} names the unknown codec {number}")
-        return Codec(number)
+        return _CODECS[number]
 
     @property
     def timestamp_type(self) -> TimestampType:
-        return TimestampType((self.attributes & LOG_APPEND_TIME_FLAG) >> 3)
+        return _TIMESTAMP_TYPES[(self.attributes & LOG_APPEND_TIME_FLAG) >> 3]
 
     @property
     def is_transactional(self) -> bool:

@@ -1,8 +1,8 @@
 """The engine room: loops over records and bytes, written for mypyc.
 
-What lives here: strictly typed modules with native integers, and the rule by which they are imported: compiled
-if a build left compiled modules of exactly these sources for this Python, as plain Python otherwise.  What
-may not: anything that talks to the world, and any dynamic trick in the modules themselves.
+What lives here: strictly typed modules with native integers, and the rule by which they are imported:
+compiled if a build left compiled modules of exactly these sources for this Python, as plain Python otherwise.
+What may not: anything that talks to the world, and any dynamic trick in the modules themselves.
 
 `BARNABAS_ENGINE=interpreted` in the environment asks for plain Python.  setup.py compiles, and writes down in
 `_build.json` what it compiled.
@@ -31,7 +31,7 @@ _FOLDER = Path(__file__).parent
 
 
 class EngineState(NamedTuple):
-    """Which engine runs: `compiled`, `interpreted`, or `stale`: interpreted, as the compiled one is outdated."""
+    """Which engine runs: `compiled`, `interpreted`, or `stale` (interpreted, until it is built again)."""
 
     state: str
     reason: str

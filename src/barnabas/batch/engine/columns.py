@@ -1,14 +1,12 @@
 """The records of a payload as columns: offsets, times, and where keys, values and headers lie.
 
-Every column is a run of little-endian integers, eight bytes each for offsets and times, four for positions
-and lengths.  A length of -1 stands for null.
+Every column is a vector of native integers, of 64 bits for offsets and times, of 32 for positions and
+lengths.  A length of -1 stands for null.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
-from librt.strings import BytesWriter, write_i32_le, write_i64_le
+from librt.vecs import vec
 from mypy_extensions import i32, i64
 
 from barnabas.batch.engine.faults import (
@@ -25,29 +23,30 @@ from barnabas.batch.engine.varints import add_wrapping, read_varint, read_varlon
 from barnabas.batch.engine.walk import skip_headers
 
 
-class ColumnWriters:
-    """The columns while they grow, batch by batch."""
+class ColumnVectors:
+    """The columns of a known number of rows, filled batch by batch."""
 
-    def __init__(self) -> None:
-        self.offsets: Final = BytesWriter()
-        self.timestamps: Final = BytesWriter()
-        self.key_starts: Final = BytesWriter()
-        self.key_lengths: Final = BytesWriter()
-        self.value_starts: Final = BytesWriter()
-        self.value_lengths: Final = BytesWriter()
-        self.header_starts: Final = BytesWriter()
+    def __init__(self, rows: i64) -> None:
+        self.offsets = vec[i64]([0] * rows)
+        self.timestamps = vec[i64]([0] * rows)
+        self.key_starts = vec[i32]([0] * rows)
+        self.key_lengths = vec[i32]([0] * rows)
+        self.value_starts = vec[i32]([0] * rows)
+        self.value_lengths = vec[i32]([0] * rows)
+        self.header_starts = vec[i32]([0] * rows)
 
 
 def decode_columns(
     data: bytes,
     shift: i64,
+    row: i64,
     count: i64,
     base_offset: i64,
     base_timestamp: i64,
     log_append_time: bool,
-    columns: ColumnWriters,
+    columns: ColumnVectors,
 ) -> tuple[int, int]:
-    """Append `count` records that fill `data` exactly; positions are given with `shift` added.
+    """Fill the rows from `row` on with `count` records that fill `data`; positions get `shift` added.
 
     Returns a fault and the index of the record that has it.  After a fault the columns are of no use.
     """
@@ -71,34 +70,34 @@ def decode_columns(
         delta, position = read_varlong(data, position + 1, stop)
         if position < 0:
             return BAD_VARINT, index
-        write_i64_le(timestamps, base_timestamp if log_append_time else add_wrapping(base_timestamp, delta))
+        timestamps[row] = base_timestamp if log_append_time else add_wrapping(base_timestamp, delta)
         offset, position = read_varint(data, position, stop)
         if position < 0:
             return BAD_VARINT, index
-        write_i64_le(offsets, add_wrapping(base_offset, offset))
+        offsets[row] = add_wrapping(base_offset, offset)
         size, position = read_varint(data, position, stop)
         if position < 0:
             return BAD_VARINT, index
         if size > stop - position:
             return BAD_KEY, index
-        write_i32_le(key_starts, i32(shift + position))
+        key_starts[row] = i32(shift + position)
         if size < 0:
-            write_i32_le(key_lengths, -1)
+            key_lengths[row] = -1
         else:
-            write_i32_le(key_lengths, i32(size))
+            key_lengths[row] = i32(size)
             position += size
         size, position = read_varint(data, position, stop)
         if position < 0:
             return BAD_VARINT, index
         if size > stop - position:
             return BAD_VALUE, index
-        write_i32_le(value_starts, i32(shift + position))
+        value_starts[row] = i32(shift + position)
         if size < 0:
-            write_i32_le(value_lengths, -1)
+            value_lengths[row] = -1
         else:
-            write_i32_le(value_lengths, i32(size))
+            value_lengths[row] = i32(size)
             position += size
-        write_i32_le(header_starts, i32(shift + position))
+        header_starts[row] = i32(shift + position)
         if position < stop and data[position] == 0:
             position += 1
         else:
@@ -108,6 +107,7 @@ def decode_columns(
         if position != stop:
             return WRONG_LENGTH, index
         index += 1
+        row += 1
     if position != end:
         return RECORDS_LEFT, count - 1
     return NO_FAULT, 0

@@ -12,6 +12,8 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 MAX_I64: Final = 0x7FFF_FFFF_FFFF_FFFF
+# Two numbers up to this one add up within 64 bits; mypyc keeps it in a register, but not the one above.
+HALF_I64: Final = 0x3FFF_FFFF_FFFF_FFFF
 
 
 def read_varint(data: bytes, position: i64, end: i64) -> tuple[i64, i64]:
@@ -62,28 +64,47 @@ def read_varlong(data: bytes, position: i64, end: i64) -> tuple[i64, i64]:
 
 
 def write_varint(out: BytesWriter, value: i64) -> None:
-    """A zigzag number of at most 63 bits."""
-    raw: i64 = (value << 1) if value >= 0 else ((-(value + 1)) << 1) | 1
-    while raw > 0x7F:
-        out.append((raw & 0x7F) | 0x80)
-        raw >>= 7
-    out.append(raw)
+    """A zigzag number of 32 or 64 bits: they are written alike."""
+    sign: i64 = 0
+    if value < 0:
+        sign = 1
+        value = -1 - value
+    # As in read_varlong, the sign is kept apart so that nothing needs the 64th bit.
+    byte: i64 = ((value & 0x3F) << 1) | sign
+    value >>= 6
+    while value > 0:
+        out.append(byte | 0x80)
+        byte = value & 0x7F
+        value >>= 7
+    out.append(byte)
 
 
 def size_of_varint(value: i64) -> i64:
     """How many bytes write_varint needs."""
-    raw: i64 = (value << 1) if value >= 0 else ((-(value + 1)) << 1) | 1
+    if value < 0:
+        value = -1 - value
+    value >>= 6
     size: i64 = 1
-    while raw > 0x7F:
-        raw >>= 7
+    while value > 0:
+        value >>= 7
         size += 1
     return size
 
 
 def add_wrapping(left: i64, right: i64) -> i64:
     """The sum as Java's long gives it: Python's int would grow, and C promises nothing about overflow."""
+    if -HALF_I64 <= left <= HALF_I64 and -HALF_I64 <= right <= HALF_I64:
+        return left + right
     if right > 0 and left > MAX_I64 - right:
         return (left - MAX_I64) + (right - MAX_I64) - 2
     if right < 0 and left < -MAX_I64 - 1 - right:
         return (left + MAX_I64) + (right + MAX_I64) + 2
     return left + right
+
+
+def subtract_wrapping(left: i64, right: i64) -> i64:
+    """The difference as Java's long gives it."""
+    if -HALF_I64 <= left <= HALF_I64 and -HALF_I64 <= right <= HALF_I64:
+        return left - right
+    # -1 - right always fits, which -right does not for the lowest number.
+    return add_wrapping(add_wrapping(left, -1 - right), 1)
