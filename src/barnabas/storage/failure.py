@@ -6,11 +6,14 @@ not: refusals of a single request; those are plain KafkaErrors and leave the dir
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from barnabas.base.errors import ErrorCode, KafkaError
 
 
-class StorageFailure(KafkaError):
-    """A log directory failed.  It crosses the wire as KAFKA_STORAGE_ERROR; `dirs` takes the directory offline."""
+class StorageFailure(KafkaError):  # noqa: N818 - the word for what happened
+    """A log directory failed.  On the wire it is KAFKA_STORAGE_ERROR; `dirs` takes the directory offline."""
 
     def __init__(self, folder: str, action: str, cause: BaseException) -> None:
         self.folder = folder
@@ -22,5 +25,10 @@ class StorageFailure(KafkaError):
         )
 
 
-class LogRefused(Exception):
-    """A log folder that cannot be opened without losing something: says which file, and what to do."""
+@contextlib.contextmanager
+def failing(folder: str, action: str) -> Iterator[None]:
+    """An error of the file system takes the directory out of service."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailure(folder, action, error) from error

@@ -1,75 +1,61 @@
-"""A partition's log.  (Signatures first; see the agreed seams.)"""
+"""A partition's log: appending to it, reading from it, cutting it.
+
+What lives here: the offsets of a log (start, stable, high watermark, end) and how each operation moves them.
+What may not: its files (local_log.py), what a buffer must look like (appending.py), how a folder is brought
+into shape (recovery.py), and leadership, followers and the ISR (replica/).
+
+A log is used by one thread.  A flush may run on another: see `plan_flush`.  An OSError that cannot be undone
+becomes a StorageFailure, after which the directory is not to be used.
+"""
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
 
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.batch.records import NO_TIMESTAMP
 from barnabas.runtime.chance import Random
 from barnabas.runtime.clock import Clock
-from barnabas.runtime.disk import Buffer, Disk, Slice
+from barnabas.runtime.disk import Buffer, Disk
+from barnabas.storage.appending import AppendResult, Prepared, prepare_as_is, prepare_leader, rules_of
+from barnabas.storage.epochs import EpochEnd
+from barnabas.storage.failure import StorageFailure, failing
+from barnabas.storage.local_log import LocalLog, jitter_ms
 from barnabas.storage.options import LogOptions
-from barnabas.storage.segment import Segment
+from barnabas.storage.producer_append import AppendOrigin, BatchMetadata, Verification
+from barnabas.storage.producer_replay import ProducerChanges, check_append, rebuild_producers
+from barnabas.storage.reading import ReadResult, TimestampAndOffset
+from barnabas.storage.recovery import LoadedLog, LogLoader
+from barnabas.storage.segment import BatchMark, Segment
+from barnabas.storage.transaction_index import AbortedTransaction
+
+logger = logging.getLogger(__name__)
+
+# A write that fails for lack of space is undone, and the directory stays in service.
+_NO_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+# Times that ListOffsets gives a meaning of their own.
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
 
 
-class AppendOrigin(Enum):
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
-    RAFT_LEADER = "raft leader"
-    REPLICATION = "replication"
+class Log(LocalLog):
+    """One partition's log in one folder."""
 
-
-@dataclass(frozen=True, slots=True)
-class AppendResult:
-    first_offset: int
-    last_offset: int
-    max_timestamp: int
-    log_append_time_ms: int
-    log_start_offset: int
-    bytes_appended: int
-    duplicate: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ReadResult:
-    fetch_offset: int
-    segment_base_offset: int
-    position: int
-    slice: Slice | None
-    first_batch_incomplete: bool
-    aborted: tuple[object, ...] | None
-
-
-class DeleteJob:
-    """Files renamed `.deleted`, to be removed when `due_ms` (monotonic) has come: `run()`."""
-
-    due_ms: int
-
-    def run(self) -> None: ...
-
-
-class FlushPlan:
-    """What a flush has to sync: made on the log's thread, run() on any, then handed to Log.flushed()."""
-
-    def run(self) -> None: ...
-
-
-class Log:
-    disk: Disk
-    clock: Clock
-    folder: str  # whole path
-    topic: str
-    partition: int
-    options: LogOptions
-    segments: Sequence[Segment]
-    active: Segment
-    log_start_offset: int
-    high_watermark: int
-    last_stable_offset: int
-    end_offset: int
-    recovery_point: int
-    size: int
+    def __init__(
+        self, disk: Disk, clock: Clock, random: Random, folder: str, options: LogOptions, loaded: LoadedLog
+    ) -> None:
+        super().__init__(disk, clock, random, folder, options, loaded)
+        self.log_start_offset = loaded.log_start_offset
+        self.high_watermark = self.log_start_offset
+        self.first_unstable_offset: int | None = None
+        self._rules = rules_of(options)
+        self._find_first_unstable()
 
     @classmethod
     def open(
@@ -84,16 +70,211 @@ class Log:
         recovery_point: int,
         log_start_offset: int,
     ) -> Log:
-        """Open or create the log in `folder`; after an unclean stop it is recovered from recovery_point on."""
-        raise NotImplementedError
+        """Open or create the log in `folder`; after an unclean stop recover it from the recovery point on."""
+        name = folder.rpartition("/")[2]
+        loader = LogLoader(
+            disk,
+            clock,
+            folder,
+            name,
+            options,
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            jitter_ms=lambda: jitter_ms(options, random),
+        )
+        with failing(folder, "opening the log"):
+            return cls(disk, clock, random, folder, options, loader.load())
+
+    def __repr__(self) -> str:
+        return f"Log({self.name}, {self.log_start_offset}..{self.end_offset}, hw {self.high_watermark})"
+
+    def set_options(self, options: LogOptions) -> None:
+        """The topic's configuration has changed."""
+        self.options = options
+        self._rules = rules_of(options)
+
+    # Appending
 
     def append_as_leader(
-        self, buffer: Buffer, leader_epoch: int, *, origin: AppendOrigin = AppendOrigin.CLIENT
+        self,
+        buffer: Buffer,
+        leader_epoch: int,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        verification: Verification | None = None,
     ) -> AppendResult:
-        raise NotImplementedError
+        """Check the batches, give them offsets and write them.  A refusal changes nothing in the log.
+
+        The buffer is patched in place where it can be.
+        """
+        now_ms = self.clock.wall_ms()
+        if origin is AppendOrigin.RAFT_LEADER:
+            limit = self.options.max_message_bytes
+            prepared = prepare_as_is(buffer, leader_epoch, self.end_offset, origin, self.name, limit)
+        else:
+            prepared = prepare_leader(buffer, leader_epoch, self.end_offset, origin, self._rules, now_ms)
+        return self._append(prepared, origin, verification, now_ms)
 
     def append_as_follower(self, buffer: Buffer, leader_epoch: int) -> AppendResult:
-        raise NotImplementedError
+        """Write batches as the leader of this epoch sent them; a batch cut short at the end is left out."""
+        origin = AppendOrigin.REPLICATION
+        prepared = prepare_as_is(buffer, leader_epoch, self.end_offset, origin, self.name, None)
+        return self._append(prepared, origin, None, self.clock.wall_ms())
+
+    def _append(
+        self,
+        prepared: Prepared | None,
+        origin: AppendOrigin,
+        verification: Verification | None,
+        now_ms: int,
+    ) -> AppendResult:
+        if prepared is None:
+            return AppendResult(self.end_offset, self.end_offset - 1, -1, -1, self.log_start_offset, 0)
+        size = len(prepared.data)
+        if size > self.options.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"batches of {size} bytes for {self.name} exceed segment.bytes={self.options.segment_bytes}",
+            )
+        changes = check_append(
+            self.producers,
+            prepared.heads,
+            prepared.data,
+            origin,
+            verification,
+            must_verify=self.options.transaction_partition_verification_enable,
+        )
+        if changes.duplicate is not None:
+            return self._duplicate_result(changes.duplicate, prepared)
+        self._write(prepared, size, now_ms)
+        if changes.appends:
+            self._update_producers(changes)
+        self.producers.end_offset = self.end_offset
+        return AppendResult(
+            prepared.first_offset,
+            prepared.last_offset,
+            prepared.max_timestamp,
+            prepared.log_append_time_ms,
+            self.log_start_offset,
+            size,
+        )
+
+    def _duplicate_result(self, duplicate: BatchMetadata, prepared: Prepared) -> AppendResult:
+        return AppendResult(
+            duplicate.first_offset,
+            duplicate.last_offset,
+            prepared.max_timestamp,
+            duplicate.timestamp if prepared.log_append_time_ms >= 0 else NO_TIMESTAMP,
+            self.log_start_offset,
+            bytes_appended=0,
+            duplicate=True,
+        )
+
+    def _write(self, prepared: Prepared, size: int, now_ms: int) -> None:
+        last_offset = prepared.last_offset
+        try:
+            for head in prepared.heads:
+                if head.leader_epoch >= 0:
+                    self.epochs.assign(head.leader_epoch, head.base_offset)
+            segment = self.active
+            if segment.should_roll(self.options, now_ms, size, last_offset, prepared.max_timestamp):
+                segment = self._roll(prepared.first_offset)
+            segment.append_batches(
+                prepared.data,
+                [BatchMark(head.size, head.last_offset, head.max_timestamp) for head in prepared.heads],
+            )
+        except OSError as error:
+            self._refuse_write(error)
+        self.end_offset = last_offset + 1
+
+    def _refuse_write(self, error: OSError) -> None:
+        """The segment has undone the write.  Lack of space is told to the client; all else is a failure."""
+        if error.errno in _NO_SPACE:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{self.folder}: {error.strerror}; free space or lower the topic's retention, then try again",
+            ) from error
+        raise StorageFailure(self.folder, "appending", error) from error
+
+    def _update_producers(self, changes: ProducerChanges) -> None:
+        for append in changes.appends.values():
+            self.producers.apply(append)
+        for transaction in changes.completed:
+            last_stable_offset = self.producers.stable_offset_after(transaction)
+            if transaction.aborted:
+                with failing(self.folder, "writing the transaction index"):
+                    self.active.transaction_index.append(
+                        AbortedTransaction(*transaction[:3], last_stable_offset)
+                    )
+            self.producers.complete(transaction)
+        self._find_first_unstable()
+
+    def start_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
+    ) -> Verification | None:
+        """Before asking the coordinator about a producer's transaction; None if it is known to be open."""
+        if self.producers.has_ongoing_transaction(producer_id, epoch):
+            return None
+        return self.producers.start_verification(
+            producer_id, sequence, epoch, supports_epoch_bump, self.clock.wall_ms()
+        )
+
+    # Offsets
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to here read_committed consumers may read."""
+        first = self.first_unstable_offset
+        return first if first is not None and first < self.high_watermark else self.high_watermark
+
+    def set_high_watermark(self, offset: int) -> int:
+        """Within the log's bounds; the value taken."""
+        self.high_watermark = min(max(offset, self.log_start_offset), self.end_offset)
+        self.producers.on_high_watermark(self.high_watermark)
+        self._find_first_unstable()
+        return self.high_watermark
+
+    def advance_high_watermark(self, offset: int) -> bool:
+        """Forward only; whether it moved."""
+        if offset > self.end_offset:
+            raise ValueError(f"{self.name}: high watermark {offset} is beyond the end {self.end_offset}")
+        if offset <= self.high_watermark:
+            return False
+        self.set_high_watermark(offset)
+        return True
+
+    def advance_log_start(self, offset: int) -> bool:
+        """Records before this offset are no longer there; whether it moved."""
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Cannot increment the log start offset to {offset} of partition {self.name}"
+                f" since it is larger than the high watermark {self.high_watermark}",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        with failing(self.folder, "moving the log start"):
+            self.epochs.truncate_from_start(offset)
+        self.producers.on_log_start(offset)
+        self._find_first_unstable()
+        return True
+
+    def _find_first_unstable(self) -> None:
+        first = self.producers.first_unstable_offset
+        self.first_unstable_offset = None if first is None else max(first, self.log_start_offset)
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """A leader begins to write here."""
+        with failing(self.folder, "writing the leader epochs"):
+            self.epochs.assign(epoch, start_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        return self.epochs.end_offset_for(epoch, self.end_offset)
+
+    # Reading
 
     def read(
         self,
@@ -101,69 +282,130 @@ class Log:
         max_bytes: int,
         *,
         upper_bound: int,
-        min_one_batch: bool,
+        min_one_batch: bool = True,
         read_committed: bool = False,
     ) -> ReadResult:
-        raise NotImplementedError
+        """From the batch that holds `offset` on, at most max_bytes of one segment, offsets below the bound.
 
-    def roll(self) -> Segment:
-        raise NotImplementedError
+        With min_one_batch the first batch comes whole even if it is larger (KIP-74).
+        """
+        if not self.log_start_offset <= offset <= self.end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.name} has offsets {self.log_start_offset} to {self.end_offset}, not {offset}",
+            )
+        with failing(self.folder, "reading"):
+            return self._reader.read(
+                offset,
+                max_bytes,
+                self.end_offset,
+                min(upper_bound, self.end_offset),
+                min_one_batch=min_one_batch,
+                read_committed=read_committed,
+            )
 
-    def remove_segments(self, segments: Sequence[Segment], reason: str) -> int:
-        """Oldest first, for retention: rolls first when all would go, raises log_start_offset, renames `.deleted`
-        with the producer snapshots; the count removed.  The files go when their DeleteJob is run."""
-        raise NotImplementedError
+    def aborted_transactions(self, start: int, upper_bound: int) -> list[AbortedTransaction]:
+        """Those that touch [start, upper_bound)."""
+        segment = self.segments.floor(start) or self.segments[0]
+        return self._reader.aborted_between(segment, start, upper_bound)
 
-    def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
-        """The cleaner's swap: new (suffix .cleaned, become_inactive() and sync() done) for old; crash safe."""
-        raise NotImplementedError
+    def offset_for_time(self, timestamp: int) -> TimestampAndOffset | None:
+        """The first offset with this time or later, or one of the special times; None if there is no such."""
+        with failing(self.folder, "searching by time"):
+            if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+                first = self.epochs.entries[0] if self.epochs.entries else None
+                known = first is not None and first.start_offset <= self.log_start_offset
+                return TimestampAndOffset(-1, self.log_start_offset, first.epoch if first and known else None)
+            if timestamp == LATEST_TIMESTAMP:
+                return TimestampAndOffset(-1, self.end_offset, self.epochs.latest_epoch)
+            if timestamp == LATEST_TIERED_TIMESTAMP:
+                return TimestampAndOffset(-1, -1, -1)
+            if timestamp == MAX_TIMESTAMP:
+                return self._reader.of_max_timestamp()
+            return self._reader.first_at_or_after(timestamp, self.log_start_offset)
 
-    def take_delete_jobs(self) -> list[DeleteJob]:
-        """Deletes that came up since the last call (retention, truncation, cleaning, recovery)."""
-        raise NotImplementedError
-
-    def plan_flush(self, up_to: int | None = None) -> FlushPlan | None:
-        raise NotImplementedError
-
-    def flushed(self, plan: FlushPlan) -> None:
-        raise NotImplementedError
-
-    def flush(self, up_to: int | None = None) -> None:
-        raise NotImplementedError
-
-    def should_flush(self) -> bool:
-        """flush.messages reached (the caller flushes); flush.ms is the manager's: see unflushed_since_ms."""
-        raise NotImplementedError
-
-    def advance_high_watermark(self, offset: int) -> None:
-        raise NotImplementedError
-
-    def advance_log_start(self, offset: int) -> bool:
-        raise NotImplementedError
+    # Cutting
 
     def truncate_to(self, offset: int) -> bool:
-        raise NotImplementedError
+        """Drop all from this offset on; whether anything went."""
+        if offset < 0:
+            raise ValueError(f"{self.name}: cannot truncate to the negative offset {offset}")
+        with failing(self.folder, "truncating"):
+            if offset >= self.end_offset:
+                # A leader that never wrote may have left an epoch at the end.
+                self.epochs.truncate_from_end(self.end_offset)
+                return False
+            if self.segments[0].base_offset > offset:
+                self.truncate_fully_to(offset)
+                return True
+            self._retire([segment for segment in self.segments if segment.base_offset > offset])
+            self.active.truncate_to(offset)
+            self._cut_back(offset)
+            self.epochs.truncate_from_end(offset)
+            self.log_start_offset = min(offset, self.log_start_offset)
+            self._rebuild_producers(offset)
+            if self.high_watermark > offset:
+                self.set_high_watermark(offset)
+            self._find_first_unstable()
+            return True
 
     def truncate_fully_to(self, offset: int, *, log_start_offset: int | None = None) -> None:
-        raise NotImplementedError
+        """Drop everything and begin anew at this offset."""
+        with failing(self.folder, "truncating"):
+            self._retire(list(self.segments))
+            self.segments.add(self._new_segment(offset))
+            self._cut_back(offset)
+            self.epochs.clear()
+            self.producers.truncate_fully_to(offset)
+            self.log_start_offset = offset if log_start_offset is None else log_start_offset
+            self._rebuild_producers(offset)
+            self.set_high_watermark(offset)
 
-    def aborted_transactions(self, start: int, upper_bound: int) -> list[object]:
-        """AbortedTransaction entries that touch [start, upper_bound): what the cleaner needs."""
-        raise NotImplementedError
+    def _cut_back(self, offset: int) -> None:
+        self._reader.forget()
+        self.end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+
+    def _rebuild_producers(self, end_offset: int) -> None:
+        rebuild_producers(
+            self.producers,
+            self.segments,
+            self.log_start_offset,
+            end_offset,
+            self.clock.wall_ms(),
+            after_clean_stop=False,
+        )
+
+    # Retention
+
+    def remove_segments(self, segments: Sequence[Segment], reason: str) -> int:
+        """Let the oldest segments go, for retention; a log of which all goes is rolled first.
+
+        The files are renamed `.deleted` and go when their job of `take_delete_jobs` is run.
+        """
+        if not segments:
+            return 0
+        with failing(self.folder, "removing segments"):
+            logger.info("%s: %d segments go because %s", self.name, len(segments), reason)
+            if len(segments) == len(self.segments):
+                self._roll(self.end_offset)
+            going = [segment for segment in segments if segment is not self.active]
+            if going:
+                following = self.segments.after(going[-1])
+                assert following is not None, "the active segment stays"
+                self.advance_log_start(following.base_offset)
+                self._retire(going)
+            return len(segments)
+
+    # Producers
 
     def remove_expired_producers(self) -> None:
-        """Called each producer.id.expiration.check.interval.ms."""
+        """Each producer.id.expiration.check.interval.ms."""
+        self.producers.remove_expired(self.clock.wall_ms())
 
     def last_records_of_producers(self) -> dict[int, tuple[int | None, int]]:
-        """producer id -> (last data offset or None, producer epoch): the cleaner keeps those batches."""
-        raise NotImplementedError
-
-    def rename_folder(self, name: str) -> None:
-        """To topic-partition.<hex>-delete and its like, or back (a future log that takes over)."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Clean: snapshot of the producers at the end offset, indexes trimmed."""
-
-    def delete(self) -> None:
-        """Close without ceremony and remove the folder with all it holds."""
+        """Producer id -> (last data offset, epoch): compaction keeps these batches, if only their headers."""
+        return {
+            producer_id: (entry.last_data_offset, entry.epoch)
+            for producer_id, entry in self.producers.entries.items()
+        }

@@ -52,7 +52,7 @@ def folder(topic: str, partition: int) -> str:
 
 
 def folder_on_the_way(topic: str, partition: int, suffix: str, random: Random) -> str:
-    """`topic-partition.<32 hex>-delete` (or -future, -stray); a long topic is cut so that the name stays legal."""
+    """`topic-partition.<32 hex>-delete` (or -future, -stray); a long topic is cut to keep the name legal."""
     rest = f"-{partition}.{random_uuid(random).hex()}{suffix}"
     if suffix == FUTURE_FOLDER:
         return topic + rest  # never cut: the name must lead back to its topic
@@ -60,7 +60,7 @@ def folder_on_the_way(topic: str, partition: int, suffix: str, random: Random) -
 
 
 def parse_folder(name: str) -> tuple[str, int]:
-    """Topic and partition of a log's folder, whatever its suffix; ValueError says what such a name looks like."""
+    """Topic and partition of a log's folder, whatever its suffix; ValueError says what a name looks like."""
     plain = name
     if name.endswith(FOLDER_SUFFIXES):
         plain, dot, unique = name.rpartition(".")

@@ -54,7 +54,7 @@ class LogOptions:
 
     @classmethod
     def of(cls, topic: Mapping[str, object], broker: Mapping[str, object] | None = None) -> LogOptions:
-        """From a topic's effective settings (and the broker's, for the two options that are not per topic)."""
+        """From a topic's effective settings, and the broker's for the two options that are not per topic."""
         values: dict[str, object] = {}
         for name in cls.__dataclass_fields__:
             key = name.replace("_", ".")

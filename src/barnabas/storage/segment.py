@@ -2,23 +2,102 @@
 
 What lives here: appending to, searching, reading and closing one segment's files.  What may not: which
 segments a log has, and what the offsets mean to producers and followers.
+
+Nothing is open until it is needed, and `release` closes it again: a segment that nobody reads costs a few
+hundred bytes.  An index only says where to start looking.  What it points to is checked, and an index that
+points nowhere is rebuilt from the batches' headers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
 
+from barnabas.batch.view import CorruptBatch
 from barnabas.runtime.clock import Clock
-from barnabas.runtime.disk import Buffer, Disk, Slice
-from barnabas.storage.options import LogOptions
+from barnabas.runtime.disk import Buffer, Disk, File, Slice
+from barnabas.storage import log_files
+from barnabas.storage.failure import StorageFailure
+from barnabas.storage.heads import Head, head_at, heads, pieces
+from barnabas.storage.index import (
+    NO_TIMESTAMP,
+    RELATIVE_OFFSET_LIMIT,
+    OffsetIndex,
+    TimeIndex,
+    TimestampOffset,
+)
+from barnabas.storage.options import LONG_MAX, LogOptions
+from barnabas.storage.transaction_index import AbortedTransaction, TransactionIndex
+
+logger = logging.getLogger(__name__)
+
+
+class BatchMark(NamedTuple):
+    """What the indexes need to know of a batch that is appended."""
+
+    size: int
+    last_offset: int
+    max_timestamp: int
 
 
 class Segment:
-    """Files are opened when needed.  `size` is the length of the batches, whatever the file system says."""
+    """The files of one base offset.  `size` is the length of the batches; a preallocated file is longer."""
 
-    base_offset: int
-    size: int
-    suffix: str
+    __slots__ = (
+        "_bytes_since_index",
+        "_clock",
+        "_disk",
+        "_file",
+        "_first_timestamp",
+        "_index_interval_bytes",
+        "_max",
+        "_preallocated",
+        "_rebuilt",
+        "base_offset",
+        "created_ms",
+        "folder",
+        "jitter_ms",
+        "offset_index",
+        "size",
+        "suffix",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        folder: str,
+        base_offset: int,
+        options: LogOptions,
+        *,
+        size: int = 0,
+        suffix: str = "",
+        jitter_ms: int = 0,
+    ) -> None:
+        self.folder = folder
+        self.base_offset = base_offset
+        self.suffix = suffix
+        self.size = size
+        self.jitter_ms = jitter_ms
+        self.created_ms = clock.wall_ms()
+        self._disk = disk
+        self._clock = clock
+        self._index_interval_bytes = options.index_interval_bytes
+        self._file: File | None = None
+        self._preallocated = False
+        self._max: TimestampOffset | None = None
+        self._first_timestamp: int | None = None
+        self._bytes_since_index = 0
+        self._rebuilt = False
+        index_bytes = options.segment_index_bytes
+        self.offset_index = OffsetIndex(disk, self.path(log_files.OFFSET_INDEX), base_offset, index_bytes)
+        self.time_index = TimeIndex(disk, self.path(log_files.TIME_INDEX), base_offset, index_bytes)
+        self.transaction_index = TransactionIndex(disk, self.path(log_files.TRANSACTION_INDEX), base_offset)
 
     @classmethod
     def create(
@@ -32,69 +111,406 @@ class Segment:
         suffix: str = "",
         jitter_ms: int = 0,
     ) -> Segment:
-        """A new, empty segment; the cleaner makes its own with suffix `.cleaned`."""
-        raise NotImplementedError
+        """A new, empty segment; whatever lies there under its names is removed first."""
+        segment = cls(disk, clock, folder, base_offset, options, suffix=suffix, jitter_ms=jitter_ms)
+        for kind in log_files.SEGMENT_FILES:
+            disk.remove(segment.path(kind))
+        segment._file = disk.open(segment.path(log_files.LOG), create=True)
+        if options.preallocate:
+            segment._file.truncate(options.segment_bytes)
+            segment._preallocated = True
+        segment.offset_index.load()
+        segment.time_index.load()
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment({self.base_offset}, {self.size} bytes)"
+
+    def path(self, kind: str) -> str:
+        """Of one of its files, e.g. `log_files.LOG`."""
+        return f"{self.folder}/{log_files.of_offset(self.base_offset, kind, self.suffix)}"
+
+    # Appending
 
     def append(self, buffer: Buffer, last_offset: int) -> None:
-        """Whole batches with ascending offsets, in one write; index entries as due."""
-        raise NotImplementedError
+        """Whole batches that end with last_offset, in one write; index entries as they are due."""
+        marks, start = [], 0
+        while start < len(buffer):
+            head = head_at(buffer, start, self.size + start)
+            assert head is not None, "only whole batches are appended"
+            assert start + head.size <= len(buffer), "only whole batches are appended"
+            marks.append(BatchMark(head.size, head.last_offset, head.max_timestamp))
+            start += head.size
+        assert not marks or marks[-1].last_offset == last_offset, "the last offset is the last batch's"
+        self.append_batches(buffer, marks)
+
+    def append_batches(self, buffer: Buffer, marks: Sequence[BatchMark]) -> None:
+        """When it raises OSError the segment is as it was; StorageFailure: it could not be put right."""
+        if not marks:
+            return
+        offset_index, time_index = self.offsets(), self.times()
+        offset_index.make_room()
+        time_index.make_room()
+        if self._max is None:
+            self._max = time_index.last
+        self._write(buffer)
+        position = self.size
+        if position == 0:
+            self._first_timestamp = marks[0].max_timestamp
+        for size, last_offset, max_timestamp in marks:
+            if max_timestamp > self._max.timestamp:
+                self._max = TimestampOffset(max_timestamp, last_offset)
+            if self._bytes_since_index > self._index_interval_bytes:
+                self._add_entries(last_offset, position)
+            position += size
+            self._bytes_since_index += size
+        self.size = position
+
+    def _add_entries(self, last_offset: int, position: int) -> None:
+        """One entry in each index; none when one append brings more batches than an index has room for."""
+        assert self._max is not None
+        if not self.offset_index.is_full and not self.time_index.is_full:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(*self._max)
+            self._bytes_since_index = 0
+
+    def _write(self, buffer: Buffer) -> None:
+        file = self.file()
+        try:
+            if self._preallocated:
+                file.write_at(self.size, buffer)
+            else:
+                file.append((buffer,))
+        except OSError as error:
+            try:
+                file.truncate(self.size)
+            except OSError as second:
+                raise StorageFailure(self.folder, "undoing a failed write", second) from error
+            self._preallocated = False
+            raise
+
+    def can_hold(self, last_offset: int) -> bool:
+        """Whether the offset still fits the four bytes that indexes have for it."""
+        return last_offset - self.base_offset <= RELATIVE_OFFSET_LIMIT
+
+    def should_roll(
+        self, options: LogOptions, now_ms: int, size: int, last_offset: int, max_timestamp: int
+    ) -> bool:
+        """Whether a new segment is due before this append.  Time passes as the records' own times say."""
+        if self.size > options.segment_bytes - size:
+            return True
+        if self.size > 0:
+            waited_ms = self._waited_ms(now_ms, max_timestamp)
+            if waited_ms > options.max_segment_ms - self.jitter_ms:
+                return True
+        return self.offsets().is_full or self.times().is_full or not self.can_hold(last_offset)
+
+    def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
+        first = self._first_batch_time()
+        return max_timestamp - first if first >= 0 else now_ms - self.created_ms
+
+    def _first_batch_time(self) -> int:
+        if self._first_timestamp is None:
+            first = next(self.heads(), None)
+            if first is None:
+                return NO_TIMESTAMP
+            self._first_timestamp = first.max_timestamp
+        return self._first_timestamp
+
+    # Searching
+
+    def offsets(self) -> OffsetIndex:
+        index = self.offset_index
+        if not index.is_loaded:
+            index.load()
+        return index
+
+    def times(self) -> TimeIndex:
+        index = self.time_index
+        if not index.is_loaded:
+            index.load()
+        return index
+
+    def heads(self, start: int = 0, end: int | None = None) -> Iterator[Head]:
+        """The headers of the batches from a position on."""
+        return heads(self.file(), start, self.size if end is None else min(end, self.size))
+
+    def locate(self, offset: int) -> Head | None:
+        """The batch that holds the offset, or the first one after it; None past the last."""
+        for head in self._heads_for(offset):
+            if head.last_offset >= offset:
+                return head
+        return None
+
+    def _heads_for(self, offset: int) -> Iterator[Head]:
+        """Headers from a batch at or before the offset's on, as the index says and the file confirms."""
+        entry = self.offsets().lookup(offset)
+        if entry.position == 0 or self._rebuilt:
+            return self.heads(entry.position)
+        if 0 < entry.position < self.size:
+            following = self.heads(entry.position)
+            with contextlib.suppress(CorruptBatch):
+                head = next(following, None)
+                if head is not None and self.base_offset <= head.base_offset <= entry.offset:
+                    return chain((head,), following)
+        self._rebuild_indexes(f"{entry} of the offset index leads to no batch")
+        return self.heads(self.offsets().lookup(offset).position)
+
+    def find_time(self, timestamp: int) -> int:
+        """A position at or before the first batch with a record of this time or later."""
+        entry = self.times().lookup(timestamp)
+        if entry.timestamp == NO_TIMESTAMP:
+            return 0
+        head = self.locate(entry.offset)
+        if not self._rebuilt and (head is None or head.max_timestamp != entry.timestamp):
+            self._rebuild_indexes(f"{entry} of the time index names another batch's time")
+            return self.find_time(timestamp)
+        return head.position if head is not None else 0
+
+    def position_before(self, offset: int) -> int:
+        """Where to start looking for a batch at or after the one of an offset."""
+        head = self.locate(offset)
+        return 0 if head is None else head.position
+
+    def _rebuild_indexes(self, reason: str) -> None:
+        """From the headers alone, at most once: afterwards what does not fit is the batches' own fault."""
+        logger.warning("%s: %s; the indexes are rebuilt", self.path(log_files.LOG), reason)
+        self._rebuilt = True
+        active = self.offsets().length > self.offsets().entries * OffsetIndex.entry.size
+        self.reset_indexes()
+        with contextlib.suppress(CorruptBatch):
+            for head in self.heads():
+                self.index_batch(head)
+        self._bytes_since_index = 0
+        if not active:
+            self.close_time_index()
+            self.trim_indexes()
+
+    def reset_indexes(self) -> None:
+        """Forget all entries of both sparse indexes, to feed them anew by `index_batch`."""
+        self.offsets().reset()
+        self.times().reset()
+        self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._bytes_since_index = 0
+
+    def index_batch(self, head: Head) -> None:
+        """The entries that an append of this batch would have made."""
+        assert self._max is not None
+        self.offset_index.make_room()
+        self.time_index.make_room()
+        if head.max_timestamp > self._max.timestamp:
+            self._max = TimestampOffset(head.max_timestamp, head.last_offset)
+        if self._bytes_since_index > self._index_interval_bytes:
+            self._add_entries(head.last_offset, head.position)
+        self._bytes_since_index += head.size
+
+    # Reading
+
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self._disk.open(self.path(log_files.LOG))
+        return self._file
 
     def read_at(self, position: int, length: int) -> bytes:
         """Up to `length` bytes of the batches from `position` on."""
-        raise NotImplementedError
+        return self.file().read_at(position, max(0, min(length, self.size - position)))
 
     def slice(self, position: int, length: int) -> Slice:
-        raise NotImplementedError
+        return self.file().slice(position, max(0, min(length, self.size - position)))
+
+    def pieces(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes, list[Head]]]:
+        """(position, bytes, headers) of whole batches in bounded pieces."""
+        return pieces(self.file(), start, self.size if end is None else min(end, self.size))
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """(position, whole batches) in bounded pieces: the way to walk a segment."""
-        raise NotImplementedError
+        for position, data, _ in self.pieces(start, end):
+            yield position, data
+
+    def next_offset(self) -> int:
+        """One past the last offset that is stored here; base_offset if empty."""
+        next_offset = self.base_offset
+        for head in self._heads_for(self.offsets().last_offset):
+            next_offset = head.last_offset + 1
+        return next_offset
+
+    def ends_whole(self) -> bool:
+        """Whether the last batch ends where the file does."""
+        end = 0
+        try:
+            for head in self._heads_for(self.offsets().last_offset):
+                end = head.end
+        except CorruptBatch:
+            return False
+        return end == self.size
+
+    # Times
 
     @property
-    def largest_timestamp(self) -> int:
-        """Of the records; the file's modification time if they have none: what retention compares."""
-        raise NotImplementedError
+    def max_timestamp_offset(self) -> TimestampOffset:
+        """The largest timestamp so far and the last offset of its batch."""
+        if self._max is None:
+            was_loaded = self.time_index.is_loaded
+            self._max = self.times().last
+            if not was_loaded:  # retention asks every segment: none of them stays open for it
+                self.time_index.release()
+        return self._max
 
     @property
     def max_timestamp(self) -> int:
         """Of the records, -1 if they have none."""
-        raise NotImplementedError
+        return self.max_timestamp_offset.timestamp
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Of the records; the file's modification time if they have none: what retention compares."""
+        timestamp = self.max_timestamp
+        return timestamp if timestamp >= 0 else self.modified_ms
 
     @property
     def first_batch_timestamp(self) -> int:
         """Max timestamp of the first batch; LONG_MAX if there is none (for max.compaction.lag.ms)."""
-        raise NotImplementedError
+        timestamp = self._first_batch_time()
+        return timestamp if timestamp >= 0 else LONG_MAX
 
     @property
     def modified_ms(self) -> int:
-        raise NotImplementedError
+        return self._disk.modified_ms(self.path(log_files.LOG))
 
     def set_modified_ms(self, wall_ms: int) -> None:
-        raise NotImplementedError
+        for kind in (log_files.LOG, log_files.OFFSET_INDEX, log_files.TIME_INDEX):
+            self._disk.set_modified_ms(self.path(kind), wall_ms)
 
-    def become_inactive(self) -> None:
-        """Last time index entry, indexes and a preallocated log trimmed: on roll and at the end of cleaning."""
-        raise NotImplementedError
-
-    def sync(self) -> None:
-        """Batches and indexes to stable storage."""
-        raise NotImplementedError
+    # Aborted transactions
 
     def add_aborted(
         self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int
     ) -> None:
-        """One entry of the transaction index (the cleaner copies those that are still needed)."""
-        raise NotImplementedError
+        """One entry of the transaction index."""
+        self.transaction_index.append(
+            AbortedTransaction(producer_id, first_offset, last_offset, last_stable_offset)
+        )
 
-    def aborted_transactions(self) -> list[object]:
-        """All AbortedTransaction entries of the transaction index."""
-        raise NotImplementedError
+    def aborted_transactions(self) -> list[AbortedTransaction]:
+        return self.transaction_index.all()
 
-    def next_offset(self) -> int:
-        """One past the last offset that is stored here; base_offset if empty."""
-        raise NotImplementedError
+    # Shrinking, sealing, moving, closing
 
-    def close(self) -> None: ...
+    def truncate_to(self, offset: int) -> int:
+        """Drop the batch of this offset and all later ones; the number of bytes that went."""
+        head = self.locate(offset)
+        self.offsets().truncate_to(offset)
+        self.times().truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        # The segment is active from now on, so its indexes get room again.
+        self.offset_index.resize(self.offset_index.max_bytes)
+        self.time_index.resize(self.time_index.max_bytes)
+        dropped = 0
+        if head is not None:
+            dropped = self.size - head.position
+            self.cut(head.position)
+        if self.size == 0:
+            self.created_ms = self._clock.wall_ms()
+            self._first_timestamp = None
+        self._bytes_since_index = 0
+        self._max = self._largest_time_left()
+        return dropped
+
+    def cut(self, size: int) -> None:
+        """Cut the log file itself."""
+        self.file().truncate(size)
+        self.size = size
+        self._preallocated = False
+
+    def _largest_time_left(self) -> TimestampOffset:
+        largest = self.times().last
+        for head in self._heads_for(largest.offset):
+            if head.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(head.max_timestamp, head.last_offset)
+        return largest
+
+    def become_inactive(self) -> None:
+        """Last time index entry; indexes and a preallocated log trimmed: on roll, at the end of cleaning."""
+        self.close_time_index()
+        self.trim_indexes()
+        if self._preallocated:
+            self.cut(self.size)
+
+    def grow_indexes(self) -> None:
+        """The segment is active (again): room for more entries."""
+        self.offsets().resize(self.offset_index.max_bytes)
+        self.times().resize(self.time_index.max_bytes)
+
+    def close_indexes(self) -> None:
+        """After `reset_indexes` and a walk: last time entry, both trimmed; the next append counts anew."""
+        self.close_time_index()
+        self.trim_indexes()
+        self._bytes_since_index = 0
+
+    def close_time_index(self) -> None:
+        self.times().maybe_append(*self.max_timestamp_offset, closing=True)
+
+    def trim_indexes(self) -> None:
+        self.offsets().trim()
+        self.times().trim()
+
+    def sync(self) -> None:
+        """Batches and indexes to stable storage."""
+        self.file().sync()
+        self.offsets().sync()
+        self.times().sync()
+        self.transaction_index.sync()
+
+    def write_out(self) -> None:
+        """Index entries that wait in memory, to their files."""
+        for index in (self.offset_index, self.time_index):
+            if index.is_loaded:
+                index.write_out()
+
+    def change_suffix(self, suffix: str) -> None:
+        """Rename all its files: `.cleaned`, `.swap`, `.deleted`, or none."""
+        old = {kind: self.path(kind) for kind in log_files.SEGMENT_FILES}
+        self.suffix = suffix
+        for kind in log_files.SEGMENT_FILES:
+            # Only the log is sure to be there: an interrupted change may have left indexes behind.
+            with (
+                contextlib.nullcontext() if kind == log_files.LOG else contextlib.suppress(FileNotFoundError)
+            ):
+                self._disk.rename(old[kind], self.path(kind))
+        self._tell_indexes()
+
+    def move_to(self, folder: str) -> None:
+        """Its folder was renamed."""
+        self.folder = folder
+        self._tell_indexes()
+
+    def _tell_indexes(self) -> None:
+        self.offset_index.moved_to(self.path(log_files.OFFSET_INDEX))
+        self.time_index.moved_to(self.path(log_files.TIME_INDEX))
+        self.transaction_index.moved_to(self.path(log_files.TRANSACTION_INDEX))
+
+    def release(self) -> None:
+        """Let go of files and memory; the next use opens them again."""
+        self.offset_index.release()
+        self.time_index.release()
+        self.transaction_index.release()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def close(self) -> None:
+        """Trim what was grown, then release."""
+        if self._max is not None:
+            self.close_time_index()
+        for index in (self.offset_index, self.time_index):
+            if index.is_loaded:
+                index.trim()
+        if self._preallocated:
+            self.cut(self.size)
+        self.release()
 
     def delete(self) -> None:
-        """Close and remove the files at once (an unfinished cleaned segment)."""
+        """Release and remove the files at once."""
+        self.release()
+        for kind in log_files.SEGMENT_FILES:
+            self._disk.remove(self.path(kind))

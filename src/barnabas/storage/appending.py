@@ -1,0 +1,171 @@
+"""Batches on their way into a log: checked, placed at their offsets, described for indexes and producers.
+
+What lives here: what is asked of a buffer before it may be written, as a leader's append and as a follower's.
+What may not: writing it, and the state of producers.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.batch.check import CheckRules, Origin, check_batch
+from barnabas.batch.compression import Codec
+from barnabas.batch.records import NO_TIMESTAMP, TimestampType
+from barnabas.batch.view import CorruptBatch, batches, patch_offsets
+from barnabas.runtime.disk import Buffer
+from barnabas.storage.heads import Head, crc_ok, head_at
+from barnabas.storage.options import LogOptions
+from barnabas.storage.producer_append import AppendOrigin
+
+logger = logging.getLogger(__name__)
+
+_CHECKED_AS = {AppendOrigin.CLIENT: Origin.CLIENT, AppendOrigin.COORDINATOR: Origin.COORDINATOR}
+_CODECS = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """Where an append went.  A duplicate gets the offsets it got the first time."""
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time_ms: int
+    log_start_offset: int
+    bytes_appended: int
+    duplicate: bool = False
+
+
+class UnexpectedAppendOffset(KafkaError):  # noqa: N818 - the name is Apache Kafka's
+    """A follower's batches begin before the end of its log."""
+
+    def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+
+
+@dataclass(slots=True)
+class Prepared:
+    """Sound batches at their final offsets."""
+
+    data: Buffer
+    heads: list[Head]
+    log_append_time_ms: int = NO_TIMESTAMP
+
+    @property
+    def first_offset(self) -> int:
+        return self.heads[0].base_offset
+
+    @property
+    def last_offset(self) -> int:
+        return self.heads[-1].last_offset
+
+    @property
+    def max_timestamp(self) -> int:
+        return max(head.max_timestamp for head in self.heads)
+
+
+def rules_of(options: LogOptions) -> CheckRules:
+    """What the topic asks of a client's batch."""
+    codec = _CODECS.get(options.compression_type)  # "producer" keeps what comes
+    levels = {
+        Codec.GZIP: options.compression_gzip_level,
+        Codec.LZ4: options.compression_lz4_level,
+        Codec.ZSTD: options.compression_zstd_level,
+    }
+    stamped = options.message_timestamp_type == "LogAppendTime"
+    return CheckRules(
+        compression=codec,
+        compression_level=levels.get(codec) if codec is not None else None,
+        compacted=options.cleanup_compact,
+        timestamp_type=TimestampType.LOG_APPEND_TIME if stamped else TimestampType.CREATE_TIME,
+        timestamp_before_max_ms=options.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=options.message_timestamp_after_max_ms,
+        max_message_bytes=options.max_message_bytes,
+    )
+
+
+def prepare_leader(
+    buffer: Buffer,
+    leader_epoch: int,
+    first_offset: int,
+    origin: AppendOrigin,
+    rules: CheckRules,
+    now_ms: int,
+) -> Prepared | None:
+    """Check, and give the batches the next offsets, in the caller's own buffer where that is possible."""
+    heads: list[Head] = []
+    parts: list[Buffer] = []
+    position = 0
+    for view in batches(buffer):
+        checked = check_batch(view, rules, now_ms=now_ms, origin=_CHECKED_AS[origin]).view
+        view_of = memoryview(checked.buffer)[checked.start : checked.end]
+        part = bytearray(view_of) if view_of.readonly else view_of
+        patch_offsets(part, 0, first_offset, leader_epoch)
+        head = Head(position, part, 0)
+        first_offset = head.last_offset + 1
+        position += head.size
+        heads.append(head)
+        parts.append(part)
+    if not heads:
+        return None
+    data = parts[0] if len(parts) == 1 else b"".join(parts)
+    stamped = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
+    return Prepared(data, heads, now_ms if stamped else NO_TIMESTAMP)
+
+
+def prepare_as_is(
+    buffer: Buffer,
+    leader_epoch: int,
+    end_offset: int,
+    origin: AppendOrigin,
+    log_name: str,
+    max_message_bytes: int | None,
+) -> Prepared | None:
+    """Batches that have their offsets: of a leader (for its follower), or of the Raft leader itself."""
+    heads: list[Head] = []
+    start, last_offset = 0, -1
+    while (head := head_at(buffer, start, start)) is not None and head.end <= len(buffer):
+        if origin is AppendOrigin.RAFT_LEADER and head.leader_epoch != leader_epoch:
+            raise CorruptBatch(
+                f"the batch's leader epoch is {head.leader_epoch}, {leader_epoch} is appending",
+                ErrorCode.INVALID_RECORD,
+            )
+        if origin is AppendOrigin.REPLICATION and head.leader_epoch > leader_epoch:
+            # The leader changed while the fetch was under way: what the next one wrote is fetched again.
+            logger.info("%s: %r is of a later epoch than %d, it is left out", log_name, head, leader_epoch)
+            break
+        if max_message_bytes is not None and head.size > max_message_bytes:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"a batch of {head.size} bytes for {log_name} exceeds max.message.bytes={max_message_bytes}",
+            )
+        if not crc_ok(head, buffer, start):
+            raise CorruptBatch(f"Record is corrupt (stored crc = {head.crc}) in topic partition {log_name}.")
+        if head.base_offset <= last_offset:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"Out of order offsets found in append to {log_name}: {head.base_offset} after {last_offset}",
+            )
+        last_offset = head.last_offset
+        heads.append(head)
+        start = head.end
+    if not heads:
+        return None
+    if heads[0].base_offset < end_offset:
+        raise UnexpectedAppendOffset(
+            f"Unexpected offset in append to {log_name}: {heads[0].base_offset} is less than the next"
+            f" offset {end_offset}",
+            heads[0].base_offset,
+            last_offset,
+        )
+    return Prepared(buffer if start == len(buffer) else memoryview(buffer)[:start], heads)

@@ -1,0 +1,243 @@
+"""The files of a log in service: its segments, how they are rolled, flushed, retired, replaced and closed.
+
+What lives here: everything that a log does to its folder but reading, appending and cutting.  What may not:
+what the batches mean (log.py builds that on top of this).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from barnabas.runtime.chance import Random
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk import Disk
+from barnabas.storage import log_files
+from barnabas.storage.chores import DeleteJob, FlushPlan
+from barnabas.storage.failure import failing
+from barnabas.storage.options import LogOptions
+from barnabas.storage.reading import LogReader
+from barnabas.storage.recovery import LoadedLog
+from barnabas.storage.segment import Segment
+
+
+class LocalLog:
+    """The part of a log that is about files."""
+
+    def __init__(
+        self, disk: Disk, clock: Clock, random: Random, folder: str, options: LogOptions, loaded: LoadedLog
+    ) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.folder = folder
+        self.name = folder.rpartition("/")[2]
+        self.topic, self.partition = log_files.parse_folder(self.name)
+        self.options = options
+        self.segments = loaded.segments
+        self.producers = loaded.producers
+        self.epochs = loaded.epochs
+        self.end_offset = loaded.end_offset
+        self.recovery_point = max(loaded.recovery_point, loaded.log_start_offset)
+        self.last_flush_ms = clock.wall_ms()
+        self.is_closed = False
+        self._random = random
+        self._reader = LogReader(self.segments)
+        self._delete_jobs: list[DeleteJob] = []
+        self._unsynced_snapshots: list[str] = []
+        self._delete_later(loaded.deleted_names)
+
+    @property
+    def active(self) -> Segment:
+        return self.segments[-1]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return self.segments.size
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        return Segment.create(
+            self.disk,
+            self.clock,
+            self.folder,
+            base_offset,
+            self.options,
+            jitter_ms=jitter_ms(self.options, self._random),
+        )
+
+    # Rolling and flushing
+
+    def roll(self) -> Segment:
+        """Begin a new segment at the end offset; an empty active one serves as it is."""
+        with failing(self.folder, "rolling"):
+            return self._roll(self.end_offset)
+
+    def _roll(self, expected_offset: int) -> Segment:
+        base_offset = max(expected_offset, self.end_offset)
+        active = self.active
+        if active.size == 0 and active.base_offset == base_offset:
+            active.grow_indexes()
+            return active
+        active.become_inactive()
+        segment = self._new_segment(base_offset)
+        self.segments.add(segment)
+        self.segments.reading(active)
+        # The snapshot before a segment spares recovery all that lies before it.
+        self.producers.end_offset = base_offset
+        snapshot = self.producers.take_snapshot(sync=False)
+        if snapshot is not None:
+            self._unsynced_snapshots.append(snapshot)
+        return segment
+
+    def flush_wanted(self) -> int | None:
+        """Up to which offset a flush is due: by flush.messages, flush.ms, or a segment that was rolled."""
+        unflushed = self.end_offset - self.recovery_point
+        if unflushed > 0:
+            waited_ms = self.clock.wall_ms() - self.last_flush_ms
+            if unflushed >= self.options.flush_messages or waited_ms >= self.options.flush_ms:
+                return self.end_offset
+        return self.active.base_offset if self.recovery_point < self.active.base_offset else None
+
+    def should_flush(self) -> bool:
+        return self.flush_wanted() is not None
+
+    def plan_flush(self, up_to: int | None = None) -> FlushPlan | None:
+        """What to sync for safety up to this offset (all by default); None if there is nothing.
+
+        Here, on the log's thread, waiting index entries are written and handles opened; `plan.run()` may then
+        go on anywhere, and `flushed(plan)` here again.
+        """
+        up_to = self.end_offset if up_to is None else min(up_to, self.end_offset)
+        segments = self.segments.between(self.recovery_point, up_to)
+        if up_to <= self.recovery_point or not segments:
+            return None
+        with failing(self.folder, "flushing"):
+            files = []
+            for path in self._unsynced_snapshots:
+                with contextlib.suppress(FileNotFoundError):
+                    files.append(self.disk.open(path))
+            self._unsynced_snapshots.clear()
+            for segment in segments:
+                segment.write_out()
+                for kind in log_files.SEGMENT_FILES:
+                    with contextlib.suppress(FileNotFoundError):
+                        files.append(self.disk.open(segment.path(kind)))
+        new_names = any(segment.base_offset >= self.recovery_point for segment in segments)
+        return FlushPlan(self.disk, self.folder, up_to, files, new_names)
+
+    def flushed(self, plan: FlushPlan) -> None:
+        """The plan has run: a crash loses nothing below its offset."""
+        if self.recovery_point < plan.up_to <= self.end_offset:
+            self.recovery_point = plan.up_to
+            self.last_flush_ms = self.clock.wall_ms()
+
+    def flush(self, up_to: int | None = None) -> None:
+        """All three steps at once."""
+        plan = self.plan_flush(up_to)
+        if plan is not None:
+            with failing(self.folder, "flushing"):
+                plan.run()
+            self.flushed(plan)
+
+    # Retiring and replacing segments
+
+    def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
+        """The cleaner's swap; `new` are `.cleaned`, inactive and synced.  A crash anywhere leaves old or new.
+
+        First all new files are called `.swap` (from the last on: the loader finishes the job once the first
+        one is), then the old ones `.deleted`, then the new ones get their names.
+        """
+        with failing(self.folder, "replacing segments"):
+            self._reader.forget()
+            ordered = sorted(new, key=lambda segment: segment.base_offset)
+            going = [segment for segment in old if self.segments.contains(segment)]
+            for segment in reversed(ordered):
+                segment.change_suffix(log_files.SWAP)
+                self.segments.add(segment)
+            kept = {segment.base_offset for segment in ordered}
+            names = []
+            for segment in sorted(going, key=lambda segment: segment.base_offset):
+                self.segments.remove(segment)
+                names += self._mark_deleted(segment, with_snapshot=segment.base_offset not in kept)
+            for segment in ordered:
+                segment.change_suffix("")
+                segment.release()
+            self.disk.sync_folder(self.folder)
+            self._delete_later(names)
+
+    def _retire(self, segments: Sequence[Segment]) -> None:
+        """Out of service, renamed, to be removed later."""
+        self._reader.forget()
+        names = []
+        for segment in segments:
+            self.segments.remove(segment)
+            names += self._mark_deleted(segment, with_snapshot=True)
+        self._delete_later(names)
+
+    def _mark_deleted(self, segment: Segment, *, with_snapshot: bool) -> list[str]:
+        segment.change_suffix(log_files.DELETED)
+        segment.release()
+        names = [
+            log_files.of_offset(segment.base_offset, kind, log_files.DELETED)
+            for kind in log_files.SEGMENT_FILES
+        ]
+        if with_snapshot:
+            snapshot = self.producers.mark_snapshot_deleted(segment.base_offset)
+            if snapshot is not None:
+                names.append(snapshot)
+        return names
+
+    def _delete_later(self, names: Sequence[str]) -> None:
+        if names:
+            due_ms = self.clock.monotonic_ns() // 1_000_000 + self.options.file_delete_delay_ms
+            self._delete_jobs.append(DeleteJob(self.disk, lambda: self.folder, names, due_ms))
+
+    def take_delete_jobs(self) -> list[DeleteJob]:
+        """Deletes that came up since the last call: by retention, truncation, cleaning, recovery."""
+        jobs, self._delete_jobs = self._delete_jobs, []
+        return jobs
+
+    # The folder
+
+    def rename_folder(self, name: str) -> None:
+        """To topic-partition.<hex>-delete and its like, or back (a future log that takes over)."""
+        parent = self.folder.rpartition("/")[0]
+        folder = f"{parent}/{name}"
+        with failing(self.folder, "renaming the folder"):
+            self.disk.rename(self.folder, folder)
+            self.disk.sync_folder(parent)
+        self.folder = self.producers.folder = folder
+        self.name = name
+        for segment in self.segments:
+            segment.move_to(folder)
+        self.epochs.moved_to(folder)
+
+    def close(self) -> None:
+        """Clean: a snapshot of the producers at the end offset, indexes trimmed.  Flush before this."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        with failing(self.folder, "closing"):
+            self.producers.take_snapshot(sync=True)
+            for segment in self.segments:
+                segment.close()
+
+    def abandon(self) -> None:
+        """Let go of all files without writing: the directory has failed."""
+        self.is_closed = True
+        for segment in self.segments:
+            with contextlib.suppress(OSError):
+                segment.release()
+
+    def delete(self) -> None:
+        """Let go of all files and remove the folder with all it holds."""
+        self.abandon()
+        self._delete_jobs.clear()
+        with failing(self.folder, "deleting the log"):
+            self.disk.remove_tree(self.folder)
+
+
+def jitter_ms(options: LogOptions, random: Random) -> int:
+    """How much earlier a segment rolls, so that logs do not all roll at once."""
+    most = min(options.segment_jitter_ms, options.segment_ms)
+    return random.integer(0, most - 1) if most > 0 else 0

@@ -1,0 +1,183 @@
+"""Feeding producers from batches that are in the log: on append, on recovery, after truncation.
+
+What lives here: how one stored batch changes the producers, and rebuilding their state from the newest
+snapshot and the batches after it.  What may not: a segment's files, and the checks (producer_append.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.batch.control import batch_marker
+from barnabas.batch.view import BatchView, CorruptBatch
+from barnabas.runtime.disk import Buffer
+from barnabas.storage.heads import Head
+from barnabas.storage.producer_append import (
+    AppendOrigin,
+    BatchMetadata,
+    CompletedTransaction,
+    ProducerAppend,
+    Verification,
+)
+from barnabas.storage.producers import Producers
+from barnabas.storage.segment import Segment
+from barnabas.storage.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+_VERIFIED_ORIGINS = frozenset((AppendOrigin.CLIENT, AppendOrigin.COORDINATOR))
+
+
+def add_batch(
+    append: ProducerAppend, head: Head, batch: Callable[[], BatchView]
+) -> CompletedTransaction | None:
+    """Check one batch against its producer, and note what it changes; only a marker is asked for whole."""
+    if not head.is_control:
+        append.add_data(
+            head.producer_epoch,
+            head.base_sequence,
+            head.last_sequence,
+            head.max_timestamp,
+            head.base_offset,
+            head.last_offset,
+            head.is_transactional,
+        )
+        return None
+    marker = batch_marker(batch())
+    if marker is None:
+        return None  # compaction has emptied it
+    return append.add_marker(marker, head.producer_epoch, head.base_offset, head.max_timestamp)
+
+
+@dataclass(slots=True)
+class ProducerChanges:
+    """What an append does to its producers, once it is written; or the batch that it repeats."""
+
+    appends: dict[int, ProducerAppend] = field(default_factory=dict)
+    completed: list[CompletedTransaction] = field(default_factory=list)
+    duplicate: BatchMetadata | None = None
+
+
+NO_CHANGES = ProducerChanges()
+
+
+def check_append(
+    producers: Producers,
+    heads: Sequence[Head],
+    data: Buffer,
+    origin: AppendOrigin,
+    verification: Verification | None,
+    *,
+    must_verify: bool,
+) -> ProducerChanges:
+    """Hold every batch of an append against its producer; nothing is changed but a verification that is used."""
+    changes = NO_CHANGES
+    for head in heads:
+        producer_id = head.producer_id
+        if producer_id < 0:
+            continue
+        if changes is NO_CHANGES:
+            changes = ProducerChanges()
+        if origin is AppendOrigin.CLIENT:
+            entry = producers.entries.get(producer_id)
+            if entry is not None:
+                changes.duplicate = entry.duplicate_of(
+                    head.producer_epoch, head.base_sequence, head.last_sequence
+                )
+                if changes.duplicate is not None:
+                    return changes
+        if must_verify and head.is_transactional and origin in _VERIFIED_ORIGINS:
+            _check_verified(producers, head, verification)
+        append = changes.appends.get(producer_id)
+        if append is None:
+            append = changes.appends[producer_id] = producers.prepare(producer_id, origin)
+        completed = add_batch(append, head, view_of(data, head.position))
+        if completed is not None:
+            changes.completed.append(completed)
+        if head.is_transactional:
+            producers.end_verification(producer_id)
+    return changes
+
+
+def _check_verified(producers: Producers, head: Head, verification: Verification | None) -> None:
+    """A transaction's first batch here must have been confirmed by its coordinator (KIP-890)."""
+    if head.is_control or producers.has_ongoing_transaction(head.producer_id, head.producer_epoch):
+        return
+    known = producers.verification(head.producer_id)
+    if known is None or known is not verification:
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+
+
+def replay_batch(
+    producers: Producers, head: Head, batch: Callable[[], BatchView]
+) -> tuple[CompletedTransaction, int] | None:
+    """A batch that is in the log; a transaction that it ends, with the last stable offset after it."""
+    ended = None
+    if head.has_producer_id:
+        append = producers.prepare(head.producer_id, AppendOrigin.REPLICATION)
+        completed = add_batch(append, head, batch)
+        producers.apply(append)
+        if completed is not None:
+            ended = completed, producers.stable_offset_after(completed)
+            producers.complete(completed)
+    producers.end_offset = head.last_offset + 1
+    return ended
+
+
+def rebuild_producers(
+    producers: Producers,
+    segments: Segments,
+    log_start_offset: int,
+    end_offset: int,
+    now_ms: int,
+    *,
+    after_clean_stop: bool,
+) -> None:
+    """Bring the state to what it is before end_offset; snapshots are left where the next rebuild looks."""
+    wanted = [*segments.base_offsets[-2:], end_offset]
+    if after_clean_stop and not producers.snapshots:
+        # A log that never had producers, or comes from before snapshots: a scan would find nothing.
+        for offset in wanted:
+            producers.end_offset = offset
+            producers.take_snapshot(sync=True)
+        return
+    was_empty = producers.is_empty and producers.end_offset >= end_offset
+    producers.reload(log_start_offset, end_offset, now_ms)
+    if end_offset > producers.end_offset and not was_empty:
+        last = segments.floor(end_offset)
+        for segment in segments.between(producers.end_offset, end_offset):
+            start_offset = max(segment.base_offset, producers.end_offset, log_start_offset)
+            producers.end_offset = start_offset
+            if segment.base_offset in wanted:
+                producers.take_snapshot(sync=True)
+            _replay_segment(producers, segment, start_offset, end_offset if segment is last else None)
+    producers.end_offset = end_offset
+    producers.take_snapshot(sync=True)
+
+
+def _replay_segment(
+    producers: Producers, segment: Segment, start_offset: int, end_offset: int | None
+) -> None:
+    try:
+        first = segment.locate(start_offset)
+        if first is None:
+            return
+        for head in segment.heads(first.position):
+            if end_offset is not None and head.last_offset >= end_offset:
+                return
+            replay_batch(producers, head, reader(segment.read_at, head))
+    except CorruptBatch as error:
+        logger.warning("%s: %s; what lies after it is not replayed", segment, error)
+
+
+def reader(read_at: Callable[[int, int], Buffer], head: Head) -> Callable[[], BatchView]:
+    """Reads the whole batch of a header when asked to."""
+    return lambda: BatchView(read_at(head.position, head.size))
+
+
+def view_of(data: Buffer, start: int) -> Callable[[], BatchView]:
+    """Looks at a batch in memory when asked to."""
+    return lambda: BatchView(data, start)

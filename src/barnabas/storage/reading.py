@@ -1,0 +1,185 @@
+"""Reading from a log: a slice of one segment for a fetch, an offset for a time.
+
+What lives here: finding bytes and offsets in segments.  What may not: sending them, waiting for more, and who
+may see what (the caller gives the bound).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.batch.legacy import OldBatch
+from barnabas.batch.records import NO_TIMESTAMP, TimestampType
+from barnabas.batch.view import MAGIC_V2, BatchView
+from barnabas.runtime.disk import Slice
+from barnabas.storage.heads import Head
+from barnabas.storage.segment import Segment
+from barnabas.storage.segments import Segments
+from barnabas.storage.transaction_index import AbortedTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """What a fetch gets: bytes from the batch that holds its offset on, of one segment.
+
+    `slice` is None when there is nothing to read below the bound.  `aborted` is None unless it was asked for.
+    """
+
+    fetch_offset: int
+    segment_base_offset: int
+    position: int
+    slice: Slice | None = None
+    first_batch_incomplete: bool = False
+    aborted: tuple[AbortedTransaction, ...] | None = None
+
+    @property
+    def length(self) -> int:
+        return 0 if self.slice is None else self.slice.length
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampAndOffset:
+    """The answer of ListOffsets."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int | None
+
+
+class LogReader:
+    """Reads the segments of one log; remembers where the last bound lay."""
+
+    __slots__ = ("_bound", "_segments")
+
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
+        # (offset, segment, position): the high watermark's place is asked for by every fetch until it moves.
+        self._bound: tuple[int, Segment, int] | None = None
+
+    def forget(self) -> None:
+        """The log was cut or its segments replaced: places are no longer what they were."""
+        self._bound = None
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        end_offset: int,
+        upper_bound: int,
+        *,
+        min_one_batch: bool,
+        read_committed: bool,
+    ) -> ReadResult:
+        aborted: tuple[AbortedTransaction, ...] | None = () if read_committed else None
+        segment = self._segments.floor(offset)
+        if offset >= upper_bound:
+            active = self._segments[-1]
+            return ReadResult(offset, active.base_offset, active.size, aborted=aborted)
+        while segment is not None:
+            self._segments.reading(segment)
+            head = segment.locate(offset)
+            if head is not None:
+                break
+            # All from this offset to the segment's end was compacted away.
+            segment = self._segments.after(segment)
+        else:
+            active = self._segments[-1]
+            return ReadResult(offset, active.base_offset, active.size, aborted=aborted)
+        room = max(max_bytes, head.size) if min_one_batch else max_bytes
+        length = min(self._end_position(segment, upper_bound, end_offset) - head.position, room)
+        if length <= 0:
+            return ReadResult(offset, segment.base_offset, head.position, aborted=aborted)
+        if read_committed:
+            aborted = tuple(self._aborted_in(segment, offset, head.position + length, end_offset))
+        return ReadResult(
+            offset,
+            segment.base_offset,
+            head.position,
+            segment.slice(head.position, length),
+            first_batch_incomplete=room < head.size,
+            aborted=aborted,
+        )
+
+    def _end_position(self, segment: Segment, upper_bound: int, end_offset: int) -> int:
+        """Where the bytes of offsets below the bound end in this segment."""
+        following = self._segments.after(segment)
+        if upper_bound >= (end_offset if following is None else following.base_offset):
+            return segment.size
+        bound = self._bound
+        if bound is not None and bound[0] == upper_bound and bound[1] is segment:
+            return bound[2]
+        head = segment.locate(upper_bound)
+        position = segment.size if head is None else head.position
+        self._bound = (upper_bound, segment, position)
+        return position
+
+    def _aborted_in(
+        self, segment: Segment, offset: int, end_position: int, end_offset: int
+    ) -> list[AbortedTransaction]:
+        """Those that a reader of these bytes must know; the index tells where they end, generously."""
+        entry = segment.offsets().first_at_position(end_position)
+        following = self._segments.after(segment)
+        if entry is not None:
+            upper_bound = entry.offset
+        else:
+            upper_bound = end_offset if following is None else following.base_offset
+        return self.aborted_between(segment, offset, upper_bound)
+
+    def aborted_between(self, first: Segment, offset: int, upper_bound: int) -> list[AbortedTransaction]:
+        """From this segment on: a transaction is in the index of the segment that its marker is in."""
+        found: list[AbortedTransaction] = []
+        segment: Segment | None = first
+        while segment is not None:
+            here, complete = segment.transaction_index.collect(offset, upper_bound)
+            found += here
+            if complete:
+                break
+            segment = self._segments.after(segment)
+        return found
+
+    # By time
+
+    def first_at_or_after(self, timestamp: int, log_start_offset: int) -> TimestampAndOffset | None:
+        """The first record, by offset, with this time or a later one."""
+        for segment in list(self._segments):
+            if segment.largest_timestamp < timestamp:
+                continue
+            self._segments.reading(segment)
+            for head in segment.heads(segment.find_time(timestamp)):
+                if head.max_timestamp < timestamp or head.last_offset < log_start_offset:
+                    continue
+                for record in _batch(segment, head).records():
+                    if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                        return TimestampAndOffset(record.timestamp, record.offset, _epoch(head))
+        return None
+
+    def of_max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record with the largest time of all (KIP-734)."""
+        segment = max(self._segments, key=lambda segment: segment.max_timestamp)
+        timestamp, offset = segment.max_timestamp_offset
+        if timestamp == NO_TIMESTAMP:
+            return None
+        self._segments.reading(segment)
+        for head in segment.heads(segment.position_before(offset)):
+            if head.max_timestamp == timestamp:
+                return TimestampAndOffset(timestamp, _offset_of_max(segment, head), _epoch(head))
+        return None
+
+
+def _offset_of_max(segment: Segment, head: Head) -> int:
+    batch = _batch(segment, head)
+    if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return head.last_offset
+    for record in batch.records():
+        if record.timestamp == head.max_timestamp:
+            return record.offset
+    return head.last_offset
+
+
+def _batch(segment: Segment, head: Head) -> BatchView | OldBatch:
+    data = segment.read_at(head.position, head.size)
+    return BatchView(data) if head.magic == MAGIC_V2 else OldBatch(data)
+
+
+def _epoch(head: Head) -> int | None:
+    return head.leader_epoch if head.leader_epoch >= 0 else None

@@ -1,0 +1,401 @@
+"""Opening the folder of a log: finishing what was interrupted, checking what may not have reached the disk.
+
+What lives here: the order in which Apache Kafka's loader brings a folder into shape.  What may not: anything
+that happens to a log in service.
+
+After a clean stop nothing is read but names, sizes and the end of the last segment.  After any other stop
+the segments from the recovery point on are read batch by batch: the first batch that is torn or has a wrong
+CRC ends the log, and all after it goes.  Their indexes, aborted transactions and producers are built anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from barnabas.batch.view import CorruptBatch
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk import Disk
+from barnabas.storage import log_files
+from barnabas.storage.epochs import LeaderEpochs
+from barnabas.storage.heads import Head, crc_ok, heads
+from barnabas.storage.options import LONG_MAX, LogOptions
+from barnabas.storage.producer_replay import rebuild_producers, replay_batch, view_of
+from barnabas.storage.producers import Producers
+from barnabas.storage.refused import DamagedFile
+from barnabas.storage.segment import Segment
+from barnabas.storage.segments import Segments
+from barnabas.storage.transaction_index import DamagedIndex
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLog:
+    """A folder in shape."""
+
+    segments: Segments
+    producers: Producers
+    epochs: LeaderEpochs
+    log_start_offset: int
+    recovery_point: int
+    end_offset: int
+    # Files renamed `.deleted` on the way, to be removed later.
+    deleted_names: list[str]
+
+
+class LogLoader:
+    """Loads one folder, once."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        folder: str,
+        log_name: str,
+        options: LogOptions,
+        *,
+        clean: bool,
+        recovery_point: int,
+        log_start_offset: int,
+        jitter_ms: Callable[[], int],
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._folder = folder
+        self._log_name = log_name
+        self._options = options
+        self._clean = clean
+        self._recovery_point = recovery_point
+        self._log_start_offset = log_start_offset
+        self._jitter_ms = jitter_ms
+        self._segments = Segments()
+        self._epochs = LeaderEpochs(disk, folder)
+        self._deleted_names: list[str] = []
+
+    def load(self) -> LoadedLog:
+        self._disk.make_folder(self._folder)
+        finish_swap(self._disk, self._folder, self._remove_unfinished())
+        damaged = self._load_segments()
+        self._load_epochs()
+        if self._folder.endswith(log_files.DELETE_FOLDER):
+            return self._as_it_is()
+        self._recover(damaged)
+        end_offset = self._settle_end()
+        recovery_point = min(self._recovery_point, end_offset)
+        if self._clean:
+            recovery_point = end_offset
+        self._segments[-1].grow_indexes()
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(self._log_start_offset)
+        log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
+        producers = self._new_producers()
+        producers.remove_stray_snapshots(self._segments.base_offsets)
+        now_ms = self._clock.wall_ms()
+        rebuild_producers(
+            producers, self._segments, log_start_offset, end_offset, now_ms, after_clean_stop=self._clean
+        )
+        return LoadedLog(
+            self._segments,
+            producers,
+            self._epochs,
+            log_start_offset,
+            recovery_point,
+            end_offset,
+            self._deleted_names,
+        )
+
+    def _as_it_is(self) -> LoadedLog:
+        """A folder that waits for its deletion is neither recovered nor written to."""
+        if not self._segments:
+            self._segments.add(self._new_segment(0))
+        return LoadedLog(self._segments, self._new_producers(), self._epochs, 0, 0, 0, [])
+
+    # What was interrupted
+
+    def _remove_unfinished(self) -> list[str]:
+        """Remove what a crash left half-done; the names of finished replacements, still called `.swap`."""
+        cleaned, swaps = [], []
+        for name in self._disk.names(self._folder):
+            if name.endswith(log_files.DELETED) and not name.endswith(log_files.RAFT_SNAPSHOT_DELETED):
+                self._remove(name)
+            elif name.endswith(log_files.CLEANED):
+                cleaned.append(name)
+            elif name.endswith(log_files.SWAP):
+                swaps.append(name)
+        # Swaps are made from the last to the first: those at or after a `.cleaned` are of an unfinished set.
+        first_cleaned = min((_offset_of(name) for name in cleaned), default=None)
+        finished = []
+        for name in swaps:
+            if first_cleaned is not None and _offset_of(name) >= first_cleaned:
+                self._remove(name)
+            else:
+                finished.append(name)
+        for name in cleaned:
+            self._remove(name)
+        return finished
+
+    def _remove(self, name: str) -> None:
+        self._disk.remove(f"{self._folder}/{name}")
+
+    # Segments
+
+    def _load_segments(self) -> set[int]:
+        """Know every segment; the base offsets of those whose indexes must be rebuilt."""
+        names = self._disk.names(self._folder)
+        known = set(names)
+        damaged = set()
+        for name in names:
+            offset = log_files.offset_in(name)
+            if offset is None:
+                continue
+            if name.endswith(log_files.INDEXES) and log_files.of_offset(offset, log_files.LOG) not in known:
+                logger.warning("%s/%s: an index without its log is removed", self._folder, name)
+                self._remove(name)
+            elif name == log_files.of_offset(offset, log_files.LOG):
+                segment = self._segment(offset, self._disk.size(f"{self._folder}/{name}"))
+                self._segments.add(segment)
+                if not self._indexes_are_sound(segment, known):
+                    damaged.add(offset)
+        return damaged
+
+    def _segment(self, base_offset: int, size: int) -> Segment:
+        return Segment(
+            self._disk,
+            self._clock,
+            self._folder,
+            base_offset,
+            self._options,
+            size=size,
+            jitter_ms=self._jitter_ms(),
+        )
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        return Segment.create(
+            self._disk, self._clock, self._folder, base_offset, self._options, jitter_ms=self._jitter_ms()
+        )
+
+    def _indexes_are_sound(self, segment: Segment, known: set[str]) -> bool:
+        """What can be told without reading them: they are there.  That of transactions is short, and read."""
+        base_offset = segment.base_offset
+        if log_files.of_offset(base_offset, log_files.OFFSET_INDEX) not in known:
+            if self._clean or base_offset < self._recovery_point:
+                logger.warning("%s: the offset index is missing, it is rebuilt", segment.path(log_files.LOG))
+            return False
+        if log_files.of_offset(base_offset, log_files.TIME_INDEX) not in known:
+            segment.times().resize(0)
+            segment.release()
+        if log_files.of_offset(base_offset, log_files.TRANSACTION_INDEX) in known:
+            try:
+                segment.transaction_index.check()
+            except DamagedIndex as error:
+                logger.warning("%s; the segment's indexes are rebuilt", error)
+                return False
+            finally:
+                segment.transaction_index.release()
+        return True
+
+    # Leader epochs
+
+    def _load_epochs(self) -> None:
+        """A damaged file is set aside and written anew from what the batches say of their leaders."""
+        try:
+            self._epochs.load()
+        except DamagedFile as error:
+            aside = f"{self._folder}/{log_files.LEADER_EPOCHS}.damaged"
+            logger.warning("%s; it is kept as %s and rebuilt from the log", error, aside)
+            self._disk.rename(f"{self._folder}/{log_files.LEADER_EPOCHS}", aside)
+            self._epochs = LeaderEpochs(self._disk, self._folder)
+            self._epochs.load()
+            self._epochs.assign_all(_epochs_of(self._segments))
+
+    # Recovery
+
+    def _recover(self, damaged: set[int]) -> None:
+        if self._clean and self._segments and not self._segments[-1].ends_whole():
+            logger.warning("%s: a clean stop was marked, but the last batch is torn", self._segments[-1])
+            damaged.add(self._segments[-1].base_offset)
+        unflushed = [] if self._clean else self._segments.between(self._recovery_point, LONG_MAX)
+        suspect = damaged.union(segment.base_offset for segment in unflushed)
+        if not suspect:
+            return
+        producers, before = self._new_producers(), Segments()
+        for segment in list(self._segments):
+            if segment.base_offset in suspect:
+                self._catch_up(producers, before, segment.base_offset)
+                dropped = self._recover_segment(segment, producers)
+                if dropped > 0 and segment in unflushed:
+                    self._mark_deleted(self._segments.between(segment.base_offset, LONG_MAX)[1:])
+                    return
+            before.add(segment)
+
+    def _catch_up(self, producers: Producers, before: Segments, offset: int) -> None:
+        """The producers as they were before this offset, from where the last recovered segment left them."""
+        if before and 0 < producers.end_offset <= offset and producers.end_offset >= before[-1].base_offset:
+            producers.end_offset = offset
+            producers.take_snapshot(sync=True)
+            return
+        now_ms = self._clock.wall_ms()
+        rebuild_producers(producers, before, self._log_start_offset, offset, now_ms, after_clean_stop=False)
+
+    def _recover_segment(self, segment: Segment, producers: Producers) -> int:
+        following = self._segments.after(segment)
+        limit = following.base_offset if following is not None else LONG_MAX
+        dropped = recover_segment(segment, producers, self._epochs, limit)
+        # The next segment's recovery, and the next start's, begin from here.
+        producers.take_snapshot(sync=True)
+        if dropped > 0:
+            logger.warning(
+                "%s: %d bytes that are no sound batches are cut off; the log goes on at offset %d",
+                segment.path(log_files.LOG),
+                dropped,
+                producers.end_offset,
+            )
+        segment.release()
+        return dropped
+
+    def _new_producers(self) -> Producers:
+        producers = Producers(
+            self._disk, self._folder, self._log_name, self._options.producer_id_expiration_ms
+        )
+        producers.list_snapshots(self._disk.names(self._folder))
+        return producers
+
+    def _settle_end(self) -> int:
+        """The end offset; a log that ends before its start is begun anew there."""
+        if self._segments:
+            end_offset = self._segments[-1].next_offset()
+            if end_offset >= self._log_start_offset:
+                return end_offset
+            logger.warning(
+                "%s: the log ends at %d, before its start offset %d; its segments are deleted",
+                self._folder,
+                end_offset,
+                self._log_start_offset,
+            )
+            self._mark_deleted(list(self._segments))
+            self._epochs.clear()
+            producers = self._new_producers()
+            producers.truncate_fully_to(self._log_start_offset)
+        self._segments.add(self._new_segment(self._log_start_offset))
+        return self._log_start_offset
+
+    def _mark_deleted(self, segments: Iterable[Segment]) -> None:
+        producers = self._new_producers()
+        for segment in segments:
+            self._segments.remove(segment)
+            segment.change_suffix(log_files.DELETED)
+            segment.release()
+            self._deleted_names += [
+                log_files.of_offset(segment.base_offset, kind, log_files.DELETED)
+                for kind in log_files.SEGMENT_FILES
+            ]
+            snapshot = producers.mark_snapshot_deleted(segment.base_offset)
+            if snapshot is not None:
+                self._deleted_names.append(snapshot)
+
+
+def finish_swap(disk: Disk, folder: str, swaps: list[str]) -> None:
+    """Complete an interrupted replacement: remove what the swap files replace, give them their names."""
+    if not swaps:
+        return
+    first, end = None, -1
+    for name in swaps:
+        if name.endswith(log_files.LOG + log_files.SWAP):
+            offset = _offset_of(name)
+            first = offset if first is None else min(first, offset)
+            end = max(end, _next_offset(disk, f"{folder}/{name}", offset))
+    if first is not None:
+        for name in disk.names(folder):
+            replaced = log_files.offset_in(name)
+            if not name.endswith(log_files.SWAP) and replaced is not None and first <= replaced < end:
+                disk.remove(f"{folder}/{name}")
+    for name in swaps:
+        logger.info("%s/%s: an interrupted replacement is completed", folder, name)
+        disk.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(log_files.SWAP)}")
+    disk.sync_folder(folder)
+
+
+def recover_segment(segment: Segment, producers: Producers, epochs: LeaderEpochs, limit: int) -> int:
+    """Read every batch, rebuild all indexes, cut what is not sound; the number of bytes that went.
+
+    `limit` is the next segment's base offset: no batch may reach it.
+    """
+    segment.reset_indexes()
+    segment.transaction_index.reset()
+    valid, last_offset = 0, segment.base_offset - 1
+    try:
+        for position, data, found in segment.pieces():
+            for head in found:
+                _check(segment, head, data, head.position - position, last_offset, limit)
+                segment.index_batch(head)
+                valid, last_offset = head.end, head.last_offset
+                _replay(segment, producers, epochs, head, data, head.position - position)
+    except CorruptBatch as error:
+        logger.warning("%s: %s", segment.path(log_files.LOG), error)
+    dropped = segment.size - valid
+    if dropped > 0:
+        segment.cut(valid)
+    segment.close_indexes()
+    return dropped
+
+
+def _check(segment: Segment, head: Head, data: bytes, start: int, last_offset: int, limit: int) -> None:
+    if not crc_ok(head, data, start):
+        raise CorruptBatch(f"the batch at position {head.position} has a wrong CRC")
+    # Offset and leader epoch lie outside the CRC, so that a leader can set them: they must fit by themselves.
+    fits = last_offset < head.base_offset and head.last_offset < limit
+    if not fits or not segment.can_hold(head.last_offset):
+        raise CorruptBatch(
+            f"the batch at position {head.position} has the offsets {head.base_offset} to {head.last_offset},"
+            f" which do not follow {last_offset}"
+        )
+
+
+def _replay(
+    segment: Segment, producers: Producers, epochs: LeaderEpochs, head: Head, data: bytes, start: int
+) -> None:
+    latest_epoch = epochs.latest_epoch
+    if head.leader_epoch > (-1 if latest_epoch is None else latest_epoch):
+        epochs.assign(head.leader_epoch, head.base_offset)
+    ended = replay_batch(producers, head, view_of(data, start))
+    if ended is not None and ended[0].aborted:
+        completed, last_stable_offset = ended
+        segment.add_aborted(
+            completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
+        )
+
+
+def _epochs_of(segments: Segments) -> Iterable[tuple[int, int]]:
+    """(epoch, offset) of each batch that begins a later epoch than those before it."""
+    latest = -1
+    for segment in segments:
+        try:
+            for head in segment.heads():
+                if head.leader_epoch > latest:
+                    latest = head.leader_epoch
+                    yield latest, head.base_offset
+        except CorruptBatch:
+            continue
+        finally:
+            segment.release()
+
+
+def _next_offset(disk: Disk, path: str, base_offset: int) -> int:
+    """One past the last offset of a log file, told by its headers alone."""
+    file = disk.open(path, writable=False)
+    next_offset = base_offset
+    try:
+        for head in heads(file, 0, file.size):
+            next_offset = head.last_offset + 1
+    except CorruptBatch as error:
+        logger.warning("%s: %s", path, error)
+    finally:
+        file.close()
+    return next_offset
+
+
+def _offset_of(name: str) -> int:
+    offset = log_files.offset_in(name)
+    return -1 if offset is None else offset
