@@ -6,7 +6,7 @@ needs only one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -15,19 +15,21 @@ from barnabas.config.errors import ConfigError
 from barnabas.config.features import BUILT_FEATURES, SECURITY_FEATURES, Feature
 from barnabas.config.option import Mode, Option
 from barnabas.config.settings import Settings
-from barnabas.config.validators import Validator, validator_of
+from barnabas.config.validators import validator_of
 from barnabas.config.values import parse_value
 
 
 class OptionTable:
     """All options of one scope, by name."""
 
-    def __init__(self, scope: str, modules: Iterable[str]) -> None:
+    def __init__(
+        self, scope: str, modules: Iterable[str], base_name: Callable[[str], str] | None = None
+    ) -> None:
         self.scope = scope
         self._modules = tuple(modules)
+        self._base_name = base_name
         self._options: dict[Mode, dict[str, Option]] = {}
         self._defaults: dict[Mode, dict[str, Any]] = {}
-        self._validators: dict[tuple[Mode, str], Validator | None] = {}
 
     def __iter__(self) -> Iterator[Option]:
         """Every row of both modes, in the order of the tables."""
@@ -42,16 +44,24 @@ class OptionTable:
         return self._options[mode]
 
     def option(self, name: str, mode: Mode = Mode.KRAFT) -> Option | None:
-        return self.options(mode).get(name)
+        """The row of `name`; a name with a prefix gets the row of the option that it stands for."""
+        option = self.options(mode).get(name)
+        if option is None and self._base_name is not None:
+            option = self.options(mode).get(self._base_name(name))
+            return None if option is None else option._replace(name=name, required=False)
+        return option
+
+    def default(self, name: str, mode: Mode = Mode.KRAFT) -> Any:
+        """The typed default of an option; of a name with a prefix, that of the option it stands for."""
+        return self.defaults(mode)[name if self._base_name is None else self._base_name(name)]
 
     def parse(self, given: Mapping[str, object], mode: Mode = Mode.KRAFT) -> Settings:
         """Read what was given, check each value by itself, and fill up with defaults."""
-        options = self.options(mode)
         values = dict(self.defaults(mode))
         for name, value in given.items():
-            if name in options:
+            if self.option(name, mode) is not None:
                 values[name] = self.parse_one(name, value, mode)
-        for option in options.values():
+        for option in self.options(mode).values():
             if option.required and option.name not in given:
                 raise _missing(option.name)
         warnings = tuple(self._warnings(given, mode))
@@ -59,12 +69,10 @@ class OptionTable:
 
     def parse_one(self, name: str, value: object, mode: Mode = Mode.KRAFT) -> Any:
         """The typed, checked value of one option."""
-        option = self.options(mode)[name]
-        parsed = parse_value(option, value)
-        validator = self._validator(option, mode)
-        if validator is not None:
-            validator(name, parsed)
-        return parsed
+        option = self.option(name, mode)
+        if option is None:
+            raise ConfigError(f"Unknown {self.scope} config name: {name}")
+        return parse_checked(option, value)
 
     def defaults(self, mode: Mode = Mode.KRAFT) -> Mapping[str, Any]:
         if mode not in self._defaults:
@@ -78,16 +86,9 @@ class OptionTable:
             if name not in self.options(mode):
                 raise ConfigError(f"Unknown {self.scope} config name: {name}")
 
-    def _validator(self, option: Option, mode: Mode) -> Validator | None:
-        key = (mode, option.name)
-        if key not in self._validators:
-            self._validators[key] = validator_of(option)
-        return self._validators[key]
-
     def _warnings(self, given: Mapping[str, object], mode: Mode) -> Iterator[str]:
-        options = self.options(mode)
         for name in sorted(given):
-            option = options.get(name)
+            option = self.option(name, mode)
             if option is None:
                 yield f"The {self.scope} option {name} is not known{self._hint(name, mode)}; it is ignored."
             elif option.effect is Feature.NONE:
@@ -102,3 +103,12 @@ class OptionTable:
 
 def _missing(name: str) -> ConfigError:
     return ConfigError(f'Missing required configuration "{name}" which has no default value.')
+
+
+def parse_checked(option: Option, value: object) -> Any:
+    """The typed value of an option, checked by itself."""
+    parsed = parse_value(option, value)
+    validator = validator_of(option)
+    if validator is not None:
+        validator(option.name, parsed)
+    return parsed

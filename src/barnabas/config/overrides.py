@@ -1,0 +1,18 @@
+"""What a command line adds to a file: `--override key=value`, as often as one likes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barnabas.config.errors import ConfigError
+
+
+def parse_overrides(arguments: Iterable[str]) -> dict[str, str]:
+    """The keys and values of `--override` arguments; a key alone is set empty, the last one counts."""
+    values = {}
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if not key.strip():
+            raise ConfigError(f"Invalid command line properties: {argument}", allowed="--override key=value")
+        values[key] = value
+    return values

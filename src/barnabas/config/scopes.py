@@ -1,0 +1,28 @@
+"""The six tables, one for each scope."""
+
+from __future__ import annotations
+
+from barnabas.config.synonyms import base_name
+from barnabas.config.table import OptionTable
+
+_CLIENT = ("client", "client_security")
+_BROKER = (
+    "broker_node",
+    "broker_network",
+    "broker_log",
+    "broker_replication",
+    "broker_quorum",
+    "broker_groups",
+    "broker_transactions",
+    "broker_zookeeper",
+    "broker_security",
+)
+
+BROKER = OptionTable("broker", _BROKER, base_name)
+TOPIC = OptionTable("topic", ["topic"])
+BROKER_DYNAMIC = OptionTable("broker", ["broker_dynamic"])
+GROUP = OptionTable("group", ["group"])
+PRODUCER = OptionTable("producer", ["producer", *_CLIENT])
+CONSUMER = OptionTable("consumer", ["consumer", *_CLIENT])
+ADMIN = OptionTable("admin", ["admin", *_CLIENT])
+TABLES = (BROKER, TOPIC, GROUP, PRODUCER, CONSUMER, ADMIN)
