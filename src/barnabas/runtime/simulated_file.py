@@ -11,6 +11,7 @@ a file may be long enough and yet hold zeroes.  A cut that was not synced may be
 from __future__ import annotations
 
 import enum
+from collections import deque
 
 from barnabas.runtime.chance import Random
 from barnabas.runtime.disk import Buffer
@@ -18,6 +19,9 @@ from barnabas.runtime.disk import Buffer
 PAGE_BYTES = 4096
 SECTOR_BYTES = 512
 _SECTORS = PAGE_BYTES // SECTOR_BYTES
+
+SIZES_MAX = 64
+"""Sizes remembered since the last sync: an end between two writes is likelier than one within."""
 
 
 class Survival(enum.IntEnum):
@@ -37,6 +41,7 @@ class SimulatedContent:
         "_lost",
         "_old_pages",
         "_shared",
+        "_sizes",
         "_synced_size",
         "data",
         "modified_ms",
@@ -56,6 +61,8 @@ class SimulatedContent:
         self._synced_size = 0
         self._least_size = 0
         """The least size since the last sync: what lay beyond was cut at some time."""
+        self._sizes: deque[int] = deque(maxlen=SIZES_MAX)
+        """Sizes that the file had since the last sync, the latest."""
 
     def copy(self) -> SimulatedContent:
         """An independent twin; the bytes are shared until one of the two is written to."""
@@ -66,6 +73,7 @@ class SimulatedContent:
         twin._lost = set(self._lost)
         twin._synced_size = self._synced_size
         twin._least_size = self._least_size
+        twin._sizes = self._sizes.copy()
         return twin
 
     @property
@@ -84,6 +92,7 @@ class SimulatedContent:
         if offset > len(self.data):
             self.data.extend(bytes(offset - len(self.data)))
         self.data[offset:end] = data
+        self._sizes.append(len(self.data))
 
     def truncate(self, size: int) -> None:
         self._own()
@@ -93,6 +102,7 @@ class SimulatedContent:
             self._least_size = min(self._least_size, size)
         else:
             self.data.extend(bytes(size - len(self.data)))
+        self._sizes.append(size)
 
     def sync(self) -> None:
         """Everything is on the platter now, but for what an earlier failure gave up."""
@@ -100,6 +110,7 @@ class SimulatedContent:
         self._lost = {page for page in self._lost if page * PAGE_BYTES < size}
         self._old_pages = {page: self._old_pages[page][: size - page * PAGE_BYTES] for page in self._lost}
         self._synced_size = self._least_size = size
+        self._sizes.clear()
 
     def fail_sync(self) -> None:
         """As Linux does it: changed pages are marked clean though they were not written.
@@ -120,7 +131,7 @@ class SimulatedContent:
         else:
             size = len(self.data)
             if survival is Survival.PREFIX:
-                size = random.integer(self._least_size, size)
+                size = self._some_size(random)
             survivor = self._after_cut(size)
             for page in self._old_pages:
                 self._write_page(survivor, page)
@@ -133,13 +144,20 @@ class SimulatedContent:
             limit = self._least_size
         else:
             at_full_length = random.integer(0, 1) == 1
-            limit = len(self.data) if at_full_length else random.integer(self._least_size, len(self.data))
+            limit = len(self.data) if at_full_length else self._some_size(random)
             survivor = self._after_cut(limit)
         for page in sorted(self._old_pages):
             if page * PAGE_BYTES < limit:
                 sectors = random.integer(0, 2**_SECTORS - 1)
                 self._write_page(survivor, page, (0, 2**_SECTORS - 1, sectors)[random.integer(0, 2)])
         return survivor
+
+    def _some_size(self, random: Random) -> int:
+        """An end that the file may have got since its latest cut: between two writes, or within one."""
+        if random.integer(0, 1) == 0:
+            return random.integer(self._least_size, len(self.data))
+        ends = [size for size in self._sizes if self._least_size <= size <= len(self.data)]
+        return [self._least_size, *ends][random.integer(0, len(ends))]
 
     def _own(self) -> None:
         if self._shared:
@@ -189,3 +207,4 @@ class SimulatedContent:
         self._old_pages.clear()
         self._lost.clear()
         self._synced_size = self._least_size = len(survivor)
+        self._sizes.clear()
