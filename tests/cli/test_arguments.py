@@ -32,7 +32,9 @@ def test_flags_are_not_abbreviated():
 
 
 def test_an_unknown_flag_gets_the_nearest_one_offered():
-    with pytest.raises(UsageError, match=r"^tool: unknown option --file \(did you mean --files\?\); see tool --help$"):
+    with pytest.raises(
+        UsageError, match=r"^tool: unknown option --file \(did you mean --files\?\); see tool --help$"
+    ):
         make().parse(["--file=x"])
 
 

@@ -48,7 +48,9 @@ def test_every_file_prints_as_apache_kafka_prints_it(barnabas, golden, monkeypat
             assert ended.out + ended.err == output, path.name
             assert ended.code == code, path.name
             compared += 1
-    assert compared == {"kraft-4.1.0-dynamic-quorum": 3}.get(mode, len(list((golden / mode / "dump").iterdir())) + 1)
+    assert compared == {"kraft-4.1.0-dynamic-quorum": 3}.get(
+        mode, len(list((golden / mode / "dump").iterdir())) + 1
+    )
 
 
 def test_no_data_file_of_a_broker_is_found_at_fault(barnabas, golden, monkeypatch):
@@ -65,5 +67,9 @@ def test_no_data_file_of_a_broker_is_found_at_fault(barnabas, golden, monkeypatc
         assert len(files) > 3
         ended = barnabas("dump-log", "--deep-iteration", "--files", ",".join(files))
         assert ended.code == 0, ended.err
-        gaps = [line for line in ended.err.splitlines() if not re.match(r"Non-consecutive|  \d+ is followed", line)]
+        gaps = [
+            line
+            for line in ended.err.splitlines()
+            if not re.match(r"Non-consecutive|  \d+ is followed", line)
+        ]
         assert not gaps

@@ -39,13 +39,15 @@ def test_a_release_stands_for_its_last_stable_level(text, name):
 
 @pytest.mark.parametrize("text", ["4.2", "3.3-IV0", "2.8", "4.1-IV9", "x", "4", "", "4.0-IV3 "])
 def test_names_of_nothing_are_refused(text):
-    with pytest.raises(ValueError, match="The minimum version is 3.3-IV3 and the maximum version is 4.2-IV1"):
+    with pytest.raises(ValueError, match=r"The minimum version is 3.3-IV3 and the maximum version is 4.2-IV1"):
         metadata_version_named(text)
 
 
 @pytest.mark.parametrize("level", [-1, 0, 6, 30, 99])
 def test_levels_of_nothing_are_refused(level):
-    with pytest.raises(ValueError, match=f"No MetadataVersion with feature level {level}. Valid feature levels"):
+    with pytest.raises(
+        ValueError, match=f"No MetadataVersion with feature level {level}. Valid feature levels"
+    ):
         metadata_version_at(level)
 
 
@@ -76,7 +78,10 @@ def test_unstable_levels_need_to_be_asked_for():
 def test_dependencies_are_checked():
     kraft = FEATURES_BY_NAME["kraft.version"]
     kraft.check(1, {"metadata.version": 21})
-    with pytest.raises(ValueError, match="kraft.version could not be set to 1 because it depends on metadata.version level 21"):
+    with pytest.raises(
+        ValueError,
+        match=r"kraft.version could not be set to 1 because it depends on metadata.version level 21",
+    ):
         kraft.check(1, {"metadata.version": 20})
 
 

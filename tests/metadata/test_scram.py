@@ -75,7 +75,10 @@ def test_a_salt_is_drawn_when_none_is_given():
             "SCRAM-SHA-512=[name=a,iterations=16385,password=b]",
             "The 'iterations' value must be <= 16384 for add-scram using SCRAM_SHA_512",
         ),
-        ("SCRAM-SHA-256=[name=a,saltedpassword=b]", "You must supply 'salt' with 'saltedpassword' to add-scram"),
+        (
+            "SCRAM-SHA-256=[name=a,saltedpassword=b]",
+            "You must supply 'salt' with 'saltedpassword' to add-scram",
+        ),
         ("SCRAM-SHA-256=[name=a,password=b,what=c,zz=1]", "Unknown SCRAM configurations: what, zz"),
         ("SCRAM-SHA-256=[name=a,salt=aaaa,saltedpassword=b!]", "Failed to decode given saltedPassword: b!"),
     ],

@@ -112,6 +112,20 @@ def check_platform() -> Finding:
     return Finding("platform", State.HINT, found, advice)
 
 
+def check_engine() -> Finding:
+    """Whether the loops over records run compiled; a compiled engine of other sources is refused."""
+    from barnabas.batch.engine import COMPILED, STALE, engine_state
+
+    state, reason = engine_state()
+    if state == COMPILED:
+        return Finding("engine", State.OK, f"{state}: {reason}")
+    if state == STALE:
+        advice = "build it again: make setup, or pip install --force-reinstall barnabas"
+        return Finding("engine", State.BROKEN, f"{state}: {reason}", advice)
+    advice = "works, but many times slower: install a C compiler and Python's headers, then reinstall"
+    return Finding("engine", State.HINT, f"{state}: {reason}", advice)
+
+
 def check_codecs() -> Finding:
     from barnabas.batch.compression import Codec, compress, decompress
 
