@@ -73,7 +73,7 @@ def check_append(
     *,
     must_verify: bool,
 ) -> ProducerChanges:
-    """Hold every batch of an append against its producer; nothing is changed but a verification that is used."""
+    """Hold every batch of an append against its producer; only a verification that is used is changed."""
     changes = NO_CHANGES
     for head in heads:
         producer_id = head.producer_id

@@ -1,7 +1,7 @@
 """One segment of a log: the batches, the two sparse indexes, the index of aborted transactions.
 
-What lives here: appending to, searching, reading and closing one segment's files.  What may not: which
-segments a log has, and what the offsets mean to producers and followers.
+What lives here: appending batches, finding one by offset or time, and sealing.  What may not: which segments
+a log has, and what the offsets mean to producers and followers.
 
 Nothing is open until it is needed, and `release` closes it again: a segment that nobody reads costs a few
 hundred bytes.  An index only says where to start looking.  What it points to is checked, and an index that
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from barnabas.batch.view import CorruptBatch
 from barnabas.runtime.clock import Clock
-from barnabas.runtime.disk import Buffer, Disk, File, Slice
+from barnabas.runtime.disk import Buffer, Disk
 from barnabas.storage import log_files
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.heads import Head, head_at, heads, pieces
@@ -26,11 +26,10 @@ from barnabas.storage.index import (
     NO_TIMESTAMP,
     RELATIVE_OFFSET_LIMIT,
     OffsetIndex,
-    TimeIndex,
     TimestampOffset,
 )
 from barnabas.storage.options import LONG_MAX, LogOptions
-from barnabas.storage.transaction_index import AbortedTransaction, TransactionIndex
+from barnabas.storage.segment_files import SegmentFiles
 
 logger = logging.getLogger(__name__)
 
@@ -43,28 +42,18 @@ class BatchMark(NamedTuple):
     max_timestamp: int
 
 
-class Segment:
-    """The files of one base offset.  `size` is the length of the batches; a preallocated file is longer."""
+class Segment(SegmentFiles):
+    """The batches of one base offset, and the way to find one among them."""
 
     __slots__ = (
         "_bytes_since_index",
         "_clock",
-        "_disk",
-        "_file",
         "_first_timestamp",
         "_index_interval_bytes",
         "_max",
-        "_preallocated",
         "_rebuilt",
-        "base_offset",
         "created_ms",
-        "folder",
         "jitter_ms",
-        "offset_index",
-        "size",
-        "suffix",
-        "time_index",
-        "transaction_index",
     )
 
     def __init__(
@@ -79,25 +68,15 @@ class Segment:
         suffix: str = "",
         jitter_ms: int = 0,
     ) -> None:
-        self.folder = folder
-        self.base_offset = base_offset
-        self.suffix = suffix
-        self.size = size
+        super().__init__(disk, folder, base_offset, options.segment_index_bytes, size, suffix)
         self.jitter_ms = jitter_ms
         self.created_ms = clock.wall_ms()
-        self._disk = disk
         self._clock = clock
         self._index_interval_bytes = options.index_interval_bytes
-        self._file: File | None = None
-        self._preallocated = False
         self._max: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._bytes_since_index = 0
         self._rebuilt = False
-        index_bytes = options.segment_index_bytes
-        self.offset_index = OffsetIndex(disk, self.path(log_files.OFFSET_INDEX), base_offset, index_bytes)
-        self.time_index = TimeIndex(disk, self.path(log_files.TIME_INDEX), base_offset, index_bytes)
-        self.transaction_index = TransactionIndex(disk, self.path(log_files.TRANSACTION_INDEX), base_offset)
 
     @classmethod
     def create(
@@ -113,22 +92,11 @@ class Segment:
     ) -> Segment:
         """A new, empty segment; whatever lies there under its names is removed first."""
         segment = cls(disk, clock, folder, base_offset, options, suffix=suffix, jitter_ms=jitter_ms)
-        for kind in log_files.SEGMENT_FILES:
-            disk.remove(segment.path(kind))
-        segment._file = disk.open(segment.path(log_files.LOG), create=True)
-        if options.preallocate:
-            segment._file.truncate(options.segment_bytes)
-            segment._preallocated = True
-        segment.offset_index.load()
-        segment.time_index.load()
+        segment.create_files(options.segment_bytes if options.preallocate else None)
         return segment
 
     def __repr__(self) -> str:
         return f"Segment({self.base_offset}, {self.size} bytes)"
-
-    def path(self, kind: str) -> str:
-        """Of one of its files, e.g. `log_files.LOG`."""
-        return f"{self.folder}/{log_files.of_offset(self.base_offset, kind, self.suffix)}"
 
     # Appending
 
@@ -219,18 +187,6 @@ class Segment:
 
     # Searching
 
-    def offsets(self) -> OffsetIndex:
-        index = self.offset_index
-        if not index.is_loaded:
-            index.load()
-        return index
-
-    def times(self) -> TimeIndex:
-        index = self.time_index
-        if not index.is_loaded:
-            index.load()
-        return index
-
     def heads(self, start: int = 0, end: int | None = None) -> Iterator[Head]:
         """The headers of the batches from a position on."""
         return heads(self.file(), start, self.size if end is None else min(end, self.size))
@@ -306,18 +262,6 @@ class Segment:
 
     # Reading
 
-    def file(self) -> File:
-        if self._file is None:
-            self._file = self._disk.open(self.path(log_files.LOG))
-        return self._file
-
-    def read_at(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes of the batches from `position` on."""
-        return self.file().read_at(position, max(0, min(length, self.size - position)))
-
-    def slice(self, position: int, length: int) -> Slice:
-        return self.file().slice(position, max(0, min(length, self.size - position)))
-
     def pieces(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes, list[Head]]]:
         """(position, bytes, headers) of whole batches in bounded pieces."""
         return pieces(self.file(), start, self.size if end is None else min(end, self.size))
@@ -373,28 +317,7 @@ class Segment:
         timestamp = self._first_batch_time()
         return timestamp if timestamp >= 0 else LONG_MAX
 
-    @property
-    def modified_ms(self) -> int:
-        return self._disk.modified_ms(self.path(log_files.LOG))
-
-    def set_modified_ms(self, wall_ms: int) -> None:
-        for kind in (log_files.LOG, log_files.OFFSET_INDEX, log_files.TIME_INDEX):
-            self._disk.set_modified_ms(self.path(kind), wall_ms)
-
-    # Aborted transactions
-
-    def add_aborted(
-        self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int
-    ) -> None:
-        """One entry of the transaction index."""
-        self.transaction_index.append(
-            AbortedTransaction(producer_id, first_offset, last_offset, last_stable_offset)
-        )
-
-    def aborted_transactions(self) -> list[AbortedTransaction]:
-        return self.transaction_index.all()
-
-    # Shrinking, sealing, moving, closing
+    # Shrinking, sealing, closing
 
     def truncate_to(self, offset: int) -> int:
         """Drop the batch of this offset and all later ones; the number of bytes that went."""
@@ -416,12 +339,6 @@ class Segment:
         self._max = self._largest_time_left()
         return dropped
 
-    def cut(self, size: int) -> None:
-        """Cut the log file itself."""
-        self.file().truncate(size)
-        self.size = size
-        self._preallocated = False
-
     def _largest_time_left(self) -> TimestampOffset:
         largest = self.times().last
         for head in self._heads_for(largest.offset):
@@ -436,11 +353,6 @@ class Segment:
         if self._preallocated:
             self.cut(self.size)
 
-    def grow_indexes(self) -> None:
-        """The segment is active (again): room for more entries."""
-        self.offsets().resize(self.offset_index.max_bytes)
-        self.times().resize(self.time_index.max_bytes)
-
     def close_indexes(self) -> None:
         """After `reset_indexes` and a walk: last time entry, both trimmed; the next append counts anew."""
         self.close_time_index()
@@ -449,54 +361,6 @@ class Segment:
 
     def close_time_index(self) -> None:
         self.times().maybe_append(*self.max_timestamp_offset, closing=True)
-
-    def trim_indexes(self) -> None:
-        self.offsets().trim()
-        self.times().trim()
-
-    def sync(self) -> None:
-        """Batches and indexes to stable storage."""
-        self.file().sync()
-        self.offsets().sync()
-        self.times().sync()
-        self.transaction_index.sync()
-
-    def write_out(self) -> None:
-        """Index entries that wait in memory, to their files."""
-        for index in (self.offset_index, self.time_index):
-            if index.is_loaded:
-                index.write_out()
-
-    def change_suffix(self, suffix: str) -> None:
-        """Rename all its files: `.cleaned`, `.swap`, `.deleted`, or none."""
-        old = {kind: self.path(kind) for kind in log_files.SEGMENT_FILES}
-        self.suffix = suffix
-        for kind in log_files.SEGMENT_FILES:
-            # Only the log is sure to be there: an interrupted change may have left indexes behind.
-            with (
-                contextlib.nullcontext() if kind == log_files.LOG else contextlib.suppress(FileNotFoundError)
-            ):
-                self._disk.rename(old[kind], self.path(kind))
-        self._tell_indexes()
-
-    def move_to(self, folder: str) -> None:
-        """Its folder was renamed."""
-        self.folder = folder
-        self._tell_indexes()
-
-    def _tell_indexes(self) -> None:
-        self.offset_index.moved_to(self.path(log_files.OFFSET_INDEX))
-        self.time_index.moved_to(self.path(log_files.TIME_INDEX))
-        self.transaction_index.moved_to(self.path(log_files.TRANSACTION_INDEX))
-
-    def release(self) -> None:
-        """Let go of files and memory; the next use opens them again."""
-        self.offset_index.release()
-        self.time_index.release()
-        self.transaction_index.release()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
     def close(self) -> None:
         """Trim what was grown, then release."""
@@ -508,9 +372,3 @@ class Segment:
         if self._preallocated:
             self.cut(self.size)
         self.release()
-
-    def delete(self) -> None:
-        """Release and remove the files at once."""
-        self.release()
-        for kind in log_files.SEGMENT_FILES:
-            self._disk.remove(self.path(kind))
