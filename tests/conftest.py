@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import hypothesis
@@ -20,3 +21,12 @@ DATA = Path(__file__).parent / "data"
 def data() -> Path:
     """The folder of recorded facts that tests compare with."""
     return DATA
+
+
+@pytest.fixture(scope="session")
+def golden_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data folders that Apache Kafka wrote, and its dump of them; one folder a mode.  Not to be written to."""
+    folder = tmp_path_factory.mktemp("golden-logs")
+    with tarfile.open(DATA / "golden-logs.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder

@@ -60,7 +60,7 @@ def test_an_image_written_and_read_again_is_the_same(golden_logs: Path, mode: st
     image = image_of(golden_logs / mode / "data" / "__cluster_metadata-0" / f"{0:020d}.log")
     again = Delta(EMPTY_IMAGE)
     for record in records_of(image):
-        version = record_version(type(record), image.metadata_version)
+        version = record_version(record, image.metadata_version)
         again.apply(read_metadata_record(write_metadata_record(record, version))[0])
     assert again.image == image
 
@@ -70,7 +70,7 @@ def test_records_have_the_versions_that_apache_kafka_writes(golden_logs: Path, m
     path = golden_logs / mode / "data" / "__cluster_metadata-0" / f"{0:020d}.log"
     level = image_of(path).metadata_version
     for _, record, version in read(path):
-        assert version == record_version(type(record), level), record
+        assert version == record_version(record, level), record
 
 
 def test_a_delta_names_what_it_touched_and_leaves_the_image_before_as_it_was() -> None:
@@ -80,7 +80,7 @@ def test_a_delta_names_what_it_touched_and_leaves_the_image_before_as_it_was() -
     delta.apply(partition(topic))
     delta.apply(config("orders", "retention.ms", "1000"))
     delta.at(7, 1, 1000)
-    assert EMPTY_IMAGE.topics == {}
+    assert not EMPTY_IMAGE.topics
     assert delta.partitions == {(topic, 0)}
     assert delta.configs == {(ConfigResource.TOPIC, "orders")}
     assert (delta.image.offset, delta.image.epoch) == (7, 1)
@@ -88,8 +88,8 @@ def test_a_delta_names_what_it_touched_and_leaves_the_image_before_as_it_was() -
     removal = Delta(delta.image)
     removal.apply(records.RemoveTopicRecord(topic_id=topic))
     assert [one.name for one in removal.removed_topics] == ["orders"]
-    assert removal.image.topics == {}
-    assert removal.image.configs == {}
+    assert not removal.image.topics
+    assert not removal.image.configs
     assert delta.image.topic_named("orders") is not None
 
 

@@ -1,0 +1,263 @@
+"""The delta: records applied to an image, and what they touched.
+
+What lives here: the meaning of each metadata record.  What may not: deciding, reading a log, or acting on a
+change; everyone who acts subscribes to deltas and looks up what it needs in `before` and `image`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from immutables import Map
+
+from barnabas.base.ids import Uuid
+from barnabas.metadata.cluster import Broker, Controller
+from barnabas.metadata.features import METADATA_VERSION
+from barnabas.metadata.image import ConfigResource, Image, QuotaEntity
+from barnabas.metadata.topics import Partition, Topic
+from barnabas.protocol.records import metadata as records
+from barnabas.protocol.schema import Message
+
+
+class InconsistentRecordError(Exception):
+    """A record that does not fit the image: the log and the state disagree, and going on would spread it."""
+
+
+class Delta:
+    """From `before` to `image`.  The sets name what may differ; what was set back is named all the same."""
+
+    def __init__(self, before: Image) -> None:
+        self.before = before
+        self.image = before
+        self.partitions: set[tuple[Uuid, int]] = set()
+        self.topics: set[Uuid] = set()
+        self.brokers: set[int] = set()
+        self.configs: set[tuple[int, str]] = set()
+        self.features: set[str] = set()
+        self.quotas: set[QuotaEntity] = set()
+        self.scram: set[tuple[int, str]] = set()
+        self.acls: set[Uuid] = set()
+
+    def apply(self, record: Message) -> None:
+        """Take one record.  InconsistentRecordError leaves the delta as it was."""
+        handler = _HANDLERS.get(type(record))
+        if handler is None:
+            raise InconsistentRecordError(f"{record.schema.name} does not belong into the metadata log")
+        handler(self, record)
+
+    def at(self, offset: int, epoch: int, timestamp_ms: int) -> None:
+        """The records so far end here."""
+        self.image = replace(self.image, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+
+    @property
+    def removed_topics(self) -> list[Topic]:
+        return [self.before.topics[one] for one in self._known_before() if one not in self.image.topics]
+
+    def _known_before(self) -> list[Uuid]:
+        return sorted(one for one in self.topics if one in self.before.topics)
+
+    # Topics -----------------------------------------------------------------------------------------
+
+    def _topic(self, record: records.TopicRecord) -> None:
+        if record.name in self.image.topic_ids:
+            raise InconsistentRecordError(f"topic {record.name} exists already")
+        self._set_topic(Topic.of_record(record))
+        self.image = replace(self.image, topic_ids=self.image.topic_ids.set(record.name, record.topic_id))
+
+    def _partition(self, record: records.PartitionRecord) -> None:
+        topic = self._known_topic(record.topic_id)
+        self._set_partition(topic, record.partition_id, Partition.of_record(record))
+
+    def _partition_change(self, record: records.PartitionChangeRecord) -> None:
+        topic = self._known_topic(record.topic_id)
+        known = topic.partitions.get(record.partition_id)
+        if known is None:
+            raise InconsistentRecordError(f"{topic.name} has no partition {record.partition_id}")
+        self._set_partition(topic, record.partition_id, known.changed_by(record))
+
+    def _remove_topic(self, record: records.RemoveTopicRecord) -> None:
+        topic = self._known_topic(record.topic_id)
+        self.topics.add(topic.id)
+        self.partitions.update((topic.id, number) for number in topic.partitions)
+        self.image = replace(
+            self.image,
+            topics=self.image.topics.delete(topic.id),
+            topic_ids=self.image.topic_ids.delete(topic.name),
+        )
+        self._drop_configs((ConfigResource.TOPIC, topic.name))
+
+    def _clear_elr(self, record: records.ClearElrRecord) -> None:
+        """Of one topic, or with an empty name of all."""
+        if record.topic_name:
+            named = self.image.topic_named(record.topic_name)
+            if named is None:
+                raise InconsistentRecordError(f"there is no topic {record.topic_name}")
+            chosen = [named]
+        else:
+            chosen = list(self.image.topics.values())
+        for topic in chosen:
+            for number, partition in topic.partitions.items():
+                if partition.elr or partition.last_known_elr:
+                    current = self._known_topic(topic.id)
+                    self._set_partition(current, number, partition.without_elr())
+
+    def _known_topic(self, topic_id: Uuid) -> Topic:
+        topic = self.image.topics.get(topic_id)
+        if topic is None:
+            raise InconsistentRecordError(f"there is no topic with id {topic_id}")
+        return topic
+
+    def _set_topic(self, topic: Topic) -> None:
+        self.topics.add(topic.id)
+        self.image = replace(self.image, topics=self.image.topics.set(topic.id, topic))
+
+    def _set_partition(self, topic: Topic, number: int, partition: Partition) -> None:
+        self.partitions.add((topic.id, number))
+        self._set_topic(topic.with_partition(number, partition))
+
+    # Brokers and controllers ---------------------------------------------------------------------------
+
+    def _register_broker(self, record: records.RegisterBrokerRecord) -> None:
+        self._set_broker(Broker.of_record(record))
+
+    def _unregister_broker(self, record: records.UnregisterBrokerRecord) -> None:
+        broker = self._known_broker(record.broker_id, record.broker_epoch)
+        self.brokers.add(broker.id)
+        self.image = replace(self.image, brokers=self.image.brokers.delete(broker.id))
+
+    def _change_broker(self, record: records.BrokerRegistrationChangeRecord) -> None:
+        self._set_broker(self._known_broker(record.broker_id, record.broker_epoch).changed_by(record))
+
+    def _fence_broker(self, record: records.FenceBrokerRecord) -> None:
+        self._set_broker(self._known_broker(record.id, record.epoch).with_fenced(True))
+
+    def _unfence_broker(self, record: records.UnfenceBrokerRecord) -> None:
+        self._set_broker(self._known_broker(record.id, record.epoch).with_fenced(False))
+
+    def _known_broker(self, broker_id: int, epoch: int) -> Broker:
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or broker.epoch != epoch:
+            raise InconsistentRecordError(f"there is no broker {broker_id} with epoch {epoch}")
+        return broker
+
+    def _set_broker(self, broker: Broker) -> None:
+        self.brokers.add(broker.id)
+        self.image = replace(self.image, brokers=self.image.brokers.set(broker.id, broker))
+
+    def _register_controller(self, record: records.RegisterControllerRecord) -> None:
+        controllers = self.image.controllers.set(record.controller_id, Controller.of_record(record))
+        self.image = replace(self.image, controllers=controllers)
+
+    # Options, features, quotas -------------------------------------------------------------------------
+
+    def _feature(self, record: records.FeatureLevelRecord) -> None:
+        """Level 0 takes a feature away; metadata.version always has one."""
+        self.features.add(record.name)
+        features = self.image.features
+        if record.feature_level or record.name == METADATA_VERSION:
+            features = features.set(record.name, record.feature_level)
+        elif record.name in features:
+            features = features.delete(record.name)
+        self.image = replace(self.image, features=features)
+
+    def _config(self, record: records.ConfigRecord) -> None:
+        resource = (record.resource_type, record.resource_name)
+        known = self.image.configs_of(*resource)
+        if record.value is not None:
+            known = known.set(record.name, record.value)
+        elif record.name in known:
+            known = known.delete(record.name)
+        if not known:
+            self._drop_configs(resource)
+            return
+        self.configs.add(resource)
+        self.image = replace(self.image, configs=self.image.configs.set(resource, known))
+
+    def _drop_configs(self, resource: tuple[int, str]) -> None:
+        self.configs.add(resource)
+        if resource in self.image.configs:
+            self.image = replace(self.image, configs=self.image.configs.delete(resource))
+
+    def _quota(self, record: records.ClientQuotaRecord) -> None:
+        entity = tuple(sorted((part.entity_type, part.entity_name) for part in record.entity))
+        known: Map[str, float] = self.image.quotas.get(entity, Map())
+        if not record.remove:
+            known = known.set(record.key, record.value)
+        elif record.key in known:
+            known = known.delete(record.key)
+        quotas = self.image.quotas
+        if known:
+            quotas = quotas.set(entity, known)
+        elif entity in quotas:
+            quotas = quotas.delete(entity)
+        self.quotas.add(entity)
+        self.image = replace(self.image, quotas=quotas)
+
+    def _producer_ids(self, record: records.ProducerIdsRecord) -> None:
+        self.image = replace(self.image, next_producer_id=record.next_producer_id)
+
+    # Security --------------------------------------------------------------------------------------------
+
+    def _scram(self, record: records.UserScramCredentialRecord) -> None:
+        key = (record.mechanism, record.name)
+        self.scram.add(key)
+        self.image = replace(self.image, scram=self.image.scram.set(key, record))
+
+    def _remove_scram(self, record: records.RemoveUserScramCredentialRecord) -> None:
+        key = (record.mechanism, record.name)
+        if key not in self.image.scram:
+            raise InconsistentRecordError(f"user {record.name} has no such SCRAM credential")
+        self.scram.add(key)
+        self.image = replace(self.image, scram=self.image.scram.delete(key))
+
+    def _acl(self, record: records.AccessControlEntryRecord) -> None:
+        self.acls.add(record.id)
+        self.image = replace(self.image, acls=self.image.acls.set(record.id, record))
+
+    def _remove_acl(self, record: records.RemoveAccessControlEntryRecord) -> None:
+        if record.id not in self.image.acls:
+            raise InconsistentRecordError(f"there is no access rule {record.id}")
+        self.acls.add(record.id)
+        self.image = replace(self.image, acls=self.image.acls.delete(record.id))
+
+    def _token(self, record: records.DelegationTokenRecord) -> None:
+        self.image = replace(self.image, tokens=self.image.tokens.set(record.token_id, record))
+
+    def _remove_token(self, record: records.RemoveDelegationTokenRecord) -> None:
+        if record.token_id in self.image.tokens:
+            self.image = replace(self.image, tokens=self.image.tokens.delete(record.token_id))
+
+    def _zk_migration(self, record: records.ZkMigrationStateRecord) -> None:
+        self.image = replace(self.image, zk_migration_state=record.zk_migration_state)
+
+    def _nothing(self, record: Message) -> None:
+        """It only moves the log on."""
+
+
+_HANDLERS: dict[type[Message], Callable[[Delta, Any], None]] = {
+    records.TopicRecord: Delta._topic,
+    records.PartitionRecord: Delta._partition,
+    records.PartitionChangeRecord: Delta._partition_change,
+    records.RemoveTopicRecord: Delta._remove_topic,
+    records.ClearElrRecord: Delta._clear_elr,
+    records.RegisterBrokerRecord: Delta._register_broker,
+    records.UnregisterBrokerRecord: Delta._unregister_broker,
+    records.BrokerRegistrationChangeRecord: Delta._change_broker,
+    records.FenceBrokerRecord: Delta._fence_broker,
+    records.UnfenceBrokerRecord: Delta._unfence_broker,
+    records.RegisterControllerRecord: Delta._register_controller,
+    records.FeatureLevelRecord: Delta._feature,
+    records.ConfigRecord: Delta._config,
+    records.ClientQuotaRecord: Delta._quota,
+    records.ProducerIdsRecord: Delta._producer_ids,
+    records.UserScramCredentialRecord: Delta._scram,
+    records.RemoveUserScramCredentialRecord: Delta._remove_scram,
+    records.AccessControlEntryRecord: Delta._acl,
+    records.RemoveAccessControlEntryRecord: Delta._remove_acl,
+    records.DelegationTokenRecord: Delta._token,
+    records.RemoveDelegationTokenRecord: Delta._remove_token,
+    records.ZkMigrationStateRecord: Delta._zk_migration,
+    records.NoOpRecord: Delta._nothing,
+}

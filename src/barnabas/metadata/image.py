@@ -1,0 +1,80 @@
+"""The image: all that the cluster has agreed on, at one offset of the metadata log.
+
+What lives here: one immutable value.  Images share structure, so that a new one costs what its delta
+changed, however many partitions there are.  What may not: how it changes (`delta`) and how it is written
+(`snapshot`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from immutables import Map
+
+from barnabas.base.ids import Uuid
+from barnabas.metadata.cluster import Broker, Controller
+from barnabas.metadata.features import METADATA_VERSION, OLDEST_METADATA_VERSION
+from barnabas.metadata.topics import Partition, Topic
+from barnabas.protocol.records.metadata import (
+    AccessControlEntryRecord,
+    DelegationTokenRecord,
+    UserScramCredentialRecord,
+)
+
+
+class ConfigResource(IntEnum):
+    """Kinds of resources that have options, by their number in records and requests."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+# The entity of a quota: sorted pairs of type ("user", "client-id", "ip") and name, None for the default.
+QuotaEntity = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Everything, frozen.  Offset and epoch are those of the last record that it holds; -1 when empty."""
+
+    offset: int = -1
+    epoch: int = -1
+    timestamp_ms: int = -1
+    topics: Map[Uuid, Topic] = field(default_factory=Map)
+    topic_ids: Map[str, Uuid] = field(default_factory=Map)
+    brokers: Map[int, Broker] = field(default_factory=Map)
+    controllers: Map[int, Controller] = field(default_factory=Map)
+    features: Map[str, int] = field(default_factory=Map)
+    configs: Map[tuple[int, str], Map[str, str]] = field(default_factory=Map)
+    quotas: Map[QuotaEntity, Map[str, float]] = field(default_factory=Map)
+    scram: Map[tuple[int, str], UserScramCredentialRecord] = field(default_factory=Map)
+    acls: Map[Uuid, AccessControlEntryRecord] = field(default_factory=Map)
+    tokens: Map[str, DelegationTokenRecord] = field(default_factory=Map)
+    next_producer_id: int = -1
+    zk_migration_state: int = 0
+
+    @property
+    def metadata_version(self) -> int:
+        """The level that decides which records may be written, and in which versions."""
+        return self.features.get(METADATA_VERSION, OLDEST_METADATA_VERSION.level)
+
+    def topic_named(self, name: str) -> Topic | None:
+        found = self.topic_ids.get(name)
+        return None if found is None else self.topics[found]
+
+    def partition(self, topic_id: Uuid, number: int) -> Partition | None:
+        topic = self.topics.get(topic_id)
+        return None if topic is None else topic.partitions.get(number)
+
+    def configs_of(self, kind: int, name: str) -> Map[str, str]:
+        """Options set for a resource; the empty name is the default of all brokers."""
+        found: Map[str, str] = self.configs.get((kind, name), _NO_CONFIGS)
+        return found
+
+
+_NO_CONFIGS: Map[str, str] = Map()
+EMPTY_IMAGE = Image()

@@ -1,0 +1,77 @@
+"""An image as records again, each at the version that the cluster's level prescribes.
+
+What lives here: the order and the versions of the records of a snapshot.  What may not: the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from barnabas.metadata.features import METADATA_VERSION
+from barnabas.metadata.image import Image
+from barnabas.protocol.records import metadata as records
+from barnabas.protocol.schema import Message
+
+# metadata.version levels from which a record has a higher version, lowest first.
+_CONTROLLED_SHUTDOWN = 7  # 3.3-IV3, KIP-841
+_ZK_MIGRATION = 8  # 3.4-IV0, KIP-866
+_DIRECTORIES = 17  # 3.7-IV2, KIP-858
+_ELR = 23  # 4.0-IV1, KIP-966
+
+_STEPS: dict[type[Message], tuple[int, ...]] = {
+    records.RegisterBrokerRecord: (_CONTROLLED_SHUTDOWN, _ZK_MIGRATION, _DIRECTORIES),
+    records.PartitionRecord: (_DIRECTORIES, _ELR),
+    records.PartitionChangeRecord: (_DIRECTORIES, _ELR),
+}
+
+
+def record_version(record: Message, level: int) -> int:
+    """In which version a cluster at this metadata.version level writes a record: never simply the newest."""
+    if isinstance(record, records.BrokerRegistrationChangeRecord):
+        # The lowest version that can say it, as Apache Kafka writes it.
+        return 2 if record.log_dirs else 1 if record.in_controlled_shutdown else 0
+    return sum(level >= step for step in _STEPS.get(type(record), ()))
+
+
+def records_of(image: Image) -> Iterator[Message]:
+    """Applied to an empty image they give this one.  Features come first: they decide the versions."""
+    yield from _features(image)
+    for _, broker in sorted(image.brokers.items()):
+        yield broker.to_record()
+    for _, controller in sorted(image.controllers.items()):
+        yield controller.to_record()
+    for _, topic in sorted(image.topics.items()):
+        yield records.TopicRecord(name=topic.name, topic_id=topic.id)
+        for number, partition in sorted(topic.partitions.items()):
+            yield partition.to_record(topic.id, number)
+    for (kind, resource), options in sorted(image.configs.items()):
+        for name, value in sorted(options.items()):
+            yield records.ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
+    yield from _quotas(image)
+    if image.next_producer_id >= 0:
+        yield records.ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
+    yield from (rule for _, rule in sorted(image.acls.items()))
+    yield from (credential for _, credential in sorted(image.scram.items()))
+    yield from (token for _, token in sorted(image.tokens.items()))
+
+
+def _features(image: Image) -> Iterator[Message]:
+    """metadata.version before all others."""
+    for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
+        yield records.FeatureLevelRecord(name=name, feature_level=image.features[name])
+    if image.metadata_version >= _ZK_MIGRATION:
+        yield records.ZkMigrationStateRecord(zk_migration_state=image.zk_migration_state)
+
+
+def _quotas(image: Image) -> Iterator[Message]:
+    for entity, quotas in sorted(image.quotas.items(), key=repr):
+        for key, value in sorted(quotas.items()):
+            yield records.ClientQuotaRecord(
+                entity=[
+                    records.ClientQuotaRecord.EntityData(entity_type=kind, entity_name=name)
+                    for kind, name in entity
+                ],
+                key=key,
+                value=value,
+                remove=False,
+            )
