@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from barnabas.protocol.schema import camel_case
 from tools import message_notes
 
 Definition = dict[str, Any]
@@ -132,13 +133,16 @@ class Writer:
             options.append("ignorable=True")
         if known.get("flexibleVersions") == "none":
             options.append("compact=False")
+        attribute, name = snake(known["name"]), known["name"][0].lower() + known["name"][1:]
+        if camel_case(attribute) != name:
+            options.append(f'name="{name}"')
         text = self.type(kind, nested=nested)
         text = f"list[{text}]" if known["type"].startswith("[]") else text
         if nullable[0] <= nullable[1]:
             text += " | None"
         if options:
             self.imports.add("field")
-        return f"{snake(known['name'])}: {text}" + (f" = field({', '.join(options)})" if options else "")
+        return f"{attribute}: {text}" + (f" = field({', '.join(options)})" if options else "")
 
     def range(self, wanted: tuple[int, int]) -> str:
         lowest, highest = wanted
@@ -222,8 +226,8 @@ def api_row(name: str, request: Definition, older: Definition | None) -> str:
     return f"    api_row({', '.join(options)}),"
 
 
-def main(newer_libs: str, older_libs: str) -> None:
-    newer, older = load(Path(newer_libs)), load(Path(older_libs))
+def generate(newer_libs: Path, older_libs: Path, package: Path) -> None:
+    newer, older = load(newer_libs), load(older_libs)
     chosen = {name: older[name] if name in FROM_3_9 else definition for name, definition in newer.items()}
     apis = sorted(message_notes.APIS, key=lambda name: int(chosen[name + "Request"]["apiKey"]))
     for name in apis:
@@ -231,24 +235,36 @@ def main(newer_libs: str, older_libs: str) -> None:
         docs = message_notes.APIS[name]
         title = f"{name} (api key {request['apiKey']})."
         parts = [(request, docs[0]), (response, docs[1])]
-        write_module(PACKAGE / "messages" / f"{snake(name)}.py", title, parts)
+        write_module(package / "messages" / f"{snake(name)}.py", title, parts)
     headers = [(chosen[name], doc) for name, doc in message_notes.HEADERS.items()]
-    write_module(PACKAGE / "messages" / "headers.py", "What stands before requests and responses.", headers)
+    write_module(package / "messages" / "headers.py", "What stands before requests and responses.", headers)
     for file, title in message_notes.RECORD_FILES.items():
         records = [
             (chosen[name], doc)
             for name, doc in message_notes.RECORDS.items()
             if record_file(name, chosen[name]) == file
         ]
-        write_module(PACKAGE / "records" / f"{file}.py", title, records)
+        write_module(package / "records" / f"{file}.py", title, records)
     rows = [api_row(name, chosen[name + "Request"], older.get(name + "Request")) for name in apis]
     head = f'"""Every API, by key.\n\n{NOTE}\n"""\n\nfrom __future__ import annotations\n\n'
     imports = "from barnabas.protocol.apis import api_row\n\n"
     table = head + imports + "API_ROWS = (\n" + "\n".join(rows) + "\n)\n"
-    (PACKAGE / "api_table.py").write_text(table, encoding="utf-8")
+    (package / "api_table.py").write_text(table, encoding="utf-8")
+    settings = PACKAGE.parents[2] / "pyproject.toml"
     for command in (["check", "--fix", "--select", "I"], ["format"]):
-        subprocess.run([sys.executable, "-m", "ruff", *command, "-q", PACKAGE], check=True)
+        ruff = [
+            sys.executable,
+            "-m",
+            "ruff",
+            *command,
+            "-q",
+            "--no-cache",
+            "--config",
+            str(settings),
+            str(package),
+        ]
+        subprocess.run(ruff, check=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    generate(Path(sys.argv[1]), Path(sys.argv[2]), PACKAGE)

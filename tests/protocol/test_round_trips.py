@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from barnabas.protocol.json_form import from_json, to_json
 from barnabas.protocol.schema import Message
+
 from .catalogue import instances, messages, versions
 
 # Few examples of each of the thousand pairs of message and version; `--hypothesis-profile long` takes more.

@@ -95,6 +95,7 @@ class Declaration:
     tag: int | None = None
     ignorable: bool = False
     compact: bool = True
+    name: str | None = None
 
 
 def field(
@@ -105,13 +106,15 @@ def field(
     tag: int | None = None,
     ignorable: bool = False,
     compact: bool = True,
+    name: str | None = None,
 ) -> Any:
     """Say more of a field than its type.
 
     `versions` have the field; `nullable` narrows the versions in which `| None` holds.  A `tag` makes it a
     tagged field (KIP-482), written only when it differs from its default.  Encoding refuses a value other
     than the default in a version without the field, unless the field is `ignorable`.  A field that is not
-    `compact` keeps the old length prefix in flexible versions too.
+    `compact` keeps the old length prefix in flexible versions too.  `name` is its name in JSON where the
+    words of the attribute do not give it.
     """
     return Declaration(
         versions=Versions.parse(versions),
@@ -120,7 +123,13 @@ def field(
         tag=tag,
         ignorable=ignorable,
         compact=compact,
+        name=name,
     )
+
+
+def camel_case(attribute: str) -> str:
+    first, *rest = attribute.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +224,9 @@ class Schema:
         default = declaration.default
         if default is _UNSAID:
             default = [] if match["list"] else NEW if struct is not None else ZERO_VALUES[kind]
-        words = attribute.split("_")
         return Field(
             attribute=attribute,
-            name=words[0] + "".join(word[:1].upper() + word[1:] for word in words[1:]),
+            name=declaration.name or camel_case(attribute),
             kind="struct" if struct is not None else kind,
             struct=struct,
             is_array=match["list"] is not None,

@@ -37,7 +37,7 @@ class LeaderAndIsrRequest(Message, key=4, versions=(0, 7), flexible=4):
         port: int32
 
     controller_id: int32
-    is_kraft_controller: bool = field("7+", default=False)
+    is_kraft_controller: bool = field("7+", default=False, name="isKRaftController")
     controller_epoch: int32
     broker_epoch: int64 = field("2+", default=-1, ignorable=True)
     type: int8 = field("5+", default=0)

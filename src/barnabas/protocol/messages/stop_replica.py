@@ -29,7 +29,7 @@ class StopReplicaRequest(Message, key=5, versions=(0, 4), flexible=2):
         partition_states: list[StopReplicaRequest.PartitionState]
 
     controller_id: int32
-    is_kraft_controller: bool = field("4+", default=False)
+    is_kraft_controller: bool = field("4+", default=False, name="isKRaftController")
     controller_epoch: int32
     broker_epoch: int64 = field("1+", default=-1, ignorable=True)
     delete_partitions: bool = field("0-2", default=False)

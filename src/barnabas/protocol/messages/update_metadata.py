@@ -42,7 +42,7 @@ class UpdateMetadataRequest(Message, key=6, versions=(0, 8), flexible=6):
         rack: string | None = field("2+", default="", ignorable=True)
 
     controller_id: int32
-    is_kraft_controller: bool = field("8+", default=False)
+    is_kraft_controller: bool = field("8+", default=False, name="isKRaftController")
     type: int8 = field("8+", tag=0, default=0)
     controller_epoch: int32
     broker_epoch: int64 = field("5+", default=-1, ignorable=True)

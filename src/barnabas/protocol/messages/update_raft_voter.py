@@ -25,7 +25,7 @@ class UpdateRaftVoterRequest(Message, key=82, versions=(0, 0), flexible=0):
     voter_id: int32
     voter_directory_id: uuid
     listeners: list[Listener]
-    kraft_version_feature: KRaftVersionFeature
+    kraft_version_feature: KRaftVersionFeature = field(name="kRaftVersionFeature")
 
 
 class UpdateRaftVoterResponse(Message, key=82, versions=(0, 0), flexible=0):

@@ -19,7 +19,7 @@ class KRaftVersionRecord(Message, versions=(0, 0), flexible=0):
     """The version of the quorum's own rules."""
 
     version: int16
-    kraft_version: int16
+    kraft_version: int16 = field(name="kRaftVersion")
 
 
 class LeaderChangeMessage(Message, versions=(0, 1), flexible=0):
@@ -64,7 +64,7 @@ class VotersRecord(Message, versions=(0, 0), flexible=0):
         voter_id: int32
         voter_directory_id: uuid
         endpoints: list[VotersRecord.Endpoint]
-        kraft_version_feature: VotersRecord.KRaftVersionFeature
+        kraft_version_feature: VotersRecord.KRaftVersionFeature = field(name="kRaftVersionFeature")
 
     version: int16
     voters: list[Voter]
