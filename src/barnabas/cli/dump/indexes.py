@@ -52,6 +52,7 @@ def dump_offset_index(disk: Disk, path: str, options: IndexOptions, faults: Faul
                 faults.note(faults.index_mismatches, _absolute(path), base_offset + relative, found)
             if not options.verify_only:
                 out.write(f"offset: {base_offset + relative} position: {position}\n")
+        _check_size("Index", path, file.size, OffsetIndex.entry.size)
 
 
 def dump_time_index(disk: Disk, path: str, options: IndexOptions, faults: Faults, out: TextIO) -> None:
@@ -78,6 +79,7 @@ def dump_time_index(disk: Disk, path: str, options: IndexOptions, faults: Faults
             if not options.verify_only:
                 out.write(f"timestamp: {timestamp} offset: {offset}\n")
             previous = timestamp
+        _check_size("Time index", path, file.size, TimeIndex.entry.size)
 
 
 def dump_transaction_index(disk: Disk, path: str, out: TextIO) -> None:
@@ -91,6 +93,7 @@ def dump_transaction_index(disk: Disk, path: str, out: TextIO) -> None:
                 f"version: {version} producerId: {producer_id} firstOffset: {first} "
                 f"lastOffset: {last} lastStableOffset: {stable}\n"
             )
+        _check_size("Transaction index", path, file.size, TRANSACTION_ENTRY.size)
 
 
 def check_offset_index(path: str, size: int, base_offset: int, entries: Entries) -> None:
