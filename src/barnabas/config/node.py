@@ -72,6 +72,13 @@ def mode_of(given: Mapping[str, object]) -> Mode:
 
 def read_node(given: Mapping[str, object]) -> Node:
     """Parse and check all that a node is started with; the first thing wrong is refused with one line."""
+    node = parse_node(given)
+    refuse_unbuilt_security(node.settings)
+    return node
+
+
+def parse_node(given: Mapping[str, object]) -> Node:
+    """As `read_node`, for tools that start nothing: there a protection need not be built to be configured."""
     settings = BROKER.parse(with_both_ids(given), mode_of(given))
     roles = _roles(settings)
     node = Node(
@@ -87,7 +94,6 @@ def read_node(given: Mapping[str, object]) -> Node:
     check_rules(settings)
     for broken in (*_role_rules(node), *_listener_rules(node)):
         raise ConfigError(broken)
-    refuse_unbuilt_security(settings)
     return node
 
 
