@@ -11,26 +11,19 @@ import json
 import re
 import zipfile
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from codec_messages import OURS, PACKAGE, ZOOKEEPER_MODE
 from tools.generate_messages import generate
 
-import barnabas.protocol
 from barnabas.base.ids import ZERO_UUID
 from barnabas.protocol.apis import apis
 from barnabas.protocol.schema import Field, Message, Schema
 
 Definition = dict[str, Any]
-PACKAGE = Path(barnabas.protocol.__file__).parent
 
-ZOOKEEPER_MODE = {
-    name + suffix
-    for name in ("LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown")
-    for suffix in ("Request", "Response")
-}
 # Message of 3.9.1 -> its name since.
 RENAMED_MESSAGES = {
     "ListClientMetricsResourcesRequest": "ListConfigResourcesRequest",
@@ -223,19 +216,6 @@ def without_idle_ignorable(lines: tuple[Line, ...], schema: Schema) -> tuple[Lin
         idle = always_present(schema, line.name)
         settled.append(line._replace(ignorable=line.ignorable and not idle, parts=parts))
     return tuple(settled)
-
-
-def our_messages() -> dict[str, type[Message]]:
-    found: dict[str, type[Message]] = {}
-    for file in [*PACKAGE.glob("messages/[a-z]*.py"), *PACKAGE.glob("records/[a-z]*.py")]:
-        module = import_module(f"barnabas.protocol.{file.parent.name}.{file.stem}")
-        for name, value in vars(module).items():
-            if isinstance(value, type) and issubclass(value, Message) and value is not Message:
-                found[name] = value
-    return found
-
-
-OURS = our_messages()
 
 
 @pytest.fixture(scope="module")
