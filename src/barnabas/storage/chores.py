@@ -6,9 +6,11 @@ the manager decides that.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from barnabas.runtime.disk import Disk, File
+from barnabas.storage.failure import failing
 
 
 class FlushPlan:
@@ -18,28 +20,37 @@ class FlushPlan:
     handles of its own, so nothing that happens to the log meanwhile gets in its way.
     """
 
-    __slots__ = ("_disk", "_files", "_folder", "_sync_folder", "up_to")
+    __slots__ = ("_disk", "_files", "_folders", "_log_folder", "cuts", "up_to")
 
-    def __init__(self, disk: Disk, folder: str, up_to: int, files: Sequence[File], sync_folder: bool) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        log_folder: str,
+        up_to: int,
+        cuts: int,
+        files: Sequence[File],
+        folders: Sequence[str],
+    ) -> None:
         self.up_to = up_to
+        # How often the log had been truncated: a plan from before a truncation proves nothing after it.
+        self.cuts = cuts
         self._disk = disk
-        self._folder = folder
+        self._log_folder = log_folder
         self._files = files
-        self._sync_folder = sync_folder
+        self._folders = folders
 
     def run(self) -> None:
-        """OSError when a file cannot be synced: the directory is then not to be trusted."""
-        try:
-            for file in self._files:
-                file.sync()
-        finally:
-            for file in self._files:
-                file.close()
-        if self._sync_folder:
+        """StorageFailure when something cannot be synced: the directory is then not to be trusted."""
+        with failing(self._log_folder, "flushing"):
             try:
-                self._disk.sync_folder(self._folder)
-            except FileNotFoundError:
-                return  # renamed for deletion meanwhile
+                for file in self._files:
+                    file.sync()
+            finally:
+                for file in self._files:
+                    file.close()
+            for folder in self._folders:
+                with contextlib.suppress(FileNotFoundError):  # renamed for deletion meanwhile
+                    self._disk.sync_folder(folder)
 
 
 class DeleteJob:

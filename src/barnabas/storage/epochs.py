@@ -56,11 +56,12 @@ def _from_line(line: str) -> EpochEntry | None:
 class LeaderEpochs:
     """Used by the log's thread alone."""
 
-    __slots__ = ("_disk", "_file", "_latest_epoch", "entries")
+    __slots__ = ("_disk", "_file", "_latest_epoch", "_unwritten", "entries")
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self.entries: list[EpochEntry] = []
         self._latest_epoch = UNDEFINED_EPOCH
+        self._unwritten = False
         self._disk = disk
         self.moved_to(folder)
 
@@ -87,13 +88,13 @@ class LeaderEpochs:
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"({epoch}, {start_offset}) is no leader epoch")
         if self._assign(EpochEntry(epoch, start_offset)):
-            self._file.write(self.entries)
+            self._write()
 
     def assign_all(self, entries: Iterable[tuple[int, int]]) -> None:
         """Many at once, with one write."""
         for entry in entries:
             self._assign(EpochEntry(*entry))
-        self._file.write(self.entries)
+        self._write()
 
     def _assign(self, entry: EpochEntry) -> bool:
         entries = self.entries
@@ -128,7 +129,7 @@ class LeaderEpochs:
     def truncate_from_end(self, end_offset: int) -> None:
         """The log ends here now: forget who began at this offset or later.
 
-        Not synced: entries that come back after a crash are dropped again when the log is opened.
+        Written with the next leader or at the close: what a crash brings back is dropped again at the start.
         """
         kept = [entry for entry in self.entries if entry.start_offset < end_offset]
         self._replace(kept)
@@ -142,10 +143,19 @@ class LeaderEpochs:
     def clear(self) -> None:
         self.entries = []
         self._latest_epoch = UNDEFINED_EPOCH
-        self._file.write(self.entries)
+        self._write()
 
     def _replace(self, entries: list[EpochEntry]) -> None:
         if entries != self.entries:
             self.entries = entries
             self._latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
-            self._file.write(self.entries, sync=False)
+            self._unwritten = True
+
+    def write_out(self) -> None:
+        """Bring what was left for later to the file."""
+        if self._unwritten:
+            self._write()
+
+    def _write(self) -> None:
+        self._file.write(self.entries)
+        self._unwritten = False

@@ -56,6 +56,7 @@ class SparseIndex:
         "_file",
         "_tail",
         "_tail_first",
+        "_unsynced",
         "_written",
         "base_offset",
         "entries",
@@ -75,6 +76,7 @@ class SparseIndex:
         self._tail = bytearray()
         self._tail_first = 0
         self._written = 0
+        self._unsynced = False
         self._block = b""
         self._block_first = 0
 
@@ -118,6 +120,7 @@ class SparseIndex:
             waiting = memoryview(self._tail)[(self._written - self._tail_first) * size :]
             self._opened().write_at(self._written * size, waiting)
             self._written = self.entries
+            self._unsynced = True
 
     def make_room(self) -> None:
         """Before an append: write a long tail out, so that the append itself cannot fail half-way."""
@@ -128,8 +131,16 @@ class SparseIndex:
             self._tail_first = keep_from
 
     def sync(self) -> None:
+        """To stable storage, if anything has changed since the last time."""
         self.write_out()
-        self._opened().sync()
+        if self._unsynced:
+            self._opened().sync()
+            self._unsynced = False
+
+    @property
+    def is_sane(self) -> bool:
+        """Whether the last entry is above the first: zeroes follow the entries of an index never trimmed."""
+        return self.entries < 2 or self._values(self.entries - 1) > self._values(0)
 
     def resize(self, size: int) -> None:
         """Give the file room for `size` bytes of entries; never less than it has."""
@@ -138,6 +149,7 @@ class SparseIndex:
             self.write_out()
             self._opened().truncate(rounded)
             self.length = rounded
+            self._unsynced = True
 
     def trim(self) -> None:
         """Cut the file to its entries."""
@@ -148,10 +160,6 @@ class SparseIndex:
         """Forget all entries and take the full size again."""
         self._keep(0)
         self.resize(self.max_bytes)
-
-    def file(self) -> File:
-        """For a flush on another thread: what it may sync while appends go on."""
-        return self._opened()
 
     def moved_to(self, path: str) -> None:
         """The file was renamed; an open handle follows by itself."""

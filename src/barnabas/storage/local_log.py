@@ -44,6 +44,9 @@ class LocalLog:
         self._reader = LogReader(self.segments)
         self._delete_jobs: list[DeleteJob] = []
         self._unsynced_snapshots: list[str] = []
+        # The folder's own name is synced with the first flush.
+        self._is_new = loaded.is_new
+        self._cuts = 0
         self._delete_later(loaded.deleted_names)
 
     @property
@@ -122,21 +125,25 @@ class LocalLog:
                 for kind in log_files.SEGMENT_FILES:
                     with contextlib.suppress(FileNotFoundError):
                         files.append(self.disk.open(segment.path(kind)))
-        new_names = any(segment.base_offset >= self.recovery_point for segment in segments)
-        return FlushPlan(self.disk, self.folder, up_to, files, new_names)
+        folders = []
+        if any(segment.base_offset >= self.recovery_point for segment in segments):
+            folders.append(self.folder)
+        if self._is_new:
+            folders.append(self.folder.rpartition("/")[0])
+        return FlushPlan(self.disk, self.folder, up_to, self._cuts, files, folders)
 
     def flushed(self, plan: FlushPlan) -> None:
         """The plan has run: a crash loses nothing below its offset."""
-        if self.recovery_point < plan.up_to <= self.end_offset:
+        if plan.cuts == self._cuts and plan.up_to > self.recovery_point:
             self.recovery_point = plan.up_to
             self.last_flush_ms = self.clock.wall_ms()
+            self._is_new = False
 
     def flush(self, up_to: int | None = None) -> None:
         """All three steps at once."""
         plan = self.plan_flush(up_to)
         if plan is not None:
-            with failing(self.folder, "flushing"):
-                plan.run()
+            plan.run()
             self.flushed(plan)
 
     # Retiring and replacing segments
@@ -145,7 +152,8 @@ class LocalLog:
         """The cleaner's swap; `new` are `.cleaned`, inactive and synced.  A crash anywhere leaves old or new.
 
         First all new files are called `.swap` (from the last on: the loader finishes the job once the first
-        one is), then the old ones `.deleted`, then the new ones get their names.
+        one is), then the old ones `.deleted`, then the new ones get their names; each step reaches the disk
+        before the next, or a power loss might keep the deletions and forget the swap.
         """
         with failing(self.folder, "replacing segments"):
             self._reader.forget()
@@ -154,11 +162,13 @@ class LocalLog:
             for segment in reversed(ordered):
                 segment.change_suffix(log_files.SWAP)
                 self.segments.add(segment)
+            self.disk.sync_folder(self.folder)
             kept = {segment.base_offset for segment in ordered}
             names = []
             for segment in sorted(going, key=lambda segment: segment.base_offset):
                 self.segments.remove(segment)
                 names += self._mark_deleted(segment, with_snapshot=segment.base_offset not in kept)
+            self.disk.sync_folder(self.folder)
             for segment in ordered:
                 segment.change_suffix("")
                 segment.release()
@@ -219,6 +229,7 @@ class LocalLog:
         self.is_closed = True
         with failing(self.folder, "closing"):
             self.producers.take_snapshot(sync=True)
+            self.epochs.write_out()
             for segment in self.segments:
                 segment.close()
 

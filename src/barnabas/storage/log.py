@@ -36,13 +36,6 @@ logger = logging.getLogger(__name__)
 # A write that fails for lack of space is undone, and the directory stays in service.
 _NO_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
-# Times that ListOffsets gives a meaning of their own.
-LATEST_TIMESTAMP = -1
-EARLIEST_TIMESTAMP = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL_TIMESTAMP = -4
-LATEST_TIERED_TIMESTAMP = -5
-
 
 class Log(LocalLog):
     """One partition's log in one folder."""
@@ -312,17 +305,9 @@ class Log(LocalLog):
     def offset_for_time(self, timestamp: int) -> TimestampAndOffset | None:
         """The first offset with this time or later, or one of the special times; None if there is no such."""
         with failing(self.folder, "searching by time"):
-            if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
-                first = self.epochs.entries[0] if self.epochs.entries else None
-                known = first is not None and first.start_offset <= self.log_start_offset
-                return TimestampAndOffset(-1, self.log_start_offset, first.epoch if first and known else None)
-            if timestamp == LATEST_TIMESTAMP:
-                return TimestampAndOffset(-1, self.end_offset, self.epochs.latest_epoch)
-            if timestamp == LATEST_TIERED_TIMESTAMP:
-                return TimestampAndOffset(-1, -1, -1)
-            if timestamp == MAX_TIMESTAMP:
-                return self._reader.of_max_timestamp()
-            return self._reader.first_at_or_after(timestamp, self.log_start_offset)
+            return self._reader.offset_for_time(
+                timestamp, self.log_start_offset, self.end_offset, self.epochs
+            )
 
     # Cutting
 
@@ -338,9 +323,13 @@ class Log(LocalLog):
             if self.segments[0].base_offset > offset:
                 self.truncate_fully_to(offset)
                 return True
-            self._retire([segment for segment in self.segments if segment.base_offset > offset])
+            going = [segment for segment in self.segments if segment.base_offset > offset]
+            self._retire(going)
             self.active.truncate_to(offset)
             self._cut_back(offset)
+            if going:
+                # Else a power loss might bring them back, over what is written here next.
+                self.disk.sync_folder(self.folder)
             self.epochs.truncate_from_end(offset)
             self.log_start_offset = min(offset, self.log_start_offset)
             self._rebuild_producers(offset)
@@ -354,6 +343,7 @@ class Log(LocalLog):
         with failing(self.folder, "truncating"):
             self._retire(list(self.segments))
             self.segments.add(self._new_segment(offset))
+            self.disk.sync_folder(self.folder)
             self._cut_back(offset)
             self.epochs.clear()
             self.producers.truncate_fully_to(offset)
@@ -363,6 +353,7 @@ class Log(LocalLog):
 
     def _cut_back(self, offset: int) -> None:
         self._reader.forget()
+        self._cuts += 1
         self.end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
 

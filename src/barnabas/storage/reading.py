@@ -12,10 +12,18 @@ from barnabas.batch.legacy import OldBatch
 from barnabas.batch.records import NO_TIMESTAMP, TimestampType
 from barnabas.batch.view import MAGIC_V2, BatchView
 from barnabas.runtime.disk import Slice
+from barnabas.storage.epochs import LeaderEpochs
 from barnabas.storage.heads import Head
 from barnabas.storage.segment import Segment
 from barnabas.storage.segments import Segments
 from barnabas.storage.transaction_index import AbortedTransaction
+
+# Times that ListOffsets gives a meaning of their own.
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +146,22 @@ class LogReader:
         return found
 
     # By time
+
+    def offset_for_time(
+        self, timestamp: int, log_start_offset: int, end_offset: int, epochs: LeaderEpochs
+    ) -> TimestampAndOffset | None:
+        """The first offset with this time or later, or one of the special times; None if there is none."""
+        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+            first = epochs.entries[0] if epochs.entries else None
+            known = first is not None and first.start_offset <= log_start_offset
+            return TimestampAndOffset(-1, log_start_offset, first.epoch if first and known else None)
+        if timestamp == LATEST_TIMESTAMP:
+            return TimestampAndOffset(-1, end_offset, epochs.latest_epoch)
+        if timestamp == LATEST_TIERED_TIMESTAMP:
+            return TimestampAndOffset(-1, -1, -1)
+        if timestamp == MAX_TIMESTAMP:
+            return self.of_max_timestamp()
+        return self.first_at_or_after(timestamp, log_start_offset)
 
     def first_at_or_after(self, timestamp: int, log_start_offset: int) -> TimestampAndOffset | None:
         """The first record, by offset, with this time or a later one."""

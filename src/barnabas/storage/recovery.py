@@ -19,7 +19,7 @@ from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk
 from barnabas.storage import log_files
 from barnabas.storage.epochs import LeaderEpochs
-from barnabas.storage.heads import Head, crc_ok, heads
+from barnabas.storage.heads import Head, crc_ok
 from barnabas.storage.options import LONG_MAX, LogOptions
 from barnabas.storage.producer_replay import rebuild_producers, replay_batch, view_of
 from barnabas.storage.producers import Producers
@@ -27,6 +27,7 @@ from barnabas.storage.refused import DamagedFile
 from barnabas.storage.segment import Segment
 from barnabas.storage.segments import Segments
 from barnabas.storage.transaction_index import DamagedIndex
+from barnabas.storage.unfinished import finish_interrupted
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,8 @@ class LoadedLog:
     log_start_offset: int
     recovery_point: int
     end_offset: int
+    # Whether the folder was made just now.
+    is_new: bool
     # Files renamed `.deleted` on the way, to be removed later.
     deleted_names: list[str]
 
@@ -75,18 +78,19 @@ class LogLoader:
         self._deleted_names: list[str] = []
 
     def load(self) -> LoadedLog:
-        self._disk.make_folder(self._folder)
-        finish_swap(self._disk, self._folder, self._remove_unfinished())
-        damaged = self._load_segments()
-        self._load_epochs()
+        is_new = not self._disk.exists(self._folder)
+        if is_new:
+            self._disk.make_folder(self._folder)
+        finish_interrupted(self._disk, self._folder)
         if self._folder.endswith(log_files.DELETE_FOLDER):
             return self._as_it_is()
+        damaged = self._load_segments()
+        self._load_epochs()
         self._recover(damaged)
         end_offset = self._settle_end()
         recovery_point = min(self._recovery_point, end_offset)
         if self._clean:
             recovery_point = end_offset
-        self._segments[-1].grow_indexes()
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._log_start_offset)
         log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
@@ -103,41 +107,19 @@ class LogLoader:
             log_start_offset,
             recovery_point,
             end_offset,
+            is_new,
             self._deleted_names,
         )
 
     def _as_it_is(self) -> LoadedLog:
         """A folder that waits for its deletion is neither recovered nor written to."""
-        if not self._segments:
-            self._segments.add(self._new_segment(0))
-        return LoadedLog(self._segments, self._new_producers(), self._epochs, 0, 0, 0, [])
-
-    # What was interrupted
-
-    def _remove_unfinished(self) -> list[str]:
-        """Remove what a crash left half-done; the names of finished replacements, still called `.swap`."""
-        cleaned, swaps = [], []
         for name in self._disk.names(self._folder):
-            if name.endswith(log_files.DELETED) and not name.endswith(log_files.RAFT_SNAPSHOT_DELETED):
-                self._remove(name)
-            elif name.endswith(log_files.CLEANED):
-                cleaned.append(name)
-            elif name.endswith(log_files.SWAP):
-                swaps.append(name)
-        # Swaps are made from the last to the first: those at or after a `.cleaned` are of an unfinished set.
-        first_cleaned = min((_offset_of(name) for name in cleaned), default=None)
-        finished = []
-        for name in swaps:
-            if first_cleaned is not None and _offset_of(name) >= first_cleaned:
-                self._remove(name)
-            else:
-                finished.append(name)
-        for name in cleaned:
-            self._remove(name)
-        return finished
-
-    def _remove(self, name: str) -> None:
-        self._disk.remove(f"{self._folder}/{name}")
+            offset = log_files.offset_in(name)
+            if offset is not None and name == log_files.of_offset(offset, log_files.LOG):
+                self._segments.add(self._segment(offset, self._disk.size(f"{self._folder}/{name}")))
+        if not self._segments:
+            self._segments.add(self._segment(0, 0))
+        return LoadedLog(self._segments, self._new_producers(), self._epochs, 0, 0, 0, False, [])
 
     # Segments
 
@@ -152,7 +134,7 @@ class LogLoader:
                 continue
             if name.endswith(log_files.INDEXES) and log_files.of_offset(offset, log_files.LOG) not in known:
                 logger.warning("%s/%s: an index without its log is removed", self._folder, name)
-                self._remove(name)
+                self._disk.remove(f"{self._folder}/{name}")
             elif name == log_files.of_offset(offset, log_files.LOG):
                 segment = self._segment(offset, self._disk.size(f"{self._folder}/{name}"))
                 self._segments.add(segment)
@@ -296,27 +278,6 @@ class LogLoader:
                 self._deleted_names.append(snapshot)
 
 
-def finish_swap(disk: Disk, folder: str, swaps: list[str]) -> None:
-    """Complete an interrupted replacement: remove what the swap files replace, give them their names."""
-    if not swaps:
-        return
-    first, end = None, -1
-    for name in swaps:
-        if name.endswith(log_files.LOG + log_files.SWAP):
-            offset = _offset_of(name)
-            first = offset if first is None else min(first, offset)
-            end = max(end, _next_offset(disk, f"{folder}/{name}", offset))
-    if first is not None:
-        for name in disk.names(folder):
-            replaced = log_files.offset_in(name)
-            if not name.endswith(log_files.SWAP) and replaced is not None and first <= replaced < end:
-                disk.remove(f"{folder}/{name}")
-    for name in swaps:
-        logger.info("%s/%s: an interrupted replacement is completed", folder, name)
-        disk.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(log_files.SWAP)}")
-    disk.sync_folder(folder)
-
-
 def recover_segment(segment: Segment, producers: Producers, epochs: LeaderEpochs, limit: int) -> int:
     """Read every batch, rebuild all indexes, cut what is not sound; the number of bytes that went.
 
@@ -380,22 +341,3 @@ def _epochs_of(segments: Segments) -> Iterable[tuple[int, int]]:
             continue
         finally:
             segment.release()
-
-
-def _next_offset(disk: Disk, path: str, base_offset: int) -> int:
-    """One past the last offset of a log file, told by its headers alone."""
-    file = disk.open(path, writable=False)
-    next_offset = base_offset
-    try:
-        for head in heads(file, 0, file.size):
-            next_offset = head.last_offset + 1
-    except CorruptBatch as error:
-        logger.warning("%s: %s", path, error)
-    finally:
-        file.close()
-    return next_offset
-
-
-def _offset_of(name: str) -> int:
-    offset = log_files.offset_in(name)
-    return -1 if offset is None else offset

@@ -25,7 +25,6 @@ from barnabas.storage.heads import Head, head_at, heads, pieces
 from barnabas.storage.index import (
     NO_TIMESTAMP,
     RELATIVE_OFFSET_LIMIT,
-    OffsetIndex,
     TimestampOffset,
 )
 from barnabas.storage.options import LONG_MAX, LogOptions
@@ -116,7 +115,9 @@ class Segment(SegmentFiles):
         """When it raises OSError the segment is as it was; StorageFailure: it could not be put right."""
         if not marks:
             return
-        offset_index, time_index = self.offsets(), self.times()
+        if not self._grown:
+            self.grow_indexes()
+        offset_index, time_index = self.offset_index, self.time_index
         offset_index.make_room()
         time_index.make_room()
         if self._max is None:
@@ -171,7 +172,9 @@ class Segment(SegmentFiles):
             waited_ms = self._waited_ms(now_ms, max_timestamp)
             if waited_ms > options.max_segment_ms - self.jitter_ms:
                 return True
-        return self.offsets().is_full or self.times().is_full or not self.can_hold(last_offset)
+        if not self._grown:
+            self.grow_indexes()
+        return self.offset_index.is_full or self.time_index.is_full or not self.can_hold(last_offset)
 
     def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
         first = self._first_batch_time()
@@ -209,7 +212,7 @@ class Segment(SegmentFiles):
                 head = next(following, None)
                 if head is not None and self.base_offset <= head.base_offset <= entry.offset:
                     return chain((head,), following)
-        self._rebuild_indexes(f"{entry} of the offset index leads to no batch")
+        self.rebuild_indexes(f"{entry} of the offset index leads to no batch")
         return self.heads(self.offsets().lookup(offset).position)
 
     def find_time(self, timestamp: int) -> int:
@@ -219,7 +222,7 @@ class Segment(SegmentFiles):
             return 0
         head = self.locate(entry.offset)
         if not self._rebuilt and (head is None or head.max_timestamp != entry.timestamp):
-            self._rebuild_indexes(f"{entry} of the time index names another batch's time")
+            self.rebuild_indexes(f"{entry} of the time index names another batch's time")
             return self.find_time(timestamp)
         return head.position if head is not None else 0
 
@@ -228,24 +231,25 @@ class Segment(SegmentFiles):
         head = self.locate(offset)
         return 0 if head is None else head.position
 
-    def _rebuild_indexes(self, reason: str) -> None:
+    def rebuild_indexes(self, reason: str) -> None:
         """From the headers alone, at most once: afterwards what does not fit is the batches' own fault."""
         logger.warning("%s: %s; the indexes are rebuilt", self.path(log_files.LOG), reason)
         self._rebuilt = True
-        active = self.offsets().length > self.offsets().entries * OffsetIndex.entry.size
+        active = self._grown
         self.reset_indexes()
         with contextlib.suppress(CorruptBatch):
             for head in self.heads():
                 self.index_batch(head)
         self._bytes_since_index = 0
         if not active:
-            self.close_time_index()
-            self.trim_indexes()
+            self.close_indexes()
 
     def reset_indexes(self) -> None:
         """Forget all entries of both sparse indexes, to feed them anew by `index_batch`."""
-        self.offsets().reset()
-        self.times().reset()
+        for index in (self.offset_index, self.time_index):
+            if not index.is_loaded:
+                index.load()
+            index.reset()
         self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self._bytes_since_index = 0
 
@@ -326,8 +330,7 @@ class Segment(SegmentFiles):
         self.times().truncate_to(offset)
         self.transaction_index.truncate_to(offset)
         # The segment is active from now on, so its indexes get room again.
-        self.offset_index.resize(self.offset_index.max_bytes)
-        self.time_index.resize(self.time_index.max_bytes)
+        self.grow_indexes()
         dropped = 0
         if head is not None:
             dropped = self.size - head.position
@@ -369,6 +372,9 @@ class Segment(SegmentFiles):
         for index in (self.offset_index, self.time_index):
             if index.is_loaded:
                 index.trim()
+                index.sync()  # a clean stop is marked next: the cut must not come back after a power loss
+        self._grown = False
         if self._preallocated:
             self.cut(self.size)
+            self.file().sync()
         self.release()

@@ -7,14 +7,15 @@ their offsets (segment.py).
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 
 from barnabas.runtime.disk import Disk, File, Slice
 from barnabas.storage import log_files
-from barnabas.storage.index import OffsetIndex, TimeIndex
+from barnabas.storage.index import OffsetIndex, SparseIndex, TimeIndex
 from barnabas.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 
-class SegmentFiles:
+class SegmentFiles(ABC):
     """The log and the indexes of one base offset.
 
     `size` is the length of the batches; a preallocated file is longer.
@@ -23,6 +24,7 @@ class SegmentFiles:
     __slots__ = (
         "_disk",
         "_file",
+        "_grown",
         "_preallocated",
         "base_offset",
         "folder",
@@ -43,6 +45,8 @@ class SegmentFiles:
         self._disk = disk
         self._file: File | None = None
         self._preallocated = False
+        # Whether the indexes have room for more entries: an idle log's stay as its last stop left them.
+        self._grown = False
         self.offset_index = OffsetIndex(disk, self.path(log_files.OFFSET_INDEX), base_offset, index_bytes)
         self.time_index = TimeIndex(disk, self.path(log_files.TIME_INDEX), base_offset, index_bytes)
         self.transaction_index = TransactionIndex(disk, self.path(log_files.TRANSACTION_INDEX), base_offset)
@@ -57,22 +61,32 @@ class SegmentFiles:
             self._preallocated = True
         self.offset_index.load()
         self.time_index.load()
+        self._grown = True
 
     def path(self, kind: str) -> str:
         """Of one of its files, e.g. `log_files.LOG`."""
         return f"{self.folder}/{log_files.of_offset(self.base_offset, kind, self.suffix)}"
 
     def offsets(self) -> OffsetIndex:
-        index = self.offset_index
-        if not index.is_loaded:
-            index.load()
-        return index
+        """The index, loaded."""
+        if not self.offset_index.is_loaded:
+            self._load(self.offset_index)
+        return self.offset_index
 
     def times(self) -> TimeIndex:
-        index = self.time_index
-        if not index.is_loaded:
-            index.load()
-        return index
+        """The index, loaded."""
+        if not self.time_index.is_loaded:
+            self._load(self.time_index)
+        return self.time_index
+
+    def _load(self, index: SparseIndex) -> None:
+        index.load()
+        if not index.is_sane:
+            self.rebuild_indexes(f"{index.path} is not in order")
+
+    @abstractmethod
+    def rebuild_indexes(self, reason: str) -> None:
+        """Make both sparse indexes anew from the batches, which only a segment knows."""
 
     def file(self) -> File:
         if self._file is None:
@@ -115,10 +129,12 @@ class SegmentFiles:
         """The segment is active (again): room for more entries."""
         self.offsets().resize(self.offset_index.max_bytes)
         self.times().resize(self.time_index.max_bytes)
+        self._grown = True
 
     def trim_indexes(self) -> None:
         self.offsets().trim()
         self.times().trim()
+        self._grown = False
 
     def sync(self) -> None:
         """Batches and indexes to stable storage."""

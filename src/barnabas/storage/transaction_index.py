@@ -120,10 +120,6 @@ class TransactionIndex:
         if self._file is not None:
             self._file.sync()
 
-    def file(self) -> File | None:
-        """For a flush on another thread; None if nothing was written by this process."""
-        return self._file
-
     def release(self) -> None:
         if self._file is not None:
             self._file.close()
