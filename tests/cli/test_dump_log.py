@@ -61,7 +61,9 @@ def changed(name: str, position: int, data: bytes) -> None:
 
 def contents(out: str) -> list[str]:
     """What stands behind the metadata of records."""
-    return [line.partition("headerKeys: ")[2].partition("] ")[2] for line in out.splitlines() if line[:1] == "|"]
+    return [
+        line.partition("headerKeys: ")[2].partition("] ")[2] for line in out.splitlines() if line[:1] == "|"
+    ]
 
 
 def test_batches_only(barnabas, folder):
@@ -146,10 +148,13 @@ def test_log_append_time_and_sequences_that_wrap(barnabas, folder):
     )
     ended = barnabas("dump-log", "--deep-iteration", "--files", name)
     assert ended.code == 0
-    assert f"baseSequence: 2147483647 lastSequence: 0 producerId: 4 producerEpoch: 1" in ended.out
+    assert "baseSequence: 2147483647 lastSequence: 0 producerId: 4 producerEpoch: 1" in ended.out
     assert f"LogAppendTime: {TIME + 9} size: " in ended.out
     assert "compresscodec: zstd" in ended.out
-    assert f"| offset: 1 LogAppendTime: {TIME + 9} keySize: -1 valueSize: -1 sequence: 0 headerKeys: [a,]" in ended.out
+    assert (
+        f"| offset: 1 LogAppendTime: {TIME + 9} keySize: -1 valueSize: -1 sequence: 0 headerKeys: [a,]"
+        in ended.out
+    )
 
 
 def test_delete_horizon(barnabas, folder):
@@ -214,13 +219,19 @@ def test_a_wrong_crc_is_told_and_ends_with_1(barnabas, folder):
 @pytest.mark.parametrize(
     ("position", "data", "line"),
     [
-        (8, b"\0\0\0\5", f"Found record size 5 smaller than minimum record overhead (14) in file {FIRST}.log."),
+        (
+            8,
+            b"\0\0\0\5",
+            f"Found record size 5 smaller than minimum record overhead (14) in file {FIRST}.log.",
+        ),
         (8, b"\xff\xff\xff\xff", "Found record size -1 smaller"),
         (16, b"\x09", f"{FIRST}.log: the batch at 0 has the unknown format (magic) 9"),
         (57, b"\x7f\xff\xff\xff", f"{FIRST}.log: the batch at offset 0 counts 2147483647 records"),
     ],
 )
-def test_a_damaged_batch_is_one_line_and_the_next_file_is_still_printed(barnabas, folder, position, data, line):
+def test_a_damaged_batch_is_one_line_and_the_next_file_is_still_printed(
+    barnabas, folder, position, data, line
+):
     changed(f"{FIRST}.log", position, data)
     (folder / "other").mkdir()
     (folder / "other" / f"{FIRST}.log").write_bytes(build(records(0, 1)))
@@ -270,7 +281,10 @@ def test_an_index_that_points_nowhere_is_one_line(barnabas, folder, position, op
 def test_the_sanity_check_of_indexes(barnabas, folder):
     for suffix in ("index", "timeindex"):
         ended = barnabas("dump-log", "--index-sanity-check", "--files", f"{FIRST}.{suffix}")
-        assert (ended.code, ended.out) == (0, f"Dumping {FIRST}.{suffix}\n{FIRST}.{suffix} passed sanity check.\n")
+        assert (ended.code, ended.out) == (
+            0,
+            f"Dumping {FIRST}.{suffix}\n{FIRST}.{suffix} passed sanity check.\n",
+        )
         with (folder / f"{FIRST}.{suffix}").open("ab") as file:
             file.write(b"\0")
         ended = barnabas("dump-log", "--index-sanity-check", "--files", f"{FIRST}.{suffix}")
@@ -282,7 +296,11 @@ def test_the_sanity_check_of_indexes(barnabas, folder):
     ("suffix", "content", "said"),
     [
         ("index", struct.pack(">ii", -1, 0), "the last offset is -1 which is less than the base offset 0"),
-        ("timeindex", struct.pack(">qiqi", 9, 1, 8, 2), "last timestamp is 8 which is less than the first timestamp 9"),
+        (
+            "timeindex",
+            struct.pack(">qiqi", 9, 1, 8, 2),
+            "last timestamp is 8 which is less than the first timestamp 9",
+        ),
         ("timeindex", struct.pack(">qi", 9, -1), "last offset is -1 which is less than the first offset 0"),
     ],
 )
@@ -304,16 +322,23 @@ def test_an_empty_index_says_so(barnabas, folder):
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ([(TIME + 7, 4)], "Found timestamp mismatch in :{}\n  Index timestamp: 1700000000007, log timestamp: 1700000000004\n"),
+        (
+            [(TIME + 7, 4)],
+            "Found timestamp mismatch in :{}\n  Index timestamp: 1700000000007, log timestamp: 1700000000004\n",
+        ),
         (
             [(TIME + 4, 4), (TIME + 2, 2)],
-            "Found out of order timestamp in :{}\n  Index timestamp: 1700000000002, "
-            "Previously indexed timestamp: 1700000000004\n",
+            (
+                "Found out of order timestamp in :{}\n  Index timestamp: 1700000000002, "
+                "Previously indexed timestamp: 1700000000004\n"
+            ),
         ),
         (
             [(TIME, 1), (TIME + 9, 500)],
-            "The following indexed offsets are not found in the log.\n"
-            "Indexed offset: 1, found log offset: 2\nIndexed offset: 500, found log offset: -1\n",
+            (
+                "The following indexed offsets are not found in the log.\n"
+                "Indexed offset: 1, found log offset: 2\nIndexed offset: 500, found log offset: -1\n"
+            ),
         ),
     ],
 )
@@ -341,7 +366,10 @@ def test_transaction_index(barnabas, folder):
     (folder / name).write_bytes(struct.pack(">hqqqq", 0, 2, 3, 4, 5) + b"torn")
     ended = barnabas("dump-log", "--files", name)
     assert ended.code == 1
-    assert ended.out.splitlines()[1] == "version: 0 producerId: 2 firstOffset: 3 lastOffset: 4 lastStableOffset: 5"
+    assert (
+        ended.out.splitlines()[1]
+        == "version: 0 producerId: 2 firstOffset: 3 lastOffset: 4 lastStableOffset: 5"
+    )
     assert ended.err == (
         f"Transaction index file {folder / name} is corrupt, found 38 bytes which is neither positive nor "
         "a multiple of 34\n"
@@ -358,8 +386,10 @@ def test_producer_snapshot(barnabas, folder):
     ended = barnabas("dump-log", "--files", name)
     assert ended.code == 0
     assert ended.out.splitlines()[1:] == [
-        f"producerId: 1 producerEpoch: 0 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty lastTimestamp: {TIME} "
-        f"firstSequence: 2 lastSequence: 4 lastOffset: 9 offsetDelta: 2 timestamp: {TIME}",
+        (
+            f"producerId: 1 producerEpoch: 0 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty lastTimestamp: {TIME} "
+            f"firstSequence: 2 lastSequence: 4 lastOffset: 9 offsetDelta: 2 timestamp: {TIME}"
+        ),
         f"producerId: 2 producerEpoch: 3 coordinatorEpoch: 7 currentTxnFirstOffset: OptionalLong[5] lastTimestamp: {TIME} ",
     ]
     changed(name, 20, b"\xff")
@@ -371,11 +401,19 @@ def test_producer_snapshot(barnabas, folder):
 @pytest.mark.parametrize(
     ("name", "code", "line"),
     [
-        (f"nowhere/{FIRST}.log", 5, f"barnabas dump-log: {{}}/nowhere/{FIRST}.log: No such file or directory"),
+        (
+            f"nowhere/{FIRST}.log",
+            5,
+            f"barnabas dump-log: {{}}/nowhere/{FIRST}.log: No such file or directory",
+        ),
         ("partition.metadata", 1, "Ignoring unknown file partition.metadata"),
         ("leader-epoch-checkpoint", 1, "Ignoring unknown file leader-epoch-checkpoint"),
         ("abc.log", 1, "abc.log: the name of a log's file begins with its base offset, 'abc' is none"),
-        ("x.checkpoint", 1, "x.checkpoint: a snapshot is named OFFSET-EPOCH.checkpoint, with 20 and 10 digits"),
+        (
+            "x.checkpoint",
+            1,
+            "x.checkpoint: a snapshot is named OFFSET-EPOCH.checkpoint, with 20 and 10 digits",
+        ),
         (f"{FIRST}.timeindex", 5, f"barnabas dump-log: {{}}/{FIRST}.index: No such file or directory"),
     ],
 )
@@ -391,7 +429,10 @@ def test_files_that_cannot_be_printed(barnabas, folder, name, code, line):
     [
         ((), "the following arguments are required: --files"),
         (("--files", ","), "--files names no file"),
-        (("--files", "x", "--max-bytes", "x"), "argument --max-bytes: 'x' is not a number from 1 to 2147483647"),
+        (
+            ("--files", "x", "--max-bytes", "x"),
+            "argument --max-bytes: 'x' is not a number from 1 to 2147483647",
+        ),
         (("--files", "x", "--max-message-size", "0"), "'0' is not a number"),
         (("--files", "x", "--print-data"), "unknown option --print-data (did you mean --print-data-log?)"),
         (("--files", "x", "--kafka-release", "2.8"), "invalid choice: '2.8'"),
@@ -424,9 +465,13 @@ def test_groups_show_what_consumers_put_into_them(barnabas, folder):
             assignment=b"\x00\x09rubbish",
         )
     ]
-    value = GroupMetadataValue(protocol_type="consumer", generation=1, protocol="range", leader="m", members=members)
+    value = GroupMetadataValue(
+        protocol_type="consumer", generation=1, protocol="range", leader="m", members=members
+    )
     key = write_coordinator_key(GroupMetadataKey(group="g"))
-    other = GroupMetadataValue(protocol_type="connect", generation=1, protocol="p", leader="m", members=members)
+    other = GroupMetadataValue(
+        protocol_type="connect", generation=1, protocol="p", leader="m", members=members
+    )
     name = write_log(
         [
             Record(0, TIME, key, write_versioned(value, 3)),
@@ -438,7 +483,9 @@ def test_groups_show_what_consumers_put_into_them(barnabas, folder):
     )
     ended = barnabas("dump-log", "--offsets-decoder", "--files", name)
     first, deleted, unknown, damaged, connect = contents(ended.out)
-    assert first.startswith('key: {"type":"2","data":{"group":"g"}} payload: {"version":"3","data":{"protocolType":"consumer"')
+    assert first.startswith(
+        'key: {"type":"2","data":{"group":"g"}} payload: {"version":"3","data":{"protocolType":"consumer"'
+    )
     assert '"subscription":{"topics":["t"],"userData":null},"assignment":"AAlydWJiaXNo"' in first
     assert deleted.endswith("payload: <DELETE>")
     assert unknown == "key: Unknown record type 77 at offset 2, skipping."
@@ -476,13 +523,17 @@ def test_transactions_in_the_words_of_both_releases(barnabas, folder):
     )
     ended = barnabas("dump-log", "--transaction-log-decoder", "--files", name)
     first, deleted, unknown = contents(ended.out)
-    assert first.startswith('key: {"type":"0","data":{"transactionalId":"x"}} payload: {"version":"0","data":')
+    assert first.startswith(
+        'key: {"type":"0","data":{"transactionalId":"x"}} payload: {"version":"0","data":'
+    )
     assert deleted.endswith("payload: <DELETE>")
     assert unknown == "key: Unknown record type 5 at offset 2, skipping."
     ended = barnabas("dump-log", "--transaction-log-decoder", "--kafka-release", "3.9", "--files", name)
     assert contents(ended.out) == [
-        "key: transaction_metadata::transactionalId=x payload: producerId:1,producerEpoch:2,state=Ongoing,"
-        "partitions=[t-0,t-1],txnLastUpdateTimestamp=4,txnTimeoutMs=3",
+        (
+            "key: transaction_metadata::transactionalId=x payload: producerId:1,producerEpoch:2,state=Ongoing,"
+            "partitions=[t-0,t-1],txnLastUpdateTimestamp=4,txnTimeoutMs=3"
+        ),
         "key: transaction_metadata::transactionalId=x payload: <DELETE>",
         "key: unknown::version=5",
     ]
@@ -515,7 +566,9 @@ def test_metadata_records_that_cannot_be_read_are_passed_over(barnabas, folder):
 def test_remote_records(barnabas, folder):
     topic = "AAAAAAAAAAAAAAAAAAAAAA"
     partition = RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry(name="t", id=bytes(16), partition=3)
-    segment = RemoteLogSegmentMetadataRecord.RemoteLogSegmentIdEntry(topic_id_partition=partition, id=bytes(16))
+    segment = RemoteLogSegmentMetadataRecord.RemoteLogSegmentIdEntry(
+        topic_id_partition=partition, id=bytes(16)
+    )
     epochs = [
         RemoteLogSegmentMetadataRecord.SegmentLeaderEpochEntry(leader_epoch=2, offset=5),
         RemoteLogSegmentMetadataRecord.SegmentLeaderEpochEntry(leader_epoch=0, offset=0),

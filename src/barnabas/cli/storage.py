@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from barnabas.cli.arguments import ArgumentParser, did_you_mean
 from barnabas.cli.exits import CommandError, Exit, UsageError
+from barnabas.cli.numbers import short_number
 from barnabas.metadata.features import (
     FEATURES,
     FEATURES_BY_NAME,
@@ -156,7 +157,7 @@ def feature_dependencies_command(options: Namespace) -> int:
         name, equals, text = wanted.partition("=")
         if not equals:
             raise UsageError(f"{PROGRAM} feature-dependencies: {wanted} has no level; write it as NAME=LEVEL")
-        level = _short(text)
+        level = short_number(text)
         if level is None:
             raise CommandError(f"Invalid version format: {text} for feature {name}")
         for line in dependency_lines(name, level):
@@ -184,15 +185,6 @@ def dependency_lines(name: str, level: int) -> list[str]:
         suffix = f" ({metadata_version_at(other_level)})" if other == METADATA_VERSION else ""
         lines.append(f"    {other}={other_level}{suffix}")
     return lines
-
-
-def _short(text: str) -> int | None:
-    """A 16-bit number, or None."""
-    try:
-        number = int(text)
-    except ValueError:
-        return None
-    return number if -(2**15) <= number < 2**15 else None
 
 
 def info_command(options: Namespace) -> int:

@@ -1,0 +1,28 @@
+"""The file that configures a node, as commands read it."""
+
+from __future__ import annotations
+
+from barnabas.cli.exits import CommandError
+from barnabas.config import ConfigError
+from barnabas.config.node import Node, parse_node
+from barnabas.config.properties import LARGEST_FILE, PropertiesError, loads
+from barnabas.runtime.disk import Disk
+
+
+def read_properties(disk: Disk, path: str) -> dict[str, str]:
+    """Keys and values of a .properties file; an error names the file."""
+    size = disk.size(path)
+    if size > LARGEST_FILE:
+        raise CommandError(f"{path}: a configuration file has at most {LARGEST_FILE} bytes, this one {size}")
+    try:
+        return loads(disk.read_bytes(path))
+    except PropertiesError as error:
+        raise CommandError(f"{path}: {error}") from error
+
+
+def node_of(disk: Disk, path: str) -> Node:
+    """The node that a file configures, for tools that do not start it."""
+    try:
+        return parse_node(read_properties(disk, path))
+    except ConfigError as error:
+        raise CommandError(f"{path}: {error}") from error
