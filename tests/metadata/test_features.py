@@ -39,7 +39,9 @@ def test_a_release_stands_for_its_last_stable_level(text, name):
 
 @pytest.mark.parametrize("text", ["4.2", "3.3-IV0", "2.8", "4.1-IV9", "x", "4", "", "4.0-IV3 "])
 def test_names_of_nothing_are_refused(text):
-    with pytest.raises(ValueError, match=r"The minimum version is 3.3-IV3 and the maximum version is 4.2-IV1"):
+    with pytest.raises(
+        ValueError, match=r"The minimum version is 3.3-IV3 and the maximum version is 4.2-IV1"
+    ):
         metadata_version_named(text)
 
 
