@@ -38,6 +38,7 @@ def check_rules(settings: Settings) -> None:
 
 def _broken_rules(settings: Settings) -> Iterator[str]:
     yield from _log_rules(settings)
+    yield from _release_rules(settings)
     yield from _replication_rules(settings)
     yield from _connection_rules(settings)
     yield from _group_rules(settings)
@@ -64,6 +65,26 @@ def log_dirs(settings: Settings) -> tuple[str, ...]:
     """The data folders: log.dirs, or log.dir where that is not set."""
     listed = settings["log.dirs"]
     return tuple(split_list(settings["log.dir"] if listed is None else listed))
+
+
+def _release_rules(settings: Settings) -> Iterator[str]:
+    """Brokers that speak an old protocol cannot pass on records of a newer format (ZooKeeper mode)."""
+    name, protocol = "log.message.format.version", "inter.broker.protocol.version"
+    if name not in settings or not settings[protocol].startswith(("0.", "1.", "2.")):
+        return
+    needed, spoken = _record_format(settings[name]), _record_format(settings[protocol])
+    if needed > spoken:
+        yield (
+            f"{name} {settings[name]} can only be used when {protocol} is set to version "
+            f"{'0.11.0' if needed == 2 else '0.10.0'} or higher"
+        )
+
+
+def _record_format(release: str) -> int:
+    """The record format (0, 1 or 2) of a release."""
+    if release.startswith("0.10."):
+        return 1
+    return 0 if release.startswith(("0.8.", "0.9.")) else 2
 
 
 def _replication_rules(settings: Settings) -> Iterator[str]:

@@ -57,6 +57,20 @@ public class ConfigProbe {
                 out.put("ok", ConfigDef.convertToString(parsed, key.type));
                 break;
             }
+            case "options": {
+                ObjectNode rows = out.putObject("ok");
+                for (ConfigDef.ConfigKey key : def(ask.get("scope").asText()).configKeys().values()) {
+                    boolean required = key.defaultValue == ConfigDef.NO_DEFAULT_VALUE;
+                    ArrayNode row = rows.putArray(key.name);
+                    row.add(key.type.toString());
+                    row.add(required || key.defaultValue == null ? null : ConfigDef.convertToString(key.defaultValue, key.type));
+                    row.add(key.validator == null ? null : key.validator.toString());
+                    row.add(key.importance.toString());
+                    row.add(required);
+                    row.add(key.internalConfig);
+                }
+                break;
+            }
             case "topic": {
                 org.apache.kafka.storage.internals.log.LogConfig.validate(properties(ask.get("given")));
                 out.put("ok", "");

@@ -1,0 +1,20 @@
+"""`--override key=value`."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.config import ConfigError
+from barnabas.config.overrides import parse_overrides
+
+
+def test_overrides() -> None:
+    # M-J1
+    arguments = ["a=1", "b=x=y", "c=", "d", "a=2"]
+    assert parse_overrides(arguments) == {"a": "2", "b": "x=y", "c": "", "d": ""}
+
+
+@pytest.mark.parametrize("argument", ["", "=1", " =1"])
+def test_an_override_needs_a_key(argument: str) -> None:
+    with pytest.raises(ConfigError, match="--override key=value"):
+        parse_overrides([argument])
