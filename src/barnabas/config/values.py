@@ -112,17 +112,13 @@ def _in_range(kind: Type, number: int) -> int:
 def _parse_double(text: str) -> float:
     # parseDouble trims by itself, takes a type suffix, and knows NaN and Infinity in this spelling only.
     if _DOUBLE.fullmatch(text):
-        return float(text.rstrip("fFdD") if "N" not in text and "I" not in text else text)
+        return float(text.rstrip("fFdD"))
     if _HEX_DOUBLE.fullmatch(text):
         try:
-            return float.fromhex(_without_suffix_after_exponent(text))
+            return float.fromhex(text.rstrip("fFdD"))
         except OverflowError:
             return float("-inf") if text.startswith("-") else float("inf")
     raise _RefusedError("Not a number of type DOUBLE")
-
-
-def _without_suffix_after_exponent(text: str) -> str:
-    return text[:-1] if text[-1] in "fFdD" else text
 
 
 def _take_typed(kind: Type, value: object) -> Any:
@@ -179,7 +175,7 @@ def format_double(number: float) -> str:
     if number in (float("inf"), float("-inf")):
         return "Infinity" if number > 0 else "-Infinity"
     if number == 0 or 1e-3 <= abs(number) < 1e7:
-        return repr(number) if "e" not in repr(number) else f"{number:.17f}".rstrip("0")
+        return repr(number)
     sign, digits, exponent = _decimal_parts(number)
     return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
 
