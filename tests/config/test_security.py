@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.config import BROKER, BUILT_FEATURES, CONSUMER, SECURITY_FEATURES, ConfigError, Feature, Mode
-from barnabas.config.node import read_node
+from barnabas.config.node import parse_node, read_node
 from barnabas.config.scopes import TABLES
 from barnabas.config.security import refuse_unbuilt_security
 
@@ -103,3 +103,8 @@ def test_a_built_feature_is_taken() -> None:
     refuse_unbuilt_security(settings, BUILT_FEATURES | {Feature.TLS})
     with pytest.raises(ConfigError):
         refuse_unbuilt_security(settings, BUILT_FEATURES)
+
+
+def test_tools_that_start_nothing_read_a_protected_nodes_file() -> None:
+    node = parse_node(BROKER_ONLY | {"ssl.keystore.location": "/etc/keys"})
+    assert node.settings["ssl.keystore.location"] == "/etc/keys"
