@@ -59,13 +59,7 @@ class LogToClean:
 
 def segments_between(log: Log, start: int, end: int) -> list[Segment]:
     """Segments that hold offsets of [start, end), by their base offsets."""
-    segments = list(log.segments)
-    found = []
-    for index, segment in enumerate(segments):
-        ends_later = index + 1 == len(segments) or segments[index + 1].base_offset > start
-        if start < end and segment.base_offset < end and ends_later:
-            found.append(segment)
-    return found
+    return log.segments.between(start, end) if start < end else []
 
 
 def dirty_range(log: Log, last_clean_offset: int | None, now_ms: int) -> DirtyRange:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from barnabas.storage.chores import DeleteJob
 from barnabas.storage.cleaner import log_dir_of
-from barnabas.storage.log import DeleteJob, Log
+from barnabas.storage.log import Log
 from barnabas.storage.manager import LogManager
 from barnabas.storage.retention import expire
 
@@ -30,6 +31,7 @@ LONGEST_SLEEP_MS = 60_000
 COLLECT_INTERVAL_MS = 30_000
 
 Piece = Callable[[], None]
+Flush = Callable[[Log, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,9 @@ class JobOptions:
 
 
 class LogJobs:
-    """Runs the jobs of one LogManager.  `flush` syncs one log: a broker hands it to a worker."""
+    """Runs the jobs of one LogManager.  `flush` syncs a log up to an offset: work for a worker thread."""
 
-    def __init__(
-        self, manager: LogManager, options: JobOptions, flush: Callable[[Log], None] = lambda log: log.flush()
-    ) -> None:
+    def __init__(self, manager: LogManager, options: JobOptions, flush: Flush = Log.flush) -> None:
         self._manager = manager
         self._options = options
         self._flush = flush
@@ -145,13 +145,17 @@ class LogJobs:
         if expire(log, self._clock.wall_ms()):
             self._manager.logs_with_deletes.add(log)
 
+    def flush_soon(self, log: Log) -> None:
+        """After an append that made a flush due (`log.should_flush()`): by count, by time, or by a roll."""
+        self._pieces.append(self._guarded(log_dir_of(log), partial(self._flush_if_due, log)))
+
     def _flushes(self) -> Iterable[Piece]:
         return self._per_log(self._flush_if_due)
 
     def _flush_if_due(self, log: Log) -> None:
-        since_ms = log.unflushed_since_ms
-        if since_ms is not None and self._now_ms() - since_ms >= log.options.flush_ms:
-            self._flush(log)
+        up_to = log.flush_wanted()
+        if up_to is not None:
+            self._flush(log, up_to)
 
     def _recovery_points(self) -> Iterable[Piece]:
         return [partial(self._manager.checkpoint_recovery_points, log_dir) for log_dir in self._manager.live]

@@ -240,7 +240,7 @@ class LogManager:
             for partition, log in logs.items():
                 if partition.topic == topic:
                     was_compacted = log.options.cleanup_compact
-                    log.options = options
+                    log.set_options(options)
                     if was_compacted and not options.cleanup_compact and self.cleaner is not None:
                         self.cleaner.abort(partition)
 
@@ -292,7 +292,7 @@ class LogManager:
         ending = log_files.STRAY_FOLDER if stray else log_files.DELETE_FOLDER
         with self.guarding(log_dir):
             log.rename_folder(log_files.folder_on_the_way(*partition, ending, self.random))
-            log.close()
+            log.abandon()
             if stray:
                 self.strays[partition] = log.folder
             else:
@@ -318,7 +318,7 @@ class LogManager:
             current.rename_folder(
                 log_files.folder_on_the_way(*partition, log_files.DELETE_FOLDER, self.random)
             )
-            current.close()
+            current.abandon()
             self.folders_to_delete.append((self.clock.wall_ms(), current.folder))
         for log_dir in (old_dir, new_dir):
             self.checkpoint_recovery_points(log_dir)
@@ -367,6 +367,7 @@ class LogManager:
         for logs in (self.logs, self.futures):
             for partition in [tp for tp, log in logs.items() if log_dir_of(log) == log_dir]:
                 log = logs.pop(partition)
+                log.abandon()
                 self.logs_with_deletes.discard(log)
                 partitions.append(partition)
         self.live.pop(log_dir, None)

@@ -1,0 +1,15 @@
+"""Topic and partition as a pair: the name of a log in checkpoints and folders."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """`orders-0` in words."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
