@@ -8,9 +8,9 @@ and `simulated_network` its twin, so that this code is what simulations test.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 from barnabas.runtime.buffers import LARGE_FRAME_BYTES, READ_BUFFER_BYTES, BufferPool, LargeFrame
 from barnabas.runtime.disk import Buffer, Slice
@@ -18,10 +18,13 @@ from barnabas.runtime.network import Address, CloseReason, NetworkLimits, Stream
 from barnabas.runtime.poller import READ, WRITE
 from barnabas.runtime.timers import TimerDoor
 
+# Up to so much, small answers are joined and sent as one: cheaper than telling the system of each.
+JOINED_BYTES = 32 << 10
 # Buffers in one gathered write.  Linux allows 1,024; the gain is in the first few.
 MAX_GATHERED = 64
 
 _PAUSED, _CHOKED, _CLOSING = 1, 2, 4
+_BUFFERS = (bytes, bytearray, memoryview)
 
 
 class Wire(Protocol):
@@ -55,6 +58,7 @@ class Surroundings:
         warm: Callable[[Slice, Callable[[], None]], None] | None,
     ) -> None:
         self.limits = limits
+        self.look_closer_above_bytes = min(limits.pause_above_bytes, limits.max_queued_bytes)
         self.timers = timers
         self.now_ns = now_ns
         self.at_tick_end = at_tick_end
@@ -81,7 +85,8 @@ class StreamConnection:
         "_obstacles",
         "_offer_due",
         "_queue",
-        "_queued_memory",
+        "_queued_file_bytes",
+        "_queued_memory_bytes",
         "_slice_parked",
         "_slice_sent",
         "_slice_warm",
@@ -89,7 +94,6 @@ class StreamConnection:
         "_wire_full",
         "local",
         "peer",
-        "queued_bytes",
     )
 
     def __init__(
@@ -97,7 +101,6 @@ class StreamConnection:
     ) -> None:
         self.local = local
         self.peer = peer
-        self.queued_bytes = 0
         self._wire = wire
         self._handler = handler
         self._around = around
@@ -109,7 +112,8 @@ class StreamConnection:
         self._in_handler = False
         self._offer_due = False
         self._queue: deque[Buffer | Slice] = deque()
-        self._queued_memory = 0
+        self._queued_memory_bytes = 0
+        self._queued_file_bytes = 0
         self._slice_sent = 0
         self._slice_warm = False
         self._slice_parked = False
@@ -237,25 +241,33 @@ class StreamConnection:
 
     # ---------------------------------------------------------------------------------------------- sending
 
+    @property
+    def queued_bytes(self) -> int:
+        return self._queued_memory_bytes + self._queued_file_bytes
+
     def send(self, *parts: Buffer | Slice) -> None:
-        if self._is_closed or self._obstacles & _CLOSING:
+        if self._obstacles & _CLOSING:
             return
         for part in parts:
-            if isinstance(part, (bytes, bytearray, memoryview)):
+            if isinstance(part, _BUFFERS):
                 size = len(part)
-                self._queued_memory += size
+                self._queued_memory_bytes += size
             else:
                 size = part.length
+                self._queued_file_bytes += size
             if size:
                 self._queue.append(part)
-                self.queued_bytes += size
-        limits = self._around.limits
-        if self._queued_memory > limits.max_queued_bytes:
-            self.close(CloseReason.SEND_QUEUE_FULL)
-        elif self._queue and not (self._in_handler or self._flush_due):
+        if self._queued_memory_bytes + self._queued_file_bytes > self._around.look_closer_above_bytes:
+            self._queue_grew_large()
+        if not (self._in_handler or self._flush_due):
             self._flush_due = True
             self._around.at_tick_end(self._flush_at_tick_end)
-        if self.queued_bytes > limits.pause_above_bytes and not self._obstacles & _CHOKED:
+
+    def _queue_grew_large(self) -> None:
+        limits = self._around.limits
+        if self._queued_memory_bytes > limits.max_queued_bytes:
+            self.close(CloseReason.SEND_QUEUE_FULL)
+        elif self.queued_bytes > limits.pause_above_bytes and not self._obstacles & _CHOKED:
             self._block(_CHOKED)
 
     def on_writable(self) -> None:
@@ -274,10 +286,12 @@ class StreamConnection:
         try:
             while self._queue and not full and not self._slice_parked:
                 head = self._queue[0]
-                if isinstance(head, (bytes, bytearray, memoryview)):
-                    full = not self._send_buffers()
-                else:
+                if not isinstance(head, _BUFFERS):
                     full = not self._send_slice(head)
+                elif not self._queued_file_bytes and self._queued_memory_bytes <= JOINED_BYTES:
+                    full = not self._send_joined()
+                else:
+                    full = not self._send_gathered()
         except (BlockingIOError, InterruptedError):
             full = True
         except OSError as error:
@@ -288,19 +302,30 @@ class StreamConnection:
             self._update_wants()
         self._queue_shrank()
 
-    def _send_buffers(self) -> bool:
+    def _send_joined(self) -> bool:
+        """One write of all that is queued, which is little; False if the wire took only a part."""
+        parts = cast("Iterable[Buffer]", self._queue)
+        data = b"".join(parts)
+        sent = self._wire.send(data)
+        self._queue.clear()
+        self._queued_memory_bytes -= sent
+        if sent == len(data):
+            return True
+        self._queue.append(memoryview(data)[sent:])
+        return False
+
+    def _send_gathered(self) -> bool:
         """One gathered write of the buffers at the head; False if the wire took only a part."""
         queue = self._queue
         buffers: list[Buffer] = []
         offered = 0
         for part in queue:
-            if len(buffers) == MAX_GATHERED or not isinstance(part, (bytes, bytearray, memoryview)):
+            if len(buffers) == MAX_GATHERED or not isinstance(part, _BUFFERS):
                 break
             buffers.append(part)
             offered += len(part)
         sent = self._wire.sendmsg(buffers) if len(buffers) > 1 else self._wire.send(buffers[0])
-        self.queued_bytes -= sent
-        self._queued_memory -= sent
+        self._queued_memory_bytes -= sent
         left = sent
         for buffer in buffers:
             if left < len(buffer):
@@ -322,7 +347,7 @@ class StreamConnection:
         sent = part.send_to(self._wire, self._slice_sent)
         if not sent:
             raise OSError(f"the file is shorter than the {part.length} bytes that were to be sent")
-        self.queued_bytes -= sent
+        self._queued_file_bytes -= sent
         self._slice_sent += sent
         if self._slice_sent < part.length:
             return False
@@ -363,7 +388,7 @@ class StreamConnection:
         self._wire.close()
         self._queue.clear()
         self._held = None
-        self.queued_bytes = self._queued_memory = 0
+        self._queued_memory_bytes = self._queued_file_bytes = 0
         if self._large is not None:
             self._large.release()
             self._large = None
