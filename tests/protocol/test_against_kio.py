@@ -117,7 +117,9 @@ def same(ours: Any, theirs: Any, version: int) -> bool:
             for mine, other, _ in pairs(ours, type(theirs), version)
         )
     if isinstance(ours, list):
-        return len(ours) == len(theirs) and all(same(a, b, version) for a, b in zip(ours, theirs, strict=True))
+        return len(ours) == len(theirs) and all(
+            same(a, b, version) for a, b in zip(ours, theirs, strict=True)
+        )
     if isinstance(ours, Uuid):
         return ours == (bytes(16) if theirs is None else uuid.UUID(str(theirs)).bytes)
     return bool(ours == as_number(theirs))

@@ -73,8 +73,13 @@ class _DecoderWriter:
         self._path: list[str] = []
         # Fixed-width values to be unpacked together: struct characters and where the values go.
         self._run: list[tuple[str, str]] = []
+        self._run_fields: list[str] = []
         # What has to be done with them once they are there.
         self._after: list[str] = []
+
+    def _add(self, character: str, target: str) -> None:
+        self._run.append((character, target))
+        self._run_fields.append(self.source.field)
 
     def flush(self) -> None:
         """Read the pending run with one call."""
@@ -84,14 +89,16 @@ class _DecoderWriter:
         unpacker = struct.Struct(">" + "".join(character for character, _ in self._run))
         targets = ", ".join(target for _, target in self._run)
         if unpacker.format == ">B":
-            source.line(f"{targets} = buffer[position]")
+            source.line(f"{targets} = buffer[position]", of=self._run_fields)
         else:
             name = source.struct_name("unpack", unpacker.format[1:], unpacker.unpack_from)
-            source.line(f"{targets}{',' if len(self._run) == 1 else ''} = {name}(buffer, position)")
+            comma = "," if len(self._run) == 1 else ""
+            source.line(f"{targets}{comma} = {name}(buffer, position)", of=self._run_fields)
         source.line(f"position += {unpacker.size}")
         for line in self._after:
             source.line(line)
         self._run.clear()
+        self._run_fields.clear()
         self._after.clear()
 
     def struct(self, schema: Schema, instance: str) -> None:
@@ -118,10 +125,10 @@ class _DecoderWriter:
             self._nested(known, target)
         elif known.kind == "uuid":
             raw = self.source.variable("raw")
-            self._run.append(("16s", raw))
+            self._add("16s", raw)
             self._after.append(f"{target} = new_bytes(Uuid, {raw})")
         elif known.kind in FIXED:
-            self._run.append((FIXED[known.kind][0], target))
+            self._add(FIXED[known.kind][0], target)
         elif known.kind == "string":
             self._string(known, f"{target} = {{}}", nullable=self.version in known.nullable)
         else:
@@ -130,7 +137,7 @@ class _DecoderWriter:
     def _length(self, *, compact: bool, character: str) -> str:
         """Read a length; the variable holds the true one, -1 for null."""
         length = self.source.variable("length")
-        self._run.append(("B" if compact else character, length))
+        self._add("B" if compact else character, length)
         self.flush()
         if compact:
             self.source.line(f"if {length} > 127:")
@@ -228,7 +235,7 @@ class _DecoderWriter:
             self.struct(known.struct.schema, part)
             return
         mark = source.variable("mark")
-        self._run.append(("b", mark))
+        self._add("b", mark)
         self.flush()
         with source.block(f"if {mark} {'>' if known.tag is not None else '>='} 0:"):
             source.new_struct(known.struct, part)
@@ -241,7 +248,7 @@ class _DecoderWriter:
     def _tagged_section(self, schema: Schema, tagged: list[Field], instance: str) -> None:
         """Read the tagged fields (KIP-482); the count is almost always zero."""
         source, count = self.source, self.source.variable("count")
-        self._run.append(("B", count))
+        self._add("B", count)
         self.flush()
         if not any(known.tag is not None for known in schema.fields):
             source.line(f"if {count}:")

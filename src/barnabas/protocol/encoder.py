@@ -59,6 +59,7 @@ class _EncoderWriter:
         self._path: list[str] = []
         # Fixed-width values that wait to be packed together: struct characters and expressions.
         self._run: list[tuple[str, str]] = []
+        self._run_fields: list[str] = []
 
     def _packed(self, more: str = "", value: str = "") -> str:
         """An expression for the pending run as bytes, with one more value at its end."""
@@ -69,11 +70,19 @@ class _EncoderWriter:
             return repr(bytes(packer.size))
         return f"{self.source.struct_name('pack', layout, packer.pack)}({values})"
 
+    def _add(self, character: str, value: str) -> None:
+        self._run.append((character, value))
+        self._run_fields.append(self.source.field)
+
+    def _write_run(self, expression: str) -> None:
+        self.source.line(f"{self._append}({expression})", of=self._run_fields)
+        self._run.clear()
+        self._run_fields.clear()
+
     def flush(self) -> None:
         """Write the pending run as one piece."""
         if self._run:
-            self.source.line(f"{self._append}({self._packed()})")
-            self._run.clear()
+            self._write_run(self._packed())
 
     def struct(self, schema: Schema, instance: str) -> None:
         tagged = []
@@ -102,7 +111,7 @@ class _EncoderWriter:
         elif known.kind == "struct":
             self._nested(known, value)
         elif known.kind in FIXED:
-            self._run.append((FIXED[known.kind][0], value))
+            self._add(FIXED[known.kind][0], value)
         elif known.kind == "string":
             self._string(known, value)
         else:
@@ -111,7 +120,7 @@ class _EncoderWriter:
     def _length(self, length: str, *, compact: bool, character: str, text: bool = False) -> None:
         """Put a length before what was counted; compact lengths are already one higher, zero being null."""
         if not compact:
-            self._run.append((character, length))
+            self._add(character, length)
             self.flush()
             return
         longer = f"{'string_length' if text else 'unsigned_varint'}({length})"
@@ -119,8 +128,7 @@ class _EncoderWriter:
             shorter, longer = self._packed("B", length), f"{self._packed()} + {longer}"
         else:
             shorter = f"SHORT[{length}]"
-        self._run.clear()
-        self.source.line(f"{self._append}({shorter} if {length} < 128 else {longer})")
+        self._write_run(f"{shorter} if {length} < 128 else {longer}")
 
     def _string(self, known: Field, value: str, *, nullable: bool | None = None) -> None:
         source, text, length = self.source, self.source.variable("text"), self.source.variable("length")
@@ -225,7 +233,7 @@ class _EncoderWriter:
     def _tagged_section(self, tagged: list[Field], instance: str) -> None:
         """The fields with tags, by ascending tag, each behind its tag and size; mostly there are none."""
         if not tagged:
-            self._run.append(("x", ""))
+            self._add("x", "")
             return
         self.flush()
         source = self.source

@@ -12,6 +12,7 @@ import base64
 import binascii
 import json
 import math
+import re
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -21,6 +22,9 @@ from barnabas.protocol.primitives import ProtocolError, record_view
 from barnabas.protocol.schema import Field, Message, Schema
 
 M = TypeVar("M", bound=Message)
+
+# A \\uXXXX whose backslash is not itself escaped.
+_ESCAPE = re.compile(r"((?<!\\)(?:\\\\)*\\u)([0-9a-f]{4})")
 
 INTEGER_RANGES = {
     "int8": (-(2**7), 2**7 - 1),
@@ -152,7 +156,11 @@ def json_text(value: Any) -> str:
         return "[" + ",".join(map(json_text, value)) + "]"
     if isinstance(value, float):
         return java_double(value)
-    return json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)
+    if "\\u" in text:
+        # Only control characters are escaped so; Java's library writes their digits in capitals.
+        return _ESCAPE.sub(lambda match: match[1] + match[2].upper(), text)
+    return text
 
 
 def java_double(value: float) -> str:

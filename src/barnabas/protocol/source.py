@@ -7,7 +7,7 @@ fields or the meaning of a version; those are the compilers' business.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -50,9 +50,11 @@ class Source:
         self._depth = 0
         self._count = 0
 
-    def line(self, text: str) -> None:
+    def line(self, text: str, *, of: Sequence[str] = ()) -> None:
+        """Add a line; it serves the current field, or those that it is said to be `of`."""
         self._lines.append("    " * self._depth + text)
-        self._fields.append(self.field)
+        fields = list(dict.fromkeys(of or [self.field]))
+        self._fields.append(fields[0] if len(fields) == 1 else f"{fields[0]}..{fields[-1]}")
 
     @contextmanager
     def block(self, opening: str) -> Iterator[None]:
