@@ -113,17 +113,31 @@ class OldBatch:
 
     def records(self, limit: int = DECOMPRESSED_LIMIT) -> Iterator[Record]:
         """The message itself, or every message inside the wrapper, with its absolute offset."""
-        key, value = self._content()
+        messages = self.messages(limit)
+        shift = 0 if self.codec is Codec.NONE else self._shift(messages[-1].last_offset)
+        stamped = self.timestamp_type is TimestampType.LOG_APPEND_TIME
+        return iter(
+            [
+                Record(
+                    shift + message.last_offset,
+                    self.max_timestamp if stamped and message.magic == 1 else message.max_timestamp,
+                    *message._content(),
+                )
+                for message in messages
+            ]
+        )
+
+    def messages(self, limit: int = DECOMPRESSED_LIMIT) -> list[OldBatch]:
+        """The message itself, or those inside the wrapper as they lie there, one for each of `records`."""
+        _, value = self._content()
         if self.codec is Codec.NONE:
-            return iter((Record(self.last_offset, self.max_timestamp, key, value),))
+            return [self]
         if value is None:
             raise _invalid(f"the wrapper at offset {self.last_offset} holds nothing")
         if self.codec is Codec.LZ4 and self.magic == 0:
             value = repair_lz4_header(value)
-        return iter(self._inside(decompress(self.codec, value, limit)))
-
-    def _inside(self, payload: bytes) -> list[Record]:
-        messages: list[tuple[OldBatch, bytes | None, bytes | None]] = []
+        payload = decompress(self.codec, value, limit)
+        messages: list[OldBatch] = []
         position = 0
         while True:
             size = batch_size(payload, position)
@@ -132,21 +146,11 @@ class OldBatch:
             message = OldBatch(payload, position)
             if message.codec is not Codec.NONE:
                 raise _invalid(f"the wrapper at offset {self.last_offset} holds another wrapper")
-            messages.append((message, *message._content()))
+            messages.append(message)
             position = message.end
         if not messages:
             raise _invalid(f"the wrapper at offset {self.last_offset} holds nothing")
-        shift = self._shift(messages[-1][0].last_offset)
-        stamped = self.timestamp_type is TimestampType.LOG_APPEND_TIME
-        return [
-            Record(
-                shift + message.last_offset,
-                self.max_timestamp if stamped and message.magic == 1 else message.max_timestamp,
-                key,
-                value,
-            )
-            for message, key, value in messages
-        ]
+        return messages
 
     def _shift(self, last_inside: int) -> int:
         """What to add to the offsets inside: those of v1 are relative, and the wrapper has the last one's."""

@@ -23,7 +23,7 @@ from barnabas.protocol.schema import Field, Message, Schema
 
 M = TypeVar("M", bound=Message)
 
-# A \\uXXXX whose backslash is not itself escaped.
+# A \uXXXX whose backslash is not itself escaped.
 _ESCAPE = re.compile(r"((?<!\\)(?:\\\\)*\\u)([0-9a-f]{4})")
 
 INTEGER_RANGES = {
