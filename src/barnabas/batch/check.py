@@ -21,6 +21,7 @@ from barnabas.batch.records import NO_TIMESTAMP, Record, TimestampType
 from barnabas.batch.view import (
     ATTRIBUTES_POSITION,
     CRC_POSITION,
+    KNOWN_ATTRIBUTES,
     LOG_APPEND_TIME_FLAG,
     MAGIC_POSITION,
     MAGIC_V2,
@@ -248,7 +249,7 @@ def _stamp(view: BatchView, rules: CheckRules, now_ms: int, max_timestamp: int) 
         buffer, start = bytearray(view.copy()), 0
     else:
         buffer = view.buffer
-    attributes = view.attributes & ~LOG_APPEND_TIME_FLAG
+    attributes = view.attributes & KNOWN_ATTRIBUTES & ~LOG_APPEND_TIME_FLAG
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
         attributes |= LOG_APPEND_TIME_FLAG
     _ATTRIBUTES.pack_into(buffer, start + ATTRIBUTES_POSITION, attributes)
