@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -74,11 +75,11 @@ def dump_log(disk: Disk, path: str, options: LogOptions, faults: Faults, out: Te
             if not valid:
                 faults.blame(absolute)
             if options.deep:
-                for record in batch.records():
+                for record, crc_text in _records(batch):
                     if previous is not None and record.offset != previous + 1:
                         faults.note(faults.gaps, absolute, previous, record.offset)
                     previous = record.offset
-                    out.write(record_text(batch, record, options) + "\n")
+                    out.write(record_text(batch, record, crc_text, options) + "\n")
             position = start + len(data)
         if position < end and options.max_bytes == NO_LIMIT:
             out.write(f"Found {end - position} invalid bytes at the end of {name}\n")
@@ -112,11 +113,21 @@ def batch_text(batch: BatchView | OldBatch, position: int) -> tuple[str, bool]:
     ), valid
 
 
-def record_text(batch: BatchView | OldBatch, record: Record, options: LogOptions) -> str:
+def _records(batch: BatchView | OldBatch) -> Iterator[tuple[Record, str]]:
+    """Every record; in old formats each one has a CRC of its own, which Apache Kafka prints with a brace."""
+    if isinstance(batch, BatchView):
+        for record in batch.records():
+            yield record, ""
+    else:
+        for record, message in zip(batch.records(), batch.messages(), strict=True):
+            yield record, f" isValid: {_bool(message.crc_ok())} crc: {message.crc}}}"
+
+
+def record_text(batch: BatchView | OldBatch, record: Record, crc_text: str, options: LogOptions) -> str:
     """The line of a record."""
     line, gap = "", "| "
     if not options.skip_record_metadata:
-        line, gap = gap + _metadata_text(batch, record, options.kafka_release), " "
+        line, gap = gap + _metadata_text(batch, record, options.kafka_release) + crc_text, " "
     if options.decoder is not None and not batch.is_control:
         key, payload = options.decoder.texts(record)
         if key is not None:
