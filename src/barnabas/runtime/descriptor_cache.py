@@ -90,18 +90,21 @@ class DescriptorCache:
 
     def pin(self, file: CachedFile) -> int:
         """The file's descriptor, which stays open until `unpin`."""
-        with self._locked():
-            if file.descriptor == _CLOSED:
-                self._reopen(file)
+        with self._lock:
+            if self._dropped_pins:
+                self._take_dropped_pins()
             if file.pins == 0:
+                if file.descriptor == _CLOSED:
+                    self._reopen(file)
                 self._idle.pop(file, None)
             file.pins += 1
             return file.descriptor
 
     def unpin(self, file: CachedFile) -> None:
-        with self._locked():
+        with self._lock:
             file.pins -= 1
-            self._settle(file)
+            if file.pins == 0:
+                self._settle(file)
 
     def drop_pin(self, file: CachedFile) -> None:
         """`unpin` for finalisers.
@@ -170,18 +173,17 @@ class DescriptorCache:
 
     def _settle(self, file: CachedFile) -> None:
         """After a handle or a pin went: idle, closed, or as it was."""
-        if file.pins > 0 or file.descriptor == _CLOSED:
-            if file.handles == 0 and file.pins == 0:
-                self._forget_name(file)
+        if file.pins > 0:
             return
         if file.handles == 0:
             self._idle.pop(file, None)
             self._forget_name(file)
-            self._close_descriptor(file)
-        elif not file.nameless:
+            if file.descriptor != _CLOSED:
+                self._close_descriptor(file)
+        elif file.descriptor != _CLOSED and not file.nameless:
             self._idle[file] = None
-            self._idle.move_to_end(file)
-            self._make_room(0)
+            if self._open_count > self._open_files_max:
+                self._make_room(0)
 
     def _make_room(self, wanted: int) -> None:
         while self._idle and self._open_count + wanted > self._open_files_max:

@@ -94,8 +94,11 @@ class FolderFile:
         if file.writable:
             return file.size
         # Another process may be writing what we only read.
-        with self._pinned() as descriptor:
+        descriptor = self._pin()
+        try:
             return os.fstat(descriptor).st_size
+        finally:
+            self._unpin()
 
     def append(self, parts: Sequence[Buffer]) -> int:
         start = self._file.size
@@ -109,14 +112,20 @@ class FolderFile:
 
     def read_at(self, offset: int, length: int) -> bytes:
         length = self._clamp(offset, length)
-        with self._pinned() as descriptor:
+        descriptor = self._pin()
+        try:
             return descriptor_io.read_full(descriptor, offset, length)
+        finally:
+            self._unpin()
 
     def read_into(self, offset: int, buffer: bytearray | memoryview) -> int:
         if offset < 0:
             refuse(errno.EINVAL, self.path)
-        with self._pinned() as descriptor:
+        descriptor = self._pin()
+        try:
             return descriptor_io.read_into(descriptor, offset, buffer, self._features)
+        finally:
+            self._unpin()
 
     def slice(self, offset: int, length: int) -> FolderSlice:
         length = self._clamp(offset, length)
@@ -124,18 +133,23 @@ class FolderFile:
         return FolderSlice(self._cache, self._file, offset, length, self._features)
 
     def truncate(self, size: int) -> None:
-        with self._pinned(for_writing=True) as descriptor:
+        descriptor = self._pin(for_writing=True)
+        try:
             os.ftruncate(descriptor, size)
             self._file.size = size
+        finally:
+            self._unpin()
 
     def sync(self) -> None:
         file = self._file
-        with self._pinned() as descriptor:
+        descriptor = self._pin()
+        try:
             if file.failure is None:
-                try:
-                    descriptor_io.sync(descriptor, self._features)
-                except OSError as error:
-                    file.failure = error
+                descriptor_io.sync(descriptor, self._features)
+        except OSError as error:
+            file.failure = error
+        finally:
+            self._unpin()
         if file.failure is not None:
             refuse(
                 file.failure.errno or errno.EIO,
@@ -151,42 +165,34 @@ class FolderFile:
 
     def _write(self, offset: int, parts: Sequence[Buffer]) -> None:
         file = self._file
-        with self._pinned(for_writing=True) as descriptor:
-            try:
-                written = descriptor_io.write_all(descriptor, parts, offset, self._features)
-            except OSError:
-                file.size = os.fstat(descriptor).st_size
-                raise
-            if written > 0:  # Writing nothing beyond the end leaves no hole.
-                file.size = max(file.size, offset + written)
+        descriptor = self._pin(for_writing=True)
+        try:
+            written = descriptor_io.write_all(descriptor, parts, offset, self._features)
+            end = offset + written
+            if written > 0 and end > file.size:  # Writing nothing beyond the end leaves no hole.
+                file.size = end
+        except OSError:
+            file.size = os.fstat(descriptor).st_size
+            raise
+        finally:
+            self._unpin()
 
     def _clamp(self, offset: int, length: int) -> int:
         if offset < 0 or length < 0:
             refuse(errno.EINVAL, self.path)
         return max(0, min(length, self.size - offset))
 
-    def _check_open(self, *, for_writing: bool = False) -> None:
-        if self._closed or (for_writing and not self._writable):
+    def _check_open(self) -> None:
+        if self._closed:
             refuse(errno.EBADF, self.path)
 
-    def _pinned(self, *, for_writing: bool = False) -> _Pinned:
-        self._check_open(for_writing=for_writing)
-        return _Pinned(self._cache, self._file)
-
-
-class _Pinned:
-    """Holds a descriptor for the length of a `with`."""
-
-    __slots__ = ("_cache", "_file")
-
-    def __init__(self, cache: DescriptorCache, file: CachedFile) -> None:
-        self._cache = cache
-        self._file = file
-
-    def __enter__(self) -> int:
+    def _pin(self, *, for_writing: bool = False) -> int:
+        """The descriptor, to be used until `_unpin`; not a `with`, which costs as much as a small read."""
+        if self._closed or (for_writing and not self._writable):
+            refuse(errno.EBADF, self.path)
         return self._cache.pin(self._file)
 
-    def __exit__(self, *exception: object) -> None:
+    def _unpin(self) -> None:
         self._cache.unpin(self._file)
 
 
