@@ -20,6 +20,14 @@ CONTROLLED_SHUTDOWN_KEY = 7
 PRODUCE_KEY = 0
 
 
+@cache
+def _message_class(name: str, suffix: str) -> type[Message]:
+    file = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    module = importlib.import_module(f"barnabas.protocol.messages.{file}")
+    found: type[Message] = getattr(module, name + suffix)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """One API.  `stable` is the highest version announced by default, below the lowest if there is none."""
@@ -35,17 +43,11 @@ class Api:
 
     @property
     def request(self) -> type[Message]:
-        return self._message("Request")
+        return _message_class(self.name, "Request")
 
     @property
     def response(self) -> type[Message]:
-        return self._message("Response")
-
-    def _message(self, suffix: str) -> type[Message]:
-        file = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.name).lower()
-        module = importlib.import_module(f"barnabas.protocol.messages.{file}")
-        found: type[Message] = getattr(module, self.name + suffix)
-        return found
+        return _message_class(self.name, "Response")
 
     def is_flexible(self, version: int) -> bool:
         return self.flexible_from is not None and version >= self.flexible_from

@@ -9,11 +9,19 @@ have really come, so a client cannot make us reserve what it merely announces.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from barnabas.base.errors import ErrorCode
 from barnabas.protocol.apis import Api, api, apis
-from barnabas.protocol.primitives import Buffer, ProtocolError, Reader, RecordSlice
+from barnabas.protocol.primitives import (
+    Buffer,
+    ProtocolError,
+    Reader,
+    RecordSlice,
+    join_pieces,
+    pieces_length,
+    skip_tagged_fields,
+)
 from barnabas.protocol.schema import Message
 
 SIZE_BYTES = 4
@@ -21,6 +29,7 @@ SIZE_BYTES = 4
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
 _REQUEST_START = struct.Struct(">hhi")
 _SIZE = struct.Struct(">i")
+_STRING_SIZE = struct.Struct(">h")
 _NO_TAGGED_FIELDS = b"\x00"
 
 
@@ -65,8 +74,7 @@ class FrameReader:
         return frames
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(NamedTuple):
     """What the header of a request says; its message starts at `body`."""
 
     api: Api
@@ -97,18 +105,24 @@ def read_request_head(frame: Buffer) -> RequestHead:
 
     A null client id reads as empty, as in Apache Kafka.
     """
-    if len(frame) < _REQUEST_START.size:
-        raise ProtocolError(f"a request of {len(frame)} bytes is too short for a header")
-    key, version, correlation_id = _REQUEST_START.unpack_from(frame)
-    known = apis().get(key)
-    if known is None or version < 0:
-        raise ProtocolError(f"the request names API {key} version {version}, which does not exist")
-    reader = Reader(frame, _REQUEST_START.size)
-    header_version = known.request_header_version(version)
-    client_id = reader.string() if header_version >= 1 else None
-    if header_version >= 2:
-        reader.skip_tagged_fields()
-    return RequestHead(known, version, correlation_id, client_id or "", reader.position)
+    try:
+        key, version, correlation_id = _REQUEST_START.unpack_from(frame)
+        known = apis().get(key)
+        if known is None or version < 0:
+            raise ProtocolError(f"the request names API {key} version {version}, which does not exist")
+        header_version = known.request_header_version(version)
+        body, client_id = _REQUEST_START.size, ""
+        if header_version >= 1:
+            start = body + _STRING_SIZE.size
+            body = start + max(0, _STRING_SIZE.unpack_from(frame, body)[0])
+            if body > len(frame):
+                raise ProtocolError(f"a client id of {body - start} bytes does not fit", position=start)
+            client_id = str(frame[start:body], "utf-8", "replace")
+        if header_version >= 2:
+            body = skip_tagged_fields(frame, body + 1, frame[body]) if frame[body] else body + 1
+    except (struct.error, IndexError):
+        raise ProtocolError(f"a request of {len(frame)} bytes is cut off within its header") from None
+    return RequestHead(known, version, correlation_id, client_id, body)
 
 
 def read_request(frame: Buffer) -> tuple[RequestHead, Message]:
@@ -148,7 +162,7 @@ def write_request(message: Message, version: int, correlation_id: int, client_id
     header = _REQUEST_START.pack(asked.key, version, correlation_id)
     if header_version >= 1:
         text = (client_id or "").encode()
-        header += struct.pack(">h", -1 if client_id is None else len(text)) + text
+        header += _STRING_SIZE.pack(-1 if client_id is None else len(text)) + text
     if header_version >= 2:
         header += _NO_TAGGED_FIELDS
     body = message.encode(version)
@@ -162,11 +176,9 @@ def write_response_pieces(message: Message, version: int, correlation_id: int) -
     if answered.response_header_version(version) >= 1:
         header += _NO_TAGGED_FIELDS
     pieces = message.encode_pieces(version)
-    size = sum(len(piece) if isinstance(piece, Buffer) else piece.length for piece in pieces)
-    return [_SIZE.pack(len(header) + size) + header, *pieces]
+    return [_SIZE.pack(len(header) + pieces_length(pieces)) + header, *pieces]
 
 
 def write_response(message: Message, version: int, correlation_id: int) -> bytes:
     """A response with its size and header."""
-    pieces = write_response_pieces(message, version, correlation_id)
-    return b"".join(piece if isinstance(piece, Buffer) else piece.read() for piece in pieces)
+    return join_pieces(write_response_pieces(message, version, correlation_id))

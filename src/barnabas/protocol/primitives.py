@@ -62,6 +62,21 @@ def record_view(records: Buffer | RecordSlice | None) -> memoryview:
     return memoryview(records if isinstance(records, Buffer) else records.read())
 
 
+def join_pieces(pieces: list[Buffer | RecordSlice]) -> bytes:
+    """All pieces of an encoded message as one; slices of files, which are rare here, are read."""
+    try:
+        return b"".join(pieces)  # type: ignore[arg-type]  # the slices raise
+    except TypeError:
+        return b"".join(piece if isinstance(piece, Buffer) else piece.read() for piece in pieces)
+
+
+def pieces_length(pieces: list[Buffer | RecordSlice]) -> int:
+    try:
+        return sum(map(len, pieces))  # type: ignore[arg-type]  # the slices raise
+    except TypeError:
+        return sum(len(piece) if isinstance(piece, Buffer) else piece.length for piece in pieces)
+
+
 def encode_unsigned_varint(value: int) -> bytes:
     """Seven bits a byte, lowest first; a negative number counts as its 32-bit pattern, as in Java."""
     value &= 0xFFFFFFFF

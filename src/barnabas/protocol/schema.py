@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Self, TypeAlias, dataclass_transform
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.ids import ZERO_UUID, Uuid
-from barnabas.protocol.primitives import Buffer, ProtocolError, RecordSlice
+from barnabas.protocol.primitives import Buffer, ProtocolError, RecordSlice, join_pieces
 
 int8: TypeAlias = int
 int16: TypeAlias = int
@@ -327,11 +327,7 @@ class Message(metaclass=MessageMeta):
 
     def encode(self, version: int) -> bytes:
         """The message as one run of bytes.  Slices of files are read."""
-        pieces = self.encode_pieces(version)
-        try:
-            return b"".join(pieces)  # type: ignore[arg-type]  # slices are the rare case below
-        except TypeError:
-            return b"".join(piece if isinstance(piece, Buffer) else piece.read() for piece in pieces)
+        return join_pieces(self.encode_pieces(version))
 
     def encode_pieces(self, version: int) -> list[Buffer | RecordSlice]:
         """The message as pieces to be sent one after the other; records are not copied into them."""
