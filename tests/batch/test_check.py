@@ -169,6 +169,8 @@ def test_times_out_of_range() -> None:
     assert [each.index for each in error.record_errors] == [1, 2]
     assert "out of range" in error.record_errors[0].message
     assert check(batch).max_timestamp == START + 3_600_001
+    hidden = build([Record(0, -1, b"k"), Record(1, START - DAY_MS - 1, b"k")])
+    assert refusal(hidden, **limits).code is ErrorCode.INVALID_TIMESTAMP
     sound = build([Record(0, -1, b"k"), Record(1, START - DAY_MS, b"k"), Record(2, START + 3_600_000, b"k")])
     assert check(sound, **limits).max_timestamp == START + 3_600_000
 

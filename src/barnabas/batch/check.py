@@ -181,11 +181,11 @@ def _check_records(view: BatchView, rules: CheckRules, now_ms: int, keyless: int
     if not -MAX_INT64 <= lowest <= highest <= MAX_INT64:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "a timestamp does not fit 64 bits")
     by_broker = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
-    if by_broker or lowest == NO_TIMESTAMP:
+    if by_broker or (stamped and lowest == NO_TIMESTAMP):
         times_fit = not stamped
     else:
-        times_fit = _time_fits(lowest, rules, now_ms)
-    if not (times_fit and _time_fits(highest, rules, now_ms)) or (keyless and rules.compacted):
+        times_fit = _time_fits(lowest, rules, now_ms) and _time_fits(highest, rules, now_ms)
+    if not times_fit or (keyless and rules.compacted):
         _raise_record_errors(view, rules, now_ms)
     if by_broker:
         return now_ms
