@@ -214,6 +214,26 @@ def test_another_file_under_the_name_is_noticed(root: str) -> None:
     assert disk.open(f"{root}/a", create=True).size == 0
 
 
+def test_files_that_vanished_behind_our_back_do_not_stand_in_the_way(root: str) -> None:
+    disk = FolderDisk(open_files_max=1)
+    os.mkdir(f"{root}/t")
+    files = [disk.open(f"{root}/t/{name}", create=True) for name in "abcd"]
+    files[3].append([b"holds the only descriptor"])
+    for name in "abc":
+        os.unlink(f"{root}/t/{name}")
+    disk.rename(f"{root}/t/d", f"{root}/t/a")
+    disk.remove(f"{root}/t/b")
+    disk.remove_tree(f"{root}/t")
+    assert not disk.exists(f"{root}/t")
+    assert files[3].read_at(0, 5) == b"holds"
+    for file in files[:3]:
+        with pytest.raises(OSError):
+            file.read_at(0, 1)
+    for file in files:
+        file.close()
+    assert disk.open_descriptors == 0
+
+
 def test_a_cut_below_a_slice_is_an_error_not_an_endless_loop(root: str) -> None:
     for features in (ALL_FEATURES, NO_FEATURES):
         disk = FolderDisk(features=features)

@@ -123,12 +123,14 @@ class DescriptorCache:
         """Rename on disk, and let open files follow."""
         with self._locked():
             file, replaced = self._known(old), self._known(new)
-            if replaced is not None and replaced is not file and replaced.descriptor == _CLOSED:
-                self._reopen(replaced)
+            if replaced is file:
+                replaced = None
+            if replaced is not None:
+                self._hold(replaced)
             os.replace(old, new)
             if old == new:
                 return
-            if replaced is not None and replaced is not file:
+            if replaced is not None:
                 self._make_nameless(replaced)
             if file is not None:
                 self._forget_name(file)
@@ -141,8 +143,7 @@ class DescriptorCache:
         with self._locked():
             file = self._known(path)
             if file is not None:
-                if file.descriptor == _CLOSED:
-                    self._reopen(file)
+                self._hold(file)
                 os.unlink(path)
                 self._make_nameless(file)
                 return
@@ -152,8 +153,7 @@ class DescriptorCache:
         """Before a folder is removed: hold the descriptors of all files in it that are in use."""
         with self._locked():
             for file in self._below(folder):
-                if file.descriptor == _CLOSED:
-                    self._reopen(file)
+                self._hold(file)
                 self._make_nameless(file)
 
     # Everything below runs under the lock.
@@ -222,6 +222,15 @@ class DescriptorCache:
         file.descriptor = descriptor
         self._open_count += 1
         self._idle[file] = None
+
+    def _hold(self, file: CachedFile) -> None:
+        """Get a descriptor while there is a name to get it by; what vanished meanwhile is lost anyway."""
+        if file.descriptor == _CLOSED:
+            try:
+                self._reopen(file)
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE):
+                    raise
 
     def _make_writable(self, file: CachedFile) -> None:
         """Replace the descriptor in place, so that reads under way on the old one are not disturbed."""
