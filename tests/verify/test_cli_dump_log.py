@@ -27,6 +27,11 @@ from barnabas.protocol.record_frame import (
 )
 from barnabas.protocol.records import control
 from barnabas.protocol.schema import Field, Message
+from barnabas.runtime.chance import SeededRandom
+from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.folder_disk import FolderDisk
+from barnabas.storage.log import Log
+from barnabas.storage.options import LogOptions
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 MODES = {
@@ -258,6 +263,70 @@ def test_plain_decoders(same, tmp_path, decoder):
     write_log(tmp_path, [(b"\xff" * 8, b"12345678"), (None, b"\x00" * 8)])
     name = f"org.apache.kafka.tools.api.{decoder}"
     same(tmp_path, "--key-decoder-class", name, "--value-decoder-class", name, "--files", f"{FIRST}.log")
+
+
+# --------------------------------------------------------------------- files of our own
+
+
+def write_life(folder: Path) -> Log:
+    """A partition with many segments, every codec, idempotent and transactional producers."""
+    log = Log.open(
+        FolderDisk(),
+        SystemClock(),
+        str(folder),
+        LogOptions(segment_bytes=2048, index_interval_bytes=300),
+        random=SeededRandom(1),
+        clean=True,
+        recovery_point=0,
+        log_start_offset=0,
+    )
+    for number in range(60):
+        start = log.end_offset
+        rows = [
+            Record(start + n, TIME + 10 * number + n, b"k%d" % n, b"value %d " % number * (n + 1))
+            for n in range(1 + number % 4)
+        ]
+        kind = number % 5
+        fields: dict[str, Any] = {"codec": list(Codec)[number % len(Codec)], "leader_epoch": 0}
+        if kind == 1:
+            fields |= {"producer_id": 100 + number, "producer_epoch": 0, "base_sequence": 0}
+        if kind == 2:
+            fields |= {"producer_id": 7, "producer_epoch": number, "base_sequence": 0, "transactional": True}
+        log.append_as_follower(build(rows, **fields), 0)
+        if kind == 2:
+            marker = EndTransactionMarker(number % 2 == 0, 1)
+            offset = log.end_offset
+            data = build_marker(
+                marker,
+                timestamp=TIME + 10 * number + 9,
+                producer_id=7,
+                producer_epoch=number,
+                base_offset=offset,
+                leader_epoch=0,
+            )
+            log.append_as_follower(data, 0)
+            log.set_high_watermark(log.end_offset)
+    log.flush()
+    return log
+
+
+def test_files_that_we_write_are_without_fault(same, tmp_path):  # M-E1 M-E2
+    """Apache Kafka's tool finds nothing wrong: with a log while it is open, and after it was closed."""
+    log = write_life(tmp_path / "orders-0")
+    for state in ("open", "closed"):
+        if state == "closed":
+            log.close()
+        found = groups(tmp_path)
+        assert len(found[("--print-data-log",)]) > 3
+        assert any(name.endswith(".txnindex") for name in found[()])
+        assert any(name.endswith(".snapshot") for name in found[()])
+        logs = same(tmp_path, "--print-data-log", "--files", ",".join(found[("--print-data-log",)]))
+        assert "isvalid: false" not in logs
+        assert "invalid bytes" not in logs
+        indexes = same(tmp_path, "--files", ",".join(found[()]))
+        assert indexes.count("offset: ") > 20
+        checked = [name for name in found[()] if name.endswith((".index", ".timeindex"))]
+        same(tmp_path, "--index-sanity-check", "--files", ",".join(checked))
 
 
 # --------------------------------------------------------------------- files that are wrong
