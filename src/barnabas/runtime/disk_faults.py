@@ -165,7 +165,7 @@ class Faults(ABC):
         self.read_only = False
 
     def begin(self, kind: Kind, path: str, length: int = 0) -> Fault | None:
-        """Number the operation; the fault it meets, if any, for the caller to raise after a partial effect."""
+        """Number the operation; the fault it meets, if any, for the caller to raise after a part of it."""
         if self._delays:
             self._delay(kind, path)
         if kind not in LOOKING:
