@@ -460,3 +460,20 @@ def test_close_is_told_once_and_not_inside_the_call() -> None:
 def test_addresses_read_as_people_write_them() -> None:
     assert str(Address("127.0.0.1", 9092)) == "127.0.0.1:9092"
     assert str(Address("::1", 9092)) == "[::1]:9092"
+
+
+def test_close_when_sent_with_nothing_to_send_closes_at_once() -> None:
+    bench = Bench()
+    bench.connection.close_when_sent()
+    assert bench.wire.is_closed
+
+
+def test_a_handler_that_fails_at_the_start_closes_its_connection() -> None:
+    class Fails(StreamHandler):
+        def connected(self, connection: Any) -> None:
+            raise ValueError("planted")
+
+    bench = Bench()
+    connection = StreamConnection(bench.wire, Fails(), bench.around, Address("a", 1), Address("b", 2))
+    connection.start()
+    assert connection.is_closed

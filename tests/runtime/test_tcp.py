@@ -7,6 +7,7 @@ import hashlib
 import resource
 import socket
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from barnabas.runtime import tcp
+from barnabas.runtime.disk import BytesSlice
 from barnabas.runtime.folder_disk import FolderDisk
 from barnabas.runtime.network import Address, CloseReason, NetworkLimits, StreamHandler
 from barnabas.runtime.poller import make_poller
@@ -145,6 +147,73 @@ def test_slices_of_files_are_sent_between_buffers(
     served.close()
     file.close()
     threads.close()
+
+
+def test_a_cold_slice_is_read_on_a_worker_first(network: TcpNetwork, reactor: Reactor) -> None:  # M-A9
+    threads = ThreadWorkers()
+    read_by: list[str] = []
+
+    class Cold(BytesSlice):
+        def is_resident(self) -> bool:
+            return False
+
+        def read(self) -> bytes:
+            read_by.append(threading.current_thread().name)
+            return super().read()
+
+    class Serve(StreamHandler):
+        def connected(self, connection: Any) -> None:
+            connection.send(b"<", Cold(b"cold"), b">")
+
+    served = TcpNetwork(reactor, workers=LoopWorkers(threads, reactor.post))
+    listener = served.listen("127.0.0.1", 0, lambda peer: Serve())
+    client = Collect()
+    network.connect("127.0.0.1", listener.address.port, client)
+    serve_until(reactor, lambda: client.received == b"<cold>")
+    assert len(read_by) >= 1
+    assert read_by[0] != threading.current_thread().name
+    served.close()
+    threads.close()
+
+
+def test_the_addresses_of_a_name_are_tried_in_turn(
+    network: TcpNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = network.listen("127.0.0.1", 0, lambda peer: Collect())
+    gone = network.listen("127.0.0.1", 0, lambda peer: None)
+    gone.close()
+    addresses = [(99, None), (socket.AF_INET, gone.address), (socket.AF_INET, listener.address)]
+    monkeypatch.setattr(tcp, "_resolve", lambda host, port: addresses)
+    client = Collect()
+    network.connect("somewhere", 9, client)
+    serve_until(network.reactor, lambda: client.connection is not None)
+    assert client.connection.peer == listener.address
+
+
+def test_a_name_that_nobody_knows_is_told(network: TcpNetwork) -> None:
+    client = Collect()
+    network.connect("no-such-host.invalid", 9, client)
+    serve_until(network.reactor, lambda: client.ended is not None)
+    assert client.ended is not None
+    assert client.ended[0] is CloseReason.CONNECT_FAILED
+
+
+def test_a_fault_in_accepting_leaks_nothing_and_harms_no_other(network: TcpNetwork) -> None:
+    faults: list[Exception] = []
+    network.reactor.on_error = faults.append
+
+    def on_connection(peer: Address) -> StreamHandler:
+        if not faults:
+            raise ValueError("planted")
+        return Collect(bytes.upper)
+
+    listener = network.listen("127.0.0.1", 0, on_connection)
+    first, second = Collect(), Collect()
+    network.connect("127.0.0.1", listener.address.port, first)
+    serve_until(network.reactor, lambda: first.ended is not None)
+    network.connect("127.0.0.1", listener.address.port, second)
+    serve_until(network.reactor, lambda: second.connection is not None)
+    assert [str(fault) for fault in faults] == ["planted"]
 
 
 def test_names_are_resolved_on_a_worker(network: TcpNetwork, reactor: Reactor) -> None:

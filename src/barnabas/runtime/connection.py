@@ -124,7 +124,10 @@ class StreamConnection:
 
     def start(self) -> None:
         """Tell the handler, and begin to read."""
-        self._handler.connected(self)
+        try:
+            self._handler.connected(self)
+        except Exception as error:
+            self.close(CloseReason.HANDLER_FAILED, error)
         self._update_wants()
 
     @property

@@ -54,7 +54,7 @@ class StreamHandler:
     """What a connection talks to: a sans-IO protocol.  Override what you need."""
 
     def connected(self, connection: Connection) -> None:
-        """The connection stands; called once, first."""
+        """The connection stands; called once, first.  An exception closes it."""
 
     def data_received(self, view: memoryview) -> int:
         """Bytes have arrived: return how many you took; the rest is offered again, with more behind it.

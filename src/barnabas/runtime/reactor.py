@@ -110,7 +110,7 @@ class Reactor:
             self._wake_pending = True
             try:
                 self._wake_sender.send(b"\0")
-            except (BlockingIOError, OSError):
+            except OSError:
                 # Full: the loop wakes up anyway.  Closed: nobody runs what was posted any more.
                 return
 

@@ -95,7 +95,11 @@ class TcpListener:
                     raise
                 self._wait_for_room()
                 return
-            handler = self._on_connection(_address(peer))
+            try:
+                handler = self._on_connection(_address(peer))
+            except Exception:
+                sock.close()
+                raise
             if handler is None:
                 self.refused += 1
                 sock.close()

@@ -14,8 +14,14 @@ SECOND_NS = 1_000_000_000
 def write_often(node: Node) -> None:
     """A node that uses its disk, so that power can fail in an operation."""
 
+    file = node.disk.open("/file", create=True)
+
     def write() -> None:
-        node.disk.make_folder(f"/{node.clock.monotonic_ns()}")
+        try:
+            file.append([b"x"])
+            file.sync()
+        except OSError as error:
+            node.halt(error)
         node.after(20_000_000, write)
 
     node.after(0, write)
@@ -41,6 +47,8 @@ def test_every_kind_strikes_and_is_repaired(strike: Strike) -> None:
         Strike.KILL: "down: crash",
         Strike.PARTITION: "block ",
         Strike.ONE_WAY_LOSS: "block ",
+        Strike.FAILED_WRITE: "No space left",
+        Strike.FAILED_SYNC: "Input/output error",
     }.get(strike, "")
     assert effect in trace
     nemesis.stop()

@@ -6,11 +6,12 @@ spite of them (a scenario's business).
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Collection
 from enum import Enum
 from functools import partial
 
-from barnabas.runtime.disk_faults import CHANGING
+from barnabas.runtime.disk_faults import CHANGING, Kind
 from barnabas.runtime.simulated_links import LinkFaults
 from barnabas.runtime.world import Node, World
 
@@ -29,6 +30,8 @@ class Strike(Enum):
     CLOCK_JUMP = "a wall clock is set"
     CLOCK_DRIFT = "a clock runs fast or slow"
     SLOW_DISK = "a disk is slow"
+    FAILED_WRITE = "a write finds the disk full"
+    FAILED_SYNC = "a sync fails, and the system forgets what it could not write"
 
 
 ALL_STRIKES = frozenset(Strike)
@@ -58,6 +61,8 @@ class Nemesis:
         self._is_active = True
         world.links.faults = LinkFaults.draw(self._random)
         self._next_strike()
+        for node in world.nodes.values():
+            self._later(partial(self._look_after, node))
 
     def stop(self) -> None:
         """All is well from now on: nodes are up, links are whole, disks and clocks behave."""
@@ -87,13 +92,10 @@ class Nemesis:
         match strike:
             case Strike.POWER_LOSS:
                 node.crash(power_loss=True)
-                self._later(partial(self._start, node))
             case Strike.POWER_LOSS_IN_OPERATION:
                 node.disk.crash_after(self._random.integer(1, 8))
-                self._later(partial(self._start, node))
             case Strike.KILL:
                 node.crash(power_loss=False)
-                self._later(partial(self._start, node))
             case Strike.PARTITION:
                 self._partition()
                 self._later(self._world.links.heal)
@@ -109,6 +111,10 @@ class Nemesis:
             case Strike.SLOW_DISK:
                 node.disk.slow(self._random.integer(1, 50), kinds=CHANGING)
                 self._later(node.disk.clear_faults)
+            case Strike.FAILED_WRITE:
+                node.disk.fail(self._random.integer(1, 4), errno.ENOSPC, kinds={Kind.WRITE})
+            case Strike.FAILED_SYNC:
+                node.disk.fail(self._random.integer(1, 4), errno.EIO, kinds={Kind.SYNC})
 
     def _node(self) -> Node:
         nodes = list(self._world.nodes.values())
@@ -123,7 +129,9 @@ class Nemesis:
     def _later(self, repair: Callable[[], None]) -> None:
         self._world.agenda.after(self._random.integer(1, self._max_down_ns), repair)
 
-    def _start(self, node: Node) -> None:
-        """Switch a node on again; one that still waits for its power loss, or has halted, as well."""
-        if not node.is_up:
-            node.start()
+    def _look_after(self, node: Node) -> None:
+        """Switch a node on again that went down, whatever the reason; and look again later."""
+        if self._is_active:
+            if not node.is_up:
+                node.start()
+            self._later(partial(self._look_after, node))

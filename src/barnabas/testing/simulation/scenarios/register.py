@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,7 +41,10 @@ MAJORITY = NODES // 2 + 1
 VALUES = 30
 RESEND_NS = 50_000_000
 ASK_EVERY_NS = 60_000_000
-STRIKES = frozenset(Strike) - {Strike.CUT}
+# No streams, so none to cut.  After a failed sync the page cache shows what the disk does not have; a
+# process that starts again on it cannot tell, so that this example, which reads its journal back, is not
+# made for it.
+STRIKES = frozenset(Strike) - {Strike.CUT, Strike.FAILED_SYNC}
 
 # ---------------------------------------------------------------------------------------------- the journal
 
@@ -182,9 +185,9 @@ class Follower:
 class Exits:
     """Where a node's effects go: messages to the world, answers to the scenario."""
 
-    def __init__(self, node: Node, answered: dict[int, int]) -> None:
+    def __init__(self, node: Node, run: Run) -> None:
         self._node = node
-        self._answered = answered
+        self._run = run
 
     def send(self, to: int, message: object) -> None:
         self._node.send(to, message)
@@ -193,7 +196,7 @@ class Exits:
         assert isinstance(to, int)
         assert isinstance(message, int)
         self._node.world.agenda.note(f"answer {to} at {message}")
-        self._answered[to] = message
+        self._run.answer(to, message)
 
     def apply(self, decided: object) -> None:
         raise NotImplementedError("the cores of this scenario ask for no Apply")
@@ -205,9 +208,11 @@ class Run:
     def __init__(self, world: World) -> None:
         self.world = world
         self.answered: dict[int, int] = {}
+        self._to_check: list[int] = []
         for node_id in range(NODES):
             world.add_node(node_id, self._boot)
         world.check_always(self._check_logs)
+        world.check_always(self._check_answers)
 
     def _boot(self, node: Node) -> Executor:
         journal = Journal(node.disk)
@@ -218,7 +223,7 @@ class Run:
             timers=node.timers,
             store=journal,
             commit=GroupCommit(node.workers),
-            exits=Exits(node, self.answered),
+            exits=Exits(node, self),
             on_failure=node.halt,
         )
         if node.id == PRIMARY:
@@ -238,6 +243,12 @@ class Run:
         if node.program is not None:
             node.program.step(Requested(value, value))
 
+    def answer(self, value: int, index: int) -> None:
+        """The primary says that this value is safe."""
+        if value not in self.answered:
+            self.answered[value] = index
+            self._to_check.append(value)
+
     def log_of(self, node_id: int) -> list[int] | None:
         program = self.world.nodes[node_id].program
         if not isinstance(program, Executor):
@@ -255,17 +266,28 @@ class Run:
             if log is not None and log != primary[: len(log)]:
                 raise InvariantError(f"node {node_id} has {log}, the primary has {primary}")
 
-    def check_answers(self) -> None:
-        """After a power loss everywhere, every acknowledged value is in its place on a majority."""
-        for node in self.world.nodes.values():
-            node.crash(power_loss=True)
-        for node in self.world.nodes.values():
-            node.start()
-        logs = [self.log_of(node_id) or [] for node_id in range(NODES)]
-        for value, index in sorted(self.answered.items()):
-            holders = sum(log[index - 1 : index] == [value] for log in logs)
+    def _check_answers(self) -> None:
+        """What was answered just now would survive a power loss everywhere, on a majority."""
+        if self._to_check:
+            self.check_answers(self._to_check)
+            self._to_check.clear()
+
+    def check_answers(self, values: Iterable[int]) -> None:
+        """Cut the power of a copy of every disk, and look for these values."""
+        journals = [self._survivor(node) for node in self.world.nodes.values()]
+        for value in sorted(values):
+            index = self.answered[value]
+            holders = sum(journal[index - 1 : index] == [value] for journal in journals)
             if holders < MAJORITY:
-                raise InvariantError(f"value {value} was acknowledged and is on {holders} of {NODES} disks")
+                raise InvariantError(
+                    f"value {value} was acknowledged and is safe on {holders} of {NODES} disks"
+                )
+
+    def _survivor(self, node: Node) -> list[int]:
+        copy = node.disk.fork(self.world.random_for(f"copy {node.id} {self.world.now_ns}"))
+        copy.power_loss()
+        copy.restart()
+        return Journal(copy).values
 
 
 @scenario("register")
@@ -280,13 +302,13 @@ def register(world: World) -> None:
     world.run(5_000_000_000, until=lambda: len(run.answered) == VALUES)
     if len(run.answered) < VALUES:
         raise InvariantError(f"only {len(run.answered)} of {VALUES} values were answered though all is well")
-    run.check_answers()
+    run.check_answers(run.answered)
 
 
 # ----------------------------------------------------------------------------------------- the planted bugs
 
 
-@planted("register: send before sync", scenario="register", within_seeds=60)
+@planted("register: send before sync", scenario="register", within_seeds=20)
 def send_before_sync() -> Iterator[None]:
     """The executor lets effects out while their entry is still in memory only."""
     healthy = Executor._write
@@ -300,7 +322,7 @@ def send_before_sync() -> Iterator[None]:
         yield
 
 
-@planted("register: join the running sync", scenario="register", within_seeds=60)
+@planted("register: join the running sync", scenario="register", within_seeds=20)
 def join_running_sync() -> Iterator[None]:
     """Who asks for a sync while one runs is told that it is done when that one ends."""
     healthy = GroupCommit._round_done
@@ -313,21 +335,21 @@ def join_running_sync() -> Iterator[None]:
         yield
 
 
-@planted("register: one disk is enough", scenario="register", within_seeds=60)
+@planted("register: one disk is enough", scenario="register", within_seeds=20)
 def one_disk_is_enough() -> Iterator[None]:
     """The primary answers when a single disk has the value."""
     with patched(Primary, "_majority_has", lambda self: max(self._on_disk.values())):
         yield
 
 
-@planted("register: gaps accepted", scenario="register", within_seeds=60)
+@planted("register: gaps accepted", scenario="register", within_seeds=20)
 def gaps_accepted() -> Iterator[None]:
     """A follower takes a value that comes too early."""
     with patched(Follower, "_fits", lambda self, index: index > len(self.log)):
         yield
 
 
-@planted("register: value taken twice", scenario="register", within_seeds=60)
+@planted("register: value taken twice", scenario="register", within_seeds=20)
 def values_again() -> Iterator[None]:
     """A follower takes a value again that it has already."""
     with patched(Follower, "_fits", lambda self, index: index >= len(self.log)):
@@ -348,7 +370,7 @@ def torn_tail_kept() -> Iterator[None]:
         yield
 
 
-@planted("register: name not synced", scenario="register", within_seeds=60)
+@planted("register: name not synced", scenario="register", within_seeds=20)
 def name_not_synced() -> Iterator[None]:
     """The journal's name in its folder is never synced."""
     with patched(SimulatedDisk, "sync_folder", lambda self, path: None):
