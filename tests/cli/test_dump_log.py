@@ -157,6 +157,36 @@ def test_log_append_time_and_sequences_that_wrap(barnabas, folder):
     )
 
 
+# Two messages as Apache Kafka 0.10 wrote them: format v0 plain, and v1 inside a gzip wrapper.
+OLD_V0 = (
+    "000000000000000a0000001257e7496e0000000000026b31000000027631"
+    "000000000000000b00000010d5960a780000ffffffff000000027632"
+)
+OLD_V1_GZIP = (
+    "000000000000000b00000055a869b55901010000018bcfe56801ffffffff0000003f1f8b08000000000000ff63608003a9a5b7b29218"
+    "810cc6eef34f3340224cd98620b2cc10aa0224296174a9af11ae8af13f1080d51801009c3e15454a000000"
+)
+
+
+def test_old_formats(barnabas, folder):
+    Path(f"{FIRST}.log").write_bytes(bytes.fromhex(OLD_V0 + OLD_V1_GZIP))
+    ended = barnabas("dump-log", "--print-data-log", "--files", f"{FIRST}.log")
+    assert ended.code == 0
+    # The brace without a partner is in Apache Kafka's output too.
+    assert ended.out.splitlines()[2:] == [
+        "offset: 10 position: 0 NoTimestampType: -1 size: 30 magic: 0 compresscodec: none crc: 1474775406 isvalid: true",
+        "| offset: 10 NoTimestampType: -1 keySize: 2 valueSize: 2 isValid: true crc: 1474775406} key: k1 payload: v1",
+        "offset: 11 position: 30 NoTimestampType: -1 size: 28 magic: 0 compresscodec: none crc: 3583380088 isvalid: true",
+        "| offset: 11 NoTimestampType: -1 keySize: -1 valueSize: 2 isValid: true crc: 3583380088} payload: v2",
+        (
+            f"offset: 11 position: 58 CreateTime: {TIME + 1} size: 97 magic: 1 compresscodec: gzip crc: 2825499993 "
+            "isvalid: true"
+        ),
+        f"| offset: 10 CreateTime: {TIME} keySize: 2 valueSize: 2 isValid: true crc: 2782554722}} key: k1 payload: v1",
+        f"| offset: 11 CreateTime: {TIME + 1} keySize: -1 valueSize: 2 isValid: true crc: 852659841}} payload: v2",
+    ]
+
+
 def test_delete_horizon(barnabas, folder):
     name = write_log([Record(0, TIME, b"k", None)], delete_horizon_ms=TIME + 5)
     assert f"deleteHorizonMs: OptionalLong[{TIME + 5}]" in barnabas("dump-log", "--files", name).out

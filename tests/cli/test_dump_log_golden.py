@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.runtime.chance import SeededRandom
+
 MODES = {
     "kraft-3.9.1": "data",
     "kraft-4.1.0": "data",
@@ -54,11 +56,11 @@ def test_every_file_prints_as_apache_kafka_prints_it(barnabas, golden, monkeypat
 
 
 def test_no_data_file_of_a_broker_is_found_at_fault(barnabas, golden, monkeypatch):
-    """Those that were not recorded too: every log, index and snapshot that Apache Kafka wrote."""
+    """Also those whose dump was not recorded: every log, index and snapshot that Apache Kafka wrote."""
     suffixes = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     for mode, folder in MODES.items():
         monkeypatch.chdir(golden / mode / folder)
-        # An empty index is left out of the archive's sparse files nowhere; a deleted log may lack its index.
+        # The index of a deleted partition was too large to be recorded.
         files = [
             str(path)
             for path in sorted(Path().rglob("0*"))
@@ -73,3 +75,41 @@ def test_no_data_file_of_a_broker_is_found_at_fault(barnabas, golden, monkeypatc
             if not re.match(r"Non-consecutive|  \d+ is followed", line)
         ]
         assert not gaps
+
+
+DECODERS = {
+    "__consumer_offsets-0": "--offsets-decoder",
+    "__transaction_state-0": "--transaction-log-decoder",
+    "__cluster_metadata-0": "--cluster-metadata-decoder",
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_flipped_and_torn_files_never_surprise(barnabas, golden, monkeypatch, tmp_path, seed):
+    """Whatever a file holds, the dump ends with 0 or 1 and with one line for each thing that is wrong."""
+    source = golden / "kraft-4.1.0" / "data"
+    chance = SeededRandom(seed)
+    folders = sorted(path for path in source.iterdir() if path.is_dir())
+    ends = set()
+    for _ in range(100):
+        folder = folders[chance.integer(0, len(folders) - 1)]
+        names = sorted(path.name for path in folder.iterdir() if path.name[:1] == "0" and path.stat().st_size)
+        if not names:
+            continue
+        copy = tmp_path / folder.name
+        copy.mkdir(exist_ok=True)
+        for name in names:
+            (copy / name).write_bytes((folder / name).read_bytes())
+        spoilt = names[chance.integer(0, len(names) - 1)]
+        content = bytearray((copy / spoilt).read_bytes())
+        for _ in range(chance.integer(0, 3)):
+            content[chance.integer(0, len(content) - 1)] ^= 1 << chance.integer(0, 7)
+        (copy / spoilt).write_bytes(content[: chance.integer(len(content) // 2, len(content))])
+        monkeypatch.chdir(copy)
+        decoder = DECODERS.get(folder.name, "--print-data-log")
+        ended = barnabas("dump-log", decoder, "--files", ",".join(names))
+        assert ended.code in (0, 1, 5), ended.err
+        assert "unexpected" not in ended.err
+        assert "Traceback" not in ended.err
+        ends.add(ended.code)
+    assert 1 in ends
