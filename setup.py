@@ -136,7 +136,12 @@ def main() -> None:
         except CannotCompileError as error:
             give_up(str(error))
             remove_compiled(ROOT / ENGINE)
-    setup(ext_modules=extensions, cmdclass={"build_ext": BuildEngine})
+    setup(
+        ext_modules=extensions,
+        cmdclass={"build_ext": BuildEngine},
+        # The record of an earlier build in place belongs to no archive; a build of its own writes a new one.
+        exclude_package_data={"": ["_build.json"], "barnabas": ["batch/engine/_build.json"]},
+    )
 
 
 main()

@@ -39,7 +39,7 @@ def commit() -> str:
 
 
 def machine() -> str:
-    state = engine.engine_state().name
+    state = engine.engine_state().state
     return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, engine {state}"
 
 

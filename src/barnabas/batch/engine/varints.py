@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64
+from mypy_extensions import i64, u8
 
 MAX_I64: Final = 0x7FFF_FFFF_FFFF_FFFF
 # Two numbers up to this one add up within 64 bits; mypyc keeps it in a register, but not the one above.
@@ -73,10 +73,10 @@ def write_varint(out: BytesWriter, value: i64) -> None:
     byte: i64 = ((value & 0x3F) << 1) | sign
     value >>= 6
     while value > 0:
-        out.append(byte | 0x80)
+        out.append(u8(byte | 0x80))
         byte = value & 0x7F
         value >>= 7
-    out.append(byte)
+    out.append(u8(byte))
 
 
 def size_of_varint(value: i64) -> i64:

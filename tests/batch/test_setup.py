@@ -1,0 +1,100 @@
+"""The build where compiling is impossible: it says so in one line and leaves working plain Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+ENGINE = Path("src", "barnabas", "batch", "engine")
+ONE_LINE = "barnabas: the engine stays plain Python: "
+
+NO_HEADERS = """#!/bin/sh
+for word in "$@"; do
+    case "$word" in *probe.c) echo "fatal error: Python.h: No such file or directory" >&2; exit 1;; esac
+done
+exit 1
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """What a build needs."""
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(PROJECT / name, tmp_path)
+    (tmp_path / ENGINE).mkdir(parents=True)
+    for path in (PROJECT / ENGINE).glob("*.py"):
+        shutil.copy(path, tmp_path / ENGINE)
+    return tmp_path
+
+
+def build(project: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("BARNABAS_")}
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "setup.py", "--quiet", "build_ext", "--inplace"],
+        cwd=project,
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def said(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line for line in done.stderr.splitlines() if line.startswith("barnabas: ")]
+
+
+def test_without_a_compiler(project: Path) -> None:
+    done = build(project, CC=str(project / "no-such-compiler"))
+    assert done.returncode == 0, done.stderr
+    (line,) = said(done)
+    assert line.startswith(ONE_LINE + "no C compiler")
+    assert not list((project / ENGINE).glob("*.so"))
+
+
+def test_without_python_headers(project: Path) -> None:
+    compiler = project / "cc"
+    compiler.write_text(NO_HEADERS, "utf-8")
+    compiler.chmod(0o755)
+    done = build(project, CC=str(compiler))
+    assert done.returncode == 0, done.stderr
+    (line,) = said(done)
+    assert "Python's headers" in line
+
+
+def test_without_mypyc_or_asked_not_to_compile(project: Path) -> None:
+    compiler = project / "cc"
+    compiler.write_text("#!/bin/sh\nexit 0\n", "utf-8")
+    compiler.chmod(0o755)
+    missing = project / "missing" / "mypyc"
+    missing.mkdir(parents=True)
+    (missing / "__init__.py").write_text("raise ImportError('not here')", "utf-8")
+    done = build(project, CC=str(compiler), PYTHONPATH=str(missing.parent))
+    assert done.returncode == 0, done.stderr
+    assert said(done) == [f"{ONE_LINE}mypyc is missing (not here)"]
+    done = build(project, BARNABAS_COMPILE="0")
+    assert done.returncode == 0, done.stderr
+    assert said(done) == [f"{ONE_LINE}BARNABAS_COMPILE=0"]
+
+
+def test_a_failure_is_fatal_when_compiling_was_asked_for(project: Path) -> None:
+    done = build(project, CC=str(project / "no-such-compiler"), BARNABAS_COMPILE="1")
+    assert done.returncode != 0
+    assert "could not be compiled: no C compiler" in done.stderr
+
+
+def test_compiled_modules_of_before_do_not_survive_a_plain_build(project: Path) -> None:
+    from importlib.machinery import EXTENSION_SUFFIXES
+
+    old = project / ENGINE / f"walk{EXTENSION_SUFFIXES[0]}"
+    other = project / ENGINE / "walk.cpython-399-other.so"
+    old.touch()
+    other.touch()
+    assert build(project, BARNABAS_COMPILE="0").returncode == 0
+    assert not old.exists()
+    assert other.exists()
