@@ -1,7 +1,7 @@
 """Reading of command lines, alike for every tool.
 
 Flags are never abbreviated; a long flag may be written with one dash, as in books of the time when
-Kafka's tools took both; a wrong flag is refused in one line that offers the nearest right one.
+Apache Kafka's tools took both; a wrong flag is refused in one line that offers the nearest right one.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ that `barnabas --help` answers at once.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -84,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
         line, code = explain(error)
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):  # Where the output goes may be what failed.
+            sys.stdout.flush()
         print(line, file=sys.stderr)
     return int(code)
 
