@@ -1,90 +1,113 @@
-"""A disk in memory, a clock that stands until it is moved, and logs on them: what the tests of this room share."""
+"""Compacted logs and whole log directories for the tests of the cleaner, the manager and the jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+from tests.storage.logs import T0, HandClock, open_log, read_all
 
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
-from barnabas.batch.view import BatchView, batches
 from barnabas.runtime.chance import SeededRandom
 from barnabas.runtime.disk import Disk
 from barnabas.runtime.memory_disk import MemoryDisk
+from barnabas.storage.cleaner import CleanerOptions, LogCleaner
+from barnabas.storage.cleaner_plan import dirty_range, plan
+from barnabas.storage.cleaner_round import CleaningRound, RoundLimits, RoundStats
+from barnabas.storage.dirs import LogDirs
 from barnabas.storage.log import Log
+from barnabas.storage.manager import LogManager
+from barnabas.storage.names import TopicPartition
 from barnabas.storage.options import LogOptions
 
-START_MS = 1_700_000_000_000
-DAY_MS = 24 * 3600 * 1000
+Pair = tuple[bytes | None, bytes | None]
+LIMITS = RoundLimits(dedupe_bytes=1 << 16, load_factor=0.9, piece_bytes=1000)
+COMPACTED = LogOptions(
+    cleanup_compact=True,
+    cleanup_delete=False,
+    segment_index_bytes=1200,
+    index_interval_bytes=0,
+    min_cleanable_dirty_ratio=0.0,
+    delete_retention_ms=1000,
+)
 
 
-class StandingClock:
-    """Wall and monotonic time that move together, by hand."""
-
-    def __init__(self, wall_ms: int = START_MS) -> None:
-        self._start_ms = wall_ms
-        self._elapsed_ns = 10**12
-
-    def wall_ms(self) -> int:
-        return self._start_ms + self._elapsed_ns // 10**6 - 10**6
-
-    def monotonic_ns(self) -> int:
-        return self._elapsed_ns
-
-    def forward(self, ms: int) -> None:
-        self._elapsed_ns += ms * 10**6
+def put(log: Log, *pairs: Pair, time: int = T0, **fields: object) -> None:
+    """One batch of keys and values, stored as it is, and replicated."""
+    start = log.end_offset
+    rows = [Record(start + index, time + index, key, value) for index, (key, value) in enumerate(pairs)]
+    log.append_as_follower(build(rows, base_offset=start, leader_epoch=0, **fields), 0)  # type: ignore[arg-type]
+    log.set_high_watermark(log.end_offset)
 
 
-def memory_disk(clock: StandingClock) -> MemoryDisk:
-    return MemoryDisk(clock=clock)
-
-
-def open_log(
-    disk: Disk, clock: StandingClock, options: LogOptions, folder: str = "/data/topic-0", **how: int
+def compacted_log(
+    batches: Iterable[Sequence[Pair]] = (), *, options: LogOptions = COMPACTED, disk: Disk | None = None
 ) -> Log:
-    """A log, new or as it was left cleanly."""
-    disk.make_folder(folder)
-    return Log.open(
-        disk,
-        clock,
-        folder,
-        options,
-        random=SeededRandom(1),
-        clean=True,
-        recovery_point=how.get("recovery_point", 0),
-        log_start_offset=how.get("log_start_offset", 0),
-    )
+    """A log with one segment for each batch, and an empty active one."""
+    clock = HandClock()
+    log = open_log(MemoryDisk(clock=clock) if disk is None else disk, options, clock=clock)
+    for pairs in batches:
+        put(log, *pairs)
+        log.roll()
+    return log
 
 
-def append(log: Log, *batch: bytes | bytearray) -> None:
-    """Append finished batches as a follower does, so that producers and times are as the test has them."""
-    for one in batch:
-        log.append_as_follower(one, 0)
-    log.advance_high_watermark(log.end_offset)
-
-
-def plain(log: Log, pairs: Iterable[tuple[bytes | None, bytes | None]], timestamp: int, **fields: object) -> bytearray:
-    """A batch that follows the log's end."""
-    records = [
-        Record(log.end_offset + index, timestamp + index, key, value)
-        for index, (key, value) in enumerate(pairs)
-    ]
-    return build(records, base_offset=log.end_offset, leader_epoch=0, **fields)  # type: ignore[arg-type]
-
-
-def stored(log: Log) -> list[BatchView]:
-    """Every batch of the log, in order."""
-    return [batch for segment in log.segments for _, data in segment.chunks() for batch in batches(data)]
+def clean(log: Log, clean_up_to: int | None = None, limits: RoundLimits = LIMITS) -> RoundStats:
+    """One whole round."""
+    now_ms = log.clock.wall_ms()
+    work = CleaningRound(plan(log, dirty_range(log, clean_up_to, now_ms), now_ms), limits, now_ms)
+    for _ in work.steps():
+        pass
+    return work.stats
 
 
 def contents(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Offset, key and value of every record that is not a control record."""
+    """Offset, key and value of the records that a consumer sees, control records aside."""
     return [
         (record.offset, record.key, record.value)
-        for batch in stored(log)
+        for batch in read_all(log)
         if not batch.is_control
         for record in batch.records()
     ]
 
 
-def bases(log: Log) -> Sequence[int]:
+def bases(log: Log) -> list[int]:
     return [segment.base_offset for segment in log.segments]
+
+
+def manager_of(
+    disk: Disk,
+    *paths: str,
+    clock: HandClock | None = None,
+    options: LogOptions = COMPACTED,
+    cleaner: CleanerOptions | None = None,
+) -> LogManager:
+    """A manager of these directories, opened."""
+    dirs = LogDirs(disk, paths or ("/data",))
+    dirs.open()
+    manager = LogManager(
+        disk, clock or HandClock(), SeededRandom(3), dirs, lambda topic: options, cleaner_options=cleaner
+    )
+    manager.open()
+    return manager
+
+
+def cleaner_of(disk: Disk, clock: HandClock, *logs: Log, **fields: object) -> tuple[LogCleaner, list[object]]:
+    """A cleaner of these logs, and the failures it reports."""
+    failures: list[object] = []
+    by_partition = {TopicPartition(log.topic, log.partition): log for log in logs}
+    cleaner = LogCleaner(
+        disk,
+        clock,
+        CleanerOptions(**fields),  # type: ignore[arg-type]
+        by_partition,
+        on_failure=lambda log_dir, error: failures.append((log_dir, error)),
+    )
+    cleaner.add_dir("/data")
+    return cleaner, failures
+
+
+def steps(cleaner: LogCleaner) -> Iterator[int]:
+    """Step until the cleaner wants to rest."""
+    while (delay_ms := cleaner.step()) == 0:
+        yield delay_ms

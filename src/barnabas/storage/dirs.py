@@ -92,8 +92,7 @@ class LogDirs:
     def _open_one(self, path: str) -> None:
         disk = self._disk
         if not disk.exists(path):
-            disk.make_folder(path)
-            disk.sync_folder(posixpath.dirname(path) or ".")
+            self._make(path)
         elif not disk.is_folder(path):
             raise FolderRefused(path, "is not a folder; correct log.dirs or move the file away")
         disk.names(path)
@@ -104,6 +103,14 @@ class LogDirs:
                 f"{path}: another broker, in this process or another one, is using this folder"
                 f" ({LOCK_FILE} is held); stop it or correct log.dirs"
             ) from error
+
+    def _make(self, path: str) -> None:
+        """With its parents, each of which must last as well."""
+        parent = posixpath.dirname(path) or "."
+        if not self._disk.exists(parent):
+            self._make(parent)
+        self._disk.make_folder(path)
+        self._disk.sync_folder(parent)
 
     def mark_offline(self, path: str, reason: str) -> None:
         """Before the logs are opened: this folder was found unusable (its meta.properties, for one)."""

@@ -48,6 +48,9 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Load
     recovery_points, log_starts = directory.read_recovery_points(), directory.read_log_starts()
     manager.checkpointed_high_watermarks.update(directory.read_high_watermarks())
     folders = partition_folders(manager.disk, path)
+    if not directory.was_clean:
+        # Folders that the last life made may not have reached the disk; a flush of their logs relies on it.
+        manager.disk.sync_folder(path)
     state = "were closed cleanly" if directory.was_clean else "were not closed cleanly and are recovered"
     logger.info("%s: opening %d logs, which %s", path, len(folders), state)
     for done, (name, partition) in enumerate(folders, start=1):

@@ -26,7 +26,7 @@ from barnabas.storage.log_dir import LogDir
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.options import LogOptions
 from barnabas.storage.partition_metadata import write_partition_metadata
-from barnabas.storage.refused import StorageRefused
+from barnabas.storage.refused import DamagedFile, StorageRefused
 
 logger = logging.getLogger(__name__)
 
@@ -79,13 +79,13 @@ class LogManager:
     def load(self, is_stray: IsStray = lambda partition, topic_id: False) -> Iterator[LoadProgress]:
         """Open every log of every live directory, one a step: a recovery may take long.
 
-        A directory that fails on the way is offline; a log that cannot be opened without losing something
-        refuses the start, with its own line.
+        A directory that fails on the way is offline.  What only an administrator can put right (a folder that
+        does not belong, a partition in two places) refuses the start.
         """
         for path in self.dirs.live:
             try:
                 yield from load_dir(self, path, is_stray)
-            except (OSError, StorageFailure) as error:
+            except (OSError, StorageFailure, DamagedFile) as error:
                 self.fail(path, error)
         if not self.dirs.live:
             raise StorageRefused(f"no log directory is left: {'; '.join(self.dirs.offline.values())}")
@@ -175,7 +175,6 @@ class LogManager:
                 continue
             folder = f"{log_dir}/{name}"
             try:
-                self.disk.make_folder(folder)
                 log = self.open_log(folder, partition, clean=True, recovery_point=0, log_start_offset=0)
             except (OSError, StorageFailure) as error:
                 self.fail(log_dir, error)
