@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from barnabas.base.errors import ErrorCode
-from barnabas.batch.build import build
+from barnabas.base.ids import Uuid
+from barnabas.batch.build import build, build_empty
 from barnabas.batch.control import (
+    QUORUM_MESSAGES,
     ControlType,
     EndTransactionMarker,
     batch_marker,
-    build_control,
     build_marker,
+    build_quorum_batch,
     control_key,
     control_type,
     read_marker,
+    read_quorum_message,
 )
 from barnabas.batch.records import Record
-from barnabas.batch.view import BatchView, CorruptBatch
+from barnabas.batch.view import BatchView, CorruptBatch, batches
+from barnabas.protocol.records.control import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
 
 from .samples import START, vectors
 
@@ -38,28 +50,73 @@ def test_markers_round_trip(commit: bool) -> None:
     assert batch_marker(view) == marker
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ControlType if kind > ControlType.COMMIT])
-def test_control_records_of_the_metadata_log(kind: ControlType) -> None:
-    view = BatchView(build_control(kind, b"value", timestamp=START, base_offset=3, leader_epoch=2))
-    (record,) = view.records()
+QUORUM = [
+    SnapshotHeaderRecord(version=0, last_contained_log_timestamp=START),
+    KRaftVersionRecord(version=0, kraft_version=1),
+    VotersRecord(
+        version=0,
+        voters=[
+            VotersRecord.Voter(
+                voter_id=1,
+                voter_directory_id=Uuid(bytes(range(16))),
+                endpoints=[VotersRecord.Endpoint(name="CONTROLLER", host="a", port=9093)],
+                kraft_version_feature=VotersRecord.KRaftVersionFeature(
+                    min_supported_version=0, max_supported_version=1
+                ),
+            )
+        ],
+    ),
+    LeaderChangeMessage(
+        version=1,
+        leader_id=1,
+        voters=[LeaderChangeMessage.Voter(voter_id=1, voter_directory_id=Uuid(bytes(range(16))))],
+        granting_voters=[],
+    ),
+    SnapshotFooterRecord(version=0),
+]
+
+
+def test_control_records_of_the_metadata_log_round_trip() -> None:
+    view = BatchView(build_quorum_batch(QUORUM, timestamp=START, base_offset=3, leader_epoch=2))
     assert view.is_control
     assert not view.is_transactional
-    assert (control_type(record), record.value, record.offset) == (kind, b"value", 3)
+    assert (view.base_offset, view.last_offset, view.leader_epoch) == (3, 7, 2)
+    assert [read_quorum_message(record) for record in view.records()] == QUORUM
     assert batch_marker(view) is None
+    assert {control_type(record) for record in view.records()} == set(QUORUM_MESSAGES)
+
+
+def test_control_records_that_apache_kafka_wrote_are_read(golden_logs: Path) -> None:
+    found = set()
+    for path in golden_logs.rglob("*"):
+        if path.suffix in (".log", ".checkpoint") and "__cluster_metadata" in path.parent.name:
+            for view in batches(path.read_bytes()):
+                for record in view.records() if view.is_control else ():
+                    message = read_quorum_message(record)
+                    assert message is not None
+                    found.add(type(message))
+    assert {LeaderChangeMessage, SnapshotHeaderRecord, SnapshotFooterRecord} <= found
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\0\0\0", b"\xff\xff\0\0\0\0\1\1\1\0", b"\0\0" + bytes(20)])
+def test_malformed_quorum_messages_are_refused(value: bytes | None) -> None:
+    record = Record(0, START, control_key(ControlType.LEADER_CHANGE), value)
+    with pytest.raises(CorruptBatch) as caught:
+        read_quorum_message(record)
+    assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
 def test_types_from_the_future_are_unknown_not_an_error() -> None:
     record = Record(0, START, bytes((0, 0, 0, 99)), b"")
     assert control_type(record) is ControlType.UNKNOWN
     assert read_marker(record) is None
+    assert read_quorum_message(record) is None
     assert control_type(Record(0, START, bytes((0, 5, 0, 1, 7, 7)), b"")) is ControlType.COMMIT
     with pytest.raises(ValueError, match="unknown"):
         control_key(ControlType.UNKNOWN)
 
 
 def test_a_marker_that_compaction_emptied_says_nothing() -> None:
-    from barnabas.batch.build import build_empty
-
     assert batch_marker(BatchView(build_empty(5, 5, transactional=True, control=True))) is None
 
 

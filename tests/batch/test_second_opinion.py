@@ -20,6 +20,7 @@ with warnings.catch_warnings():
     # It reads its own files by a function that Python has deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.record import MemoryRecords
+    from kafka.record.default_records import DefaultRecordBatchBuilder as PythonBuilder
 
 RECORDS = [record._replace(offset=record.offset - 100) for record in RECORDED] + [
     record._replace(offset=record.offset + 4) for record in numbered(300)
@@ -51,9 +52,12 @@ def test_aiokafka_reads_ours(codec: Codec) -> None:
     assert [heard(record) for record in batch] == RECORDS
 
 
-@pytest.mark.parametrize("codec", Codec)
-def test_we_read_aiokafka(codec: Codec) -> None:
-    builder = AioBuilder(
+@pytest.mark.parametrize(
+    ("writer", "codec"),
+    [(AioBuilder, codec) for codec in Codec] + [(PythonBuilder, codec) for codec in (Codec.NONE, Codec.GZIP)],
+)
+def test_we_read_theirs(writer: type, codec: Codec) -> None:
+    builder = writer(
         magic=2,
         compression_type=int(codec),
         is_transactional=1,

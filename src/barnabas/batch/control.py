@@ -6,6 +6,7 @@ version and voters of the metadata log), and whole batches of them.  What may no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -14,6 +15,14 @@ from barnabas.base.errors import ErrorCode
 from barnabas.batch.build import build
 from barnabas.batch.records import NO_LEADER_EPOCH, NO_SEQUENCE, Record
 from barnabas.batch.view import BatchView, CorruptBatch
+from barnabas.protocol.primitives import ProtocolError
+from barnabas.protocol.records.control import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
 
 _KEY = Struct(">hh")
 _MARKER = Struct(">hi")
@@ -32,6 +41,20 @@ class ControlType(IntEnum):
     SNAPSHOT_FOOTER = 4
     KRAFT_VERSION = 5
     KRAFT_VOTERS = 6
+
+
+_KNOWN = frozenset(ControlType)
+
+QuorumMessage = (
+    LeaderChangeMessage | SnapshotHeaderRecord | SnapshotFooterRecord | KRaftVersionRecord | VotersRecord
+)
+QUORUM_MESSAGES: dict[ControlType, type[QuorumMessage]] = {
+    ControlType.LEADER_CHANGE: LeaderChangeMessage,
+    ControlType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    ControlType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+    ControlType.KRAFT_VERSION: KRaftVersionRecord,
+    ControlType.KRAFT_VOTERS: VotersRecord,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +137,41 @@ def build_marker(
     )
 
 
-def build_control(
-    kind: ControlType,
-    value: bytes,
+def read_quorum_message(record: Record) -> QuorumMessage | None:
+    """What a quorum's control record says; None if it is a marker or of an unknown type.
+
+    Its first field is the version it was written in; one from the future is read as the newest known.
+    """
+    message = QUORUM_MESSAGES.get(control_type(record))
+    if message is None:
+        return None
+    value = record.value or b""
+    version = min(int.from_bytes(value[:2], "big", signed=True), message.schema.versions.highest)
+    try:
+        return message.decode(value, version)
+    except ProtocolError as error:
+        raise CorruptBatch(
+            f"the control record at offset {record.offset} is malformed: {error.message}",
+            ErrorCode.INVALID_RECORD,
+        ) from error
+
+
+def build_quorum_batch(
+    messages: Sequence[QuorumMessage],
     *,
     timestamp: int,
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """A batch of one control record of the metadata log; `value` is the encoded message of its type."""
-    return build(
-        [Record(base_offset, timestamp, control_key(kind), value)],
-        leader_epoch=leader_epoch,
-        control=True,
-    )
+    """A batch of control records of the metadata log, each message in the version that it names."""
+    records = [
+        Record(
+            base_offset + index, timestamp, control_key(_kind_of(message)), message.encode(message.version)
+        )
+        for index, message in enumerate(messages)
+    ]
+    return build(records, leader_epoch=leader_epoch, control=True)
 
 
-_KNOWN = frozenset(ControlType)
+def _kind_of(message: QuorumMessage) -> ControlType:
+    return next(kind for kind, known in QUORUM_MESSAGES.items() if type(message) is known)

@@ -12,7 +12,17 @@ from barnabas.batch import engine
 FOLDER = Path(engine.__file__).parent
 TWIN = "plain_engine"
 # In the order in which they import each other.
-MODULES = ("faults", "varints", "walk", "decode", "encode", "columns")
+MODULES = (
+    "faults",
+    "varints",
+    "walk",
+    "decode",
+    "encode",
+    "columns",
+    "offset_map",
+    "compact_write",
+    "compact",
+)
 
 
 def running(name: str) -> ModuleType:

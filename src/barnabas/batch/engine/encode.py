@@ -11,7 +11,7 @@ Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None]
 
 
 def encode_records(rows: list[Row], base_offset: i64, base_timestamp: i64) -> tuple[bytes, int, int]:
-    """The payload, the largest timestamp, and the first row whose offset does not grow (-1: there is none)."""
+    """The payload, the largest timestamp, and the first row whose offset does not grow (-1: none)."""
     out = BytesWriter()
     highest: i64 = -1
     previous: i64 = -1
