@@ -117,7 +117,8 @@ class SparseIndex:
         """Bring the waiting entries to the file, in one write."""
         if self._written < self.entries:
             size = self.entry.size
-            waiting = memoryview(self._tail)[(self._written - self._tail_first) * size :]
+            # A copy: a view that an error's traceback keeps alive would bar the tail from growing.
+            waiting = bytes(self._tail[(self._written - self._tail_first) * size :])
             self._opened().write_at(self._written * size, waiting)
             self._written = self.entries
             self._unsynced = True

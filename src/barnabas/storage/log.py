@@ -327,8 +327,9 @@ class Log(LocalLog):
             self._retire(going)
             self.active.truncate_to(offset)
             self._cut_back(offset)
+            # Else a power loss might bring back what was cut, under the epoch of what is written here next.
+            self.active.sync()
             if going:
-                # Else a power loss might bring them back, over what is written here next.
                 self.disk.sync_folder(self.folder)
             self.epochs.truncate_from_end(offset)
             self.log_start_offset = min(offset, self.log_start_offset)

@@ -19,12 +19,12 @@ from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk
 from barnabas.storage import log_files
 from barnabas.storage.epochs import LeaderEpochs
-from barnabas.storage.heads import Head, crc_ok
 from barnabas.storage.options import LONG_MAX, LogOptions
-from barnabas.storage.producer_replay import rebuild_producers, replay_batch, view_of
+from barnabas.storage.producer_replay import rebuild_producers
 from barnabas.storage.producers import Producers
 from barnabas.storage.refused import DamagedFile
 from barnabas.storage.segment import Segment
+from barnabas.storage.segment_recovery import recover_segment
 from barnabas.storage.segments import Segments
 from barnabas.storage.transaction_index import DamagedIndex
 from barnabas.storage.unfinished import finish_interrupted
@@ -76,6 +76,7 @@ class LogLoader:
         self._segments = Segments()
         self._epochs = LeaderEpochs(disk, folder)
         self._deleted_names: list[str] = []
+        self._saw_gaps = False
 
     def load(self) -> LoadedLog:
         is_new = not self._disk.exists(self._folder)
@@ -203,28 +204,54 @@ class LogLoader:
         if not suspect:
             return
         producers, before = self._new_producers(), Segments()
+        recovered: Segment | None = None
         for segment in list(self._segments):
             if segment.base_offset in suspect:
-                self._catch_up(producers, before, segment.base_offset)
+                if before and recovered is before[-1]:
+                    producers.end_offset = segment.base_offset
+                    producers.take_snapshot(sync=True)
+                else:
+                    self._catch_up(producers, before, segment.base_offset)
+                recovered = segment
                 dropped = self._recover_segment(segment, producers)
-                if dropped > 0 and segment in unflushed:
+                if segment in unflushed and (dropped > 0 or self._is_followed_by_gap(segment)):
                     self._mark_deleted(self._segments.between(segment.base_offset, LONG_MAX)[1:])
                     return
             before.add(segment)
 
+    def _is_followed_by_gap(self, segment: Segment) -> bool:
+        """Whether batches are missing between a segment and the next one.
+
+        A power loss may keep a later file and forget the end of an earlier one.  Apache Kafka leaves the
+        hole; a log that ends with its last good batch is refetched or resent, a hole is never seen.  In a log
+        that is compacted, or has gaps elsewhere because it once was, a gap proves nothing.
+        """
+        following = self._segments.after(segment)
+        if following is None or self._options.cleanup_compact or self._saw_gaps:
+            return False
+        end_offset = segment.next_offset()
+        if end_offset == following.base_offset:
+            return False
+        logger.warning(
+            "%s ends at offset %d, the next segment begins at %d: what lies between did not reach the disk,"
+            " and all after it goes",
+            segment.path(log_files.LOG),
+            end_offset,
+            following.base_offset,
+        )
+        return True
+
     def _catch_up(self, producers: Producers, before: Segments, offset: int) -> None:
-        """The producers as they were before this offset, from where the last recovered segment left them."""
-        if before and 0 < producers.end_offset <= offset and producers.end_offset >= before[-1].base_offset:
-            producers.end_offset = offset
-            producers.take_snapshot(sync=True)
-            return
+        """The producers as they were before this offset, from a snapshot and the segments before it."""
         now_ms = self._clock.wall_ms()
         rebuild_producers(producers, before, self._log_start_offset, offset, now_ms, after_clean_stop=False)
 
     def _recover_segment(self, segment: Segment, producers: Producers) -> int:
         following = self._segments.after(segment)
         limit = following.base_offset if following is not None else LONG_MAX
-        dropped = recover_segment(segment, producers, self._epochs, limit)
+        compacted = self._options.cleanup_compact or self._saw_gaps
+        dropped, gaps = recover_segment(segment, producers, self._epochs, limit, may_have_gaps=compacted)
+        self._saw_gaps |= gaps
         # The next segment's recovery, and the next start's, begin from here.
         producers.take_snapshot(sync=True)
         if dropped > 0:
@@ -276,56 +303,6 @@ class LogLoader:
             snapshot = producers.mark_snapshot_deleted(segment.base_offset)
             if snapshot is not None:
                 self._deleted_names.append(snapshot)
-
-
-def recover_segment(segment: Segment, producers: Producers, epochs: LeaderEpochs, limit: int) -> int:
-    """Read every batch, rebuild all indexes, cut what is not sound; the number of bytes that went.
-
-    `limit` is the next segment's base offset: no batch may reach it.
-    """
-    segment.reset_indexes()
-    segment.transaction_index.reset()
-    valid, last_offset = 0, segment.base_offset - 1
-    try:
-        for position, data, found in segment.pieces():
-            for head in found:
-                _check(segment, head, data, head.position - position, last_offset, limit)
-                segment.index_batch(head)
-                valid, last_offset = head.end, head.last_offset
-                _replay(segment, producers, epochs, head, data, head.position - position)
-    except CorruptBatch as error:
-        logger.warning("%s: %s", segment.path(log_files.LOG), error)
-    dropped = segment.size - valid
-    if dropped > 0:
-        segment.cut(valid)
-    segment.close_indexes()
-    return dropped
-
-
-def _check(segment: Segment, head: Head, data: bytes, start: int, last_offset: int, limit: int) -> None:
-    if not crc_ok(head, data, start):
-        raise CorruptBatch(f"the batch at position {head.position} has a wrong CRC")
-    # Offset and leader epoch lie outside the CRC, so that a leader can set them: they must fit by themselves.
-    fits = last_offset < head.base_offset and head.last_offset < limit
-    if not fits or not segment.can_hold(head.last_offset):
-        raise CorruptBatch(
-            f"the batch at position {head.position} has the offsets {head.base_offset} to {head.last_offset},"
-            f" which do not follow {last_offset}"
-        )
-
-
-def _replay(
-    segment: Segment, producers: Producers, epochs: LeaderEpochs, head: Head, data: bytes, start: int
-) -> None:
-    latest_epoch = epochs.latest_epoch
-    if head.leader_epoch > (-1 if latest_epoch is None else latest_epoch):
-        epochs.assign(head.leader_epoch, head.base_offset)
-    ended = replay_batch(producers, head, view_of(data, start))
-    if ended is not None and ended[0].aborted:
-        completed, last_stable_offset = ended
-        segment.add_aborted(
-            completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
-        )
 
 
 def _epochs_of(segments: Segments) -> Iterable[tuple[int, int]]:

@@ -3,7 +3,7 @@
 What lives here: undoing them or going through with them before anything else is read.  What may not: segments
 as such.
 
-A replacement goes through the names `.cleaned` (being written), `.swap` (complete, may be finished at any time)
+A replacement goes through the names `.cleaned` (being written), `.swap` (whole, may be finished at any time)
 and none.  Files called `.deleted` are out of service.
 """
 

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+
+from barnabas.runtime.memory_disk import MemoryDisk
+from barnabas.storage.epochs import UNDEFINED_END, EpochEnd, EpochEntry, LeaderEpochs
+from barnabas.storage.refused import DamagedFile
+
+PATH = "/d/leader-epoch-checkpoint"
+
+
+def epochs_of(disk: MemoryDisk, *entries: tuple[int, int]) -> LeaderEpochs:
+    disk.make_folder("/d")
+    epochs = LeaderEpochs(disk, "/d")
+    epochs.load()
+    for entry in entries:
+        epochs.assign(*entry)
+    return epochs
+
+
+def test_the_file_is_empty_at_first_and_has_version_count_and_lines_then() -> None:  # M-D7
+    disk = MemoryDisk()
+    epochs = epochs_of(disk)
+    assert disk.read_bytes(PATH) == b""
+    epochs.assign(0, 0)
+    assert disk.read_bytes(PATH) == b"0\n1\n0 0\n"
+    epochs.assign(2, 17)
+    assert disk.read_bytes(PATH) == b"0\n2\n0 0\n2 17\n"
+    assert epochs_of(disk).entries == [EpochEntry(0, 0), EpochEntry(2, 17)]
+
+
+@pytest.mark.parametrize(
+    ("assigned", "kept"),
+    [
+        ([(0, 0), (0, 5)], [(0, 0)]),
+        ([(0, 0), (1, 0)], [(1, 0)]),
+        ([(0, 0), (1, 5), (2, 5)], [(0, 0), (2, 5)]),
+        ([(0, 0), (1, 5), (2, 9), (3, 4)], [(0, 0), (3, 4)]),
+        ([(5, 10), (5, 7)], [(5, 7)]),
+        ([(5, 10), (6, 20), (5, 30)], [(5, 30)]),
+    ],
+)
+def test_an_entry_replaces_those_with_a_later_start_or_epoch(
+    assigned: list[tuple[int, int]], kept: list[tuple[int, int]]
+) -> None:  # M-D7
+    disk = MemoryDisk()
+    assert epochs_of(disk, *assigned).entries == kept
+    assert epochs_of(disk).entries == kept
+
+
+def test_where_an_epoch_ended() -> None:
+    epochs = epochs_of(MemoryDisk(), (2, 10), (4, 20), (7, 30))
+    assert epochs.end_offset_for(-1, 99) == UNDEFINED_END
+    assert epochs.end_offset_for(7, 99) == EpochEnd(7, 99)
+    assert epochs.end_offset_for(8, 99) == UNDEFINED_END
+    assert epochs.end_offset_for(4, 99) == EpochEnd(4, 30)
+    assert epochs.end_offset_for(3, 99) == EpochEnd(2, 20)
+    assert epochs.end_offset_for(1, 99) == EpochEnd(1, 10)
+    assert epochs_of(MemoryDisk()).end_offset_for(0, 99) == UNDEFINED_END
+
+
+def test_which_epoch_wrote_an_offset() -> None:
+    epochs = epochs_of(MemoryDisk(), (2, 10), (4, 20))
+    assert [epochs.epoch_for_offset(offset) for offset in (9, 10, 19, 20, 99)] == [None, 2, 2, 4, 4]
+
+
+def test_truncation_is_written_with_the_next_leader_or_at_the_close() -> None:
+    disk = MemoryDisk()
+    epochs = epochs_of(disk, (2, 10), (4, 20), (7, 30))
+    epochs.truncate_from_end(20)
+    assert epochs.entries == [(2, 10)]
+    epochs.truncate_from_start(15)
+    assert epochs.entries == [(2, 15)]
+    assert epochs_of(disk).entries == [(2, 10), (4, 20), (7, 30)]
+    epochs.write_out()
+    assert epochs_of(disk).entries == [(2, 15)]
+    epochs.truncate_from_end(15)
+    epochs.assign(9, 15)
+    assert epochs_of(disk).entries == [(9, 15)]
+    assert epochs.latest_epoch == 9
+    epochs.clear()
+    assert disk.read_bytes(PATH) == b"0\n0\n"
+
+
+def test_the_start_moves_over_several_epochs_to_the_last_of_them() -> None:
+    epochs = epochs_of(MemoryDisk(), (2, 10), (4, 20), (7, 30))
+    epochs.truncate_from_start(5)
+    assert epochs.entries == [(2, 10), (4, 20), (7, 30)]
+    epochs.truncate_from_start(25)
+    assert epochs.entries == [(4, 25), (7, 30)]
+
+
+@pytest.mark.parametrize("damaged", [b"0\n1\n", b"0\n1\nx 0\n", b"9\n0\n", b"0\n1\n-3 0\n", b"\xff\xfe"])
+def test_a_damaged_file_is_refused_here(damaged: bytes) -> None:
+    disk = MemoryDisk()
+    disk.make_folder("/d")
+    disk.write_atomically(PATH, damaged)
+    with pytest.raises(DamagedFile):
+        epochs_of(disk)

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from tests.storage.logs import (
+    FOLDER,
+    SMALL,
+    T0,
+    HandClock,
+    batch,
+    end_transaction,
+    files,
+    offsets,
+    open_log,
+    transactional,
+    write,
+)
+
+from barnabas.runtime.memory_disk import MemoryDisk
+from barnabas.storage import log_files
+from barnabas.storage.log import Log
+from barnabas.storage.segment import Segment
+
+TINY = dataclasses.replace(SMALL, segment_bytes=200)  # two batches of two records each
+
+
+def names(disk: MemoryDisk, suffix: str = "") -> list[str]:
+    return [name for name in disk.names(FOLDER) if name.endswith(suffix)]
+
+
+def test_a_new_log_has_one_segment_with_room_in_its_indexes() -> None:  # M-E1
+    disk = MemoryDisk()
+    open_log(disk, dataclasses.replace(SMALL, segment_index_bytes=10 << 20))
+    sizes = {name: disk.size(f"{FOLDER}/{name}") for name in disk.names(FOLDER)}
+    assert sizes == {
+        "00000000000000000000.index": 10485760,
+        "00000000000000000000.log": 0,
+        "00000000000000000000.timeindex": 10485756,
+        "leader-epoch-checkpoint": 0,
+    }
+
+
+def test_rolling_seals_the_old_segment_and_writes_a_snapshot() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    write(log, 2, 3)
+    assert log.roll().base_offset == 5
+    assert log.roll().base_offset == 5  # an empty one serves
+    assert names(disk, ".snapshot") == ["00000000000000000005.snapshot"]
+    assert disk.size(f"{FOLDER}/00000000000000000000.index") == 8
+    write(log, 1)
+    assert offsets(log) == list(range(6))
+
+
+def test_rolling_by_time_compares_the_records_times() -> None:
+    log = open_log(options=dataclasses.replace(SMALL, segment_ms=60_000))
+    for number in range(6):
+        write(log, 1, time=T0 + 45_000 * number)
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 4]
+
+
+# Flushing
+
+
+def test_a_flush_moves_the_recovery_point() -> None:
+    log = open_log(options=TINY)
+    write(log, *[2] * 6)
+    base = log.active.base_offset
+    assert log.flush_wanted() == base  # a rolled segment waits for its flush
+    log.flush(base)
+    assert log.recovery_point == base
+    assert log.flush_wanted() is None
+    assert not log.should_flush()
+    log.flush()
+    assert log.recovery_point == log.end_offset
+    assert log.plan_flush() is None
+
+
+def test_flush_settings_are_honoured() -> None:
+    clock = HandClock()
+    log = open_log(options=dataclasses.replace(SMALL, flush_messages=3, flush_ms=1000), clock=clock)
+    write(log, 2)
+    assert log.flush_wanted() is None
+    write(log, 1)
+    assert log.flush_wanted() == 3
+    log.flush()
+    clock.now_ms += 5000
+    assert log.flush_wanted() is None
+    write(log, 1)
+    assert log.flush_wanted() == 4
+    log.flush()
+    write(log, 1)
+    assert log.flush_wanted() is None
+
+
+def test_a_flush_runs_beside_appends_and_rolls() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, TINY)
+    write(log, 2, 2, 2)
+    plan = log.plan_flush()
+    assert plan is not None
+    write(log, *[2] * 6)
+    for segment in log.segments:
+        segment.release()
+    plan.run()
+    log.flushed(plan)
+    assert log.recovery_point == 6
+
+
+def test_a_flush_from_before_a_truncation_proves_nothing() -> None:
+    log = open_log(options=TINY)
+    write(log, *[2] * 5)
+    plan = log.plan_flush()
+    assert plan is not None
+    log.truncate_to(4)
+    write(log, *[2] * 5)
+    plan.run()
+    log.flushed(plan)
+    assert log.recovery_point <= 4
+
+
+# Removing
+
+
+def test_removed_segments_wait_under_another_name_and_go_when_it_is_time() -> None:
+    disk = MemoryDisk()
+    clock = HandClock()
+    log = open_log(disk, TINY, clock=clock)
+    write(log, *[2] * 8)
+    first, second = log.segments[:2]
+    slice_ = log.read(0, 10_000, upper_bound=16).slice
+    assert log.remove_segments([first, second], "a test says so") == 2
+    assert log.log_start_offset == log.segments[0].base_offset > 0
+    renamed = names(disk, ".deleted")
+    assert f"{second.base_offset:020d}.snapshot.deleted" in renamed
+    assert f"{first.base_offset:020d}.log.deleted" in renamed
+    (job,) = log.take_delete_jobs()
+    assert job.due_ms == T0 + TINY.file_delete_delay_ms
+    assert log.take_delete_jobs() == []
+    log.rename_folder("orders-0.0123456789abcdef0123456789abcdef-delete")
+    job.run()
+    assert not [name for name in disk.names(log.folder) if name.endswith(".deleted")]
+    job.run()
+    assert slice_ is not None
+    assert len(slice_.read()) == first.size  # whoever had begun to read it goes on
+
+
+def test_a_log_of_which_all_goes_is_rolled_first() -> None:
+    log = open_log(options=TINY)
+    write(log, *[2] * 5)
+    assert log.remove_segments(list(log.segments), "a test says so") == 3
+    assert (log.log_start_offset, log.end_offset, log.size, len(log.segments)) == (10, 10, 0, 1)
+    write(log, 1)
+    assert offsets(log) == [10]
+
+
+# Replacing
+
+
+def cleaned(log: Log, group: list[Segment], keep: list[int]) -> Segment:
+    """A segment as the cleaner makes it: some batches of a group, sealed and synced."""
+    new = Segment.create(
+        log.disk, log.clock, log.folder, group[0].base_offset, log.options, suffix=log_files.CLEANED
+    )
+    for segment in group:
+        for _, data, heads in segment.pieces():
+            for head in heads:
+                if head.base_offset in keep:
+                    start = head.position - heads[0].position
+                    new.append(data[start : start + head.size], head.last_offset)
+    new.become_inactive()
+    new.sync()
+    return new
+
+
+def test_the_cleaner_swaps_segments() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, TINY)
+    write(log, *[2] * 9)
+    group = log.segments[:3]
+    new = cleaned(log, group, [2, 8])
+    assert names(disk, ".cleaned")
+    log.replace_segments([new], group)
+    assert log.segments[0] is new
+    assert [segment.base_offset for segment in log.segments] == [0, 12, 16]
+    assert not names(disk, ".cleaned") + names(disk, ".swap")
+    assert offsets(log) == [2, 3, 8, 9, *range(12, 18)]
+    first = log.read(4, 1000, upper_bound=18)
+    assert first.position == new.size // 2
+    snapshots = [name for name in names(disk, ".snapshot")]
+    assert snapshots == ["00000000000000000012.snapshot", "00000000000000000016.snapshot"]
+    log.flush()
+    log.close()
+    assert offsets(open_log(disk, TINY)) == [2, 3, 8, 9, *range(12, 18)]
+
+
+# The folder
+
+
+def test_a_log_follows_its_folder() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, TINY)
+    write(log, 2, 2, 2)
+    name = "orders-0.0123456789abcdef0123456789abcdef-future"
+    log.rename_folder(name)
+    assert (log.topic, log.partition, log.name) == ("orders", 0, name)
+    assert disk.names("/data") == [name]
+    write(log, *[2] * 5, epoch=1)
+    log.flush()
+    log.rename_folder("orders-0")
+    assert offsets(log) == list(range(16))
+    log.close()
+    assert open_log(disk, TINY).epochs.entries == [(0, 0), (1, 6)]
+    log.delete()
+    assert not disk.exists(FOLDER)
+
+
+def test_a_clean_close_trims_and_leaves_a_snapshot_and_changes_nothing_the_second_time() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, TINY)
+    write(log, *[2] * 5)
+    transactional(log, 4, 0)
+    end_transaction(log, 4, commit=False)
+    log.flush()
+    log.close()
+    log.close()
+    first = files(disk)
+    assert "00000000000000000012.snapshot" in first
+    assert all(len(data) < 100 for name, data in first.items() if name.endswith("index"))
+    again = open_log(disk, TINY)
+    assert again.recovery_point == again.end_offset == 12
+    again.close()
+    assert files(disk) == first
+
+
+def test_an_idle_log_is_not_touched_by_start_and_stop() -> None:
+    disk = MemoryDisk(clock=HandClock(5))
+    log = open_log(disk)
+    write(log, 2)
+    log.flush()
+    log.close()
+    times = {name: disk.modified_ms(f"{FOLDER}/{name}") for name in disk.names(FOLDER)}
+    disk.set_modified_ms(f"{FOLDER}/00000000000000000000.log", 1)
+    open_log(disk).close()
+    assert times.keys() == set(disk.names(FOLDER))
+    assert disk.modified_ms(f"{FOLDER}/00000000000000000000.log") == 1
+
+
+def test_producers_are_known_to_the_cleaner_and_expire() -> None:
+    clock = HandClock()
+    log = open_log(clock=clock)
+    log.append_as_leader(batch(3, producer_id=8, producer_epoch=2, base_sequence=0), 0)
+    transactional(log, 9, 0)
+    end_transaction(log, 9, commit=True)
+    assert log.last_records_of_producers() == {8: (2, 2), 9: (3, 0)}
+    clock.now_ms += log.options.producer_id_expiration_ms + 5
+    log.remove_expired_producers()
+    assert log.last_records_of_producers() == {}
+
+
+@pytest.mark.parametrize("jitter", [0, 1000])
+def test_jitter_is_drawn_for_each_segment(jitter: int) -> None:
+    log = open_log(options=dataclasses.replace(TINY, segment_jitter_ms=jitter))
+    write(log, *[2] * 12)
+    drawn = {segment.jitter_ms for segment in log.segments}
+    assert (len(drawn) > 1) == bool(jitter)
+    assert max(drawn) <= max(0, jitter - 1)

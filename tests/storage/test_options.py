@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from barnabas.config import TOPIC
+from barnabas.storage.options import LogOptions
+
+
+def test_the_defaults_are_those_of_the_option_table() -> None:
+    assert LogOptions.of(TOPIC.parse({})) == LogOptions()
+
+
+def test_a_topics_settings_are_taken_over() -> None:
+    options = LogOptions.of(
+        TOPIC.parse({"segment.bytes": "1048576", "cleanup.policy": "compact,delete", "flush.messages": "5"})
+    )
+    assert (options.segment_bytes, options.flush_messages) == (1048576, 5)
+    assert options.cleanup_compact
+    assert options.cleanup_delete
+    assert not LogOptions.of(TOPIC.parse({"cleanup.policy": "compact"})).cleanup_delete
+
+
+def test_the_brokers_options_come_with_it() -> None:
+    options = LogOptions.of(TOPIC.parse({}), {"producer.id.expiration.ms": 5})
+    assert options.producer_id_expiration_ms == 5
+
+
+def test_a_compacted_topic_rolls_for_its_largest_lag() -> None:  # KIP-354
+    assert LogOptions(segment_ms=100, max_compaction_lag_ms=10).max_segment_ms == 100
+    assert LogOptions(segment_ms=100, max_compaction_lag_ms=10, cleanup_compact=True).max_segment_ms == 10
