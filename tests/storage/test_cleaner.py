@@ -137,12 +137,12 @@ def test_abort_and_pause() -> None:
     cleaner.resume(ORDERS)
     assert len(contents(log)) == 4
     cleaner.resume(ORDERS)
-    with pytest.raises(ValueError, match="orders-0 is not paused"):
+    with pytest.raises(ValueError, match=r"orders-0 is not paused"):
         cleaner.resume(ORDERS)
 
 
 def test_truncation_and_moving_change_the_checkpoint() -> None:
-    disk, clock, log, cleaner, _ = world()
+    disk, _, _, cleaner, _ = world()
     list(steps(cleaner))
     cleaner.truncated(ORDERS, "/data", 7)
     assert cleaner.clean_up_to(ORDERS) == 4
@@ -220,7 +220,7 @@ def test_the_io_rate_is_kept() -> None:
 
 
 def test_a_dir_that_fails_during_a_step_is_dropped_without_harm() -> None:
-    _, _, log, cleaner, _ = world()
+    _, _, _, cleaner, _ = world()
     list(zip(range(2), steps(cleaner), strict=False))
     cleaner.remove_dir("/data")
     assert not cleaner.is_cleaning(ORDERS)
@@ -246,6 +246,6 @@ def test_options_come_from_the_brokers_settings() -> None:
 
 def test_a_buffer_without_room_for_one_key_is_refused() -> None:
     with pytest.raises(
-        StorageRefused, match="log.cleaner.dedupe.buffer.size=20 .* has no room for a single key"
+        StorageRefused, match=r"log.cleaner.dedupe.buffer.size=20 .* has no room for a single key"
     ):
         cleaner_of(MemoryDisk(), HandClock(), dedupe_buffer_size=20)

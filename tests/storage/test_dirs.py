@@ -58,7 +58,7 @@ def test_a_folder_in_use_by_another_process_is_seen(tmp_path: Path) -> None:
             os._exit(0)
     try:
         assert os.read(read, 1) == b"y"
-        with pytest.raises(StorageRefused, match="is using this folder"):
+        with pytest.raises(StorageRefused, match=r"is using this folder"):
             LogDirs(FolderDisk(), [str(path)]).open()
     finally:
         os.kill(child, 9)
@@ -69,9 +69,9 @@ def test_a_folder_in_use_by_another_process_is_seen(tmp_path: Path) -> None:
 
 
 def test_no_folder_and_the_same_folder_twice_are_refused() -> None:
-    with pytest.raises(StorageRefused, match="log.dirs names no folder"):
+    with pytest.raises(StorageRefused, match=r"log.dirs names no folder"):
         LogDirs(MemoryDisk(), [])
-    with pytest.raises(FolderRefused, match="^/a: is named twice in log.dirs"):
+    with pytest.raises(FolderRefused, match=r"^/a: is named twice in log.dirs"):
         LogDirs(MemoryDisk(), ["/a", "/b/../a/"])
 
 
@@ -145,7 +145,7 @@ def test_a_failure_at_run_time_is_told_once_and_frees_the_lock() -> None:
 def test_marking_the_last_folder_offline_refuses_the_start() -> None:
     dirs = LogDirs(MemoryDisk(), ["/a"])
     dirs.open()
-    with pytest.raises(StorageRefused, match="none of log.dirs can be used: its meta.properties is damaged"):
+    with pytest.raises(StorageRefused, match=r"none of log.dirs can be used: its meta.properties is damaged"):
         dirs.mark_offline("/a", "its meta.properties is damaged")
 
 

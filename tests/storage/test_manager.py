@@ -167,7 +167,7 @@ def test_a_partition_in_two_directories_refuses_the_start() -> None:
         manager = manager_of(disk, log_dir)
         manager.get_or_create(A0, is_new=True)
         manager.close()
-    with pytest.raises(StorageRefused, match="the partition a-0 is in both /x/a-0 and /y/a-0"):
+    with pytest.raises(StorageRefused, match=r"the partition a-0 is in both /x/a-0 and /y/a-0"):
         manager_of(disk, "/x", "/y")
 
 
@@ -232,11 +232,11 @@ def test_a_failed_directory_takes_its_partitions_offline_not_the_broker() -> Non
     assert told == [("/x", reason, [A0])]
     assert list(manager.logs) == [A1]
     assert contents(manager.logs[A1]) == [(0, b"k", b"1")]
-    with pytest.raises(KafkaError, match="may be in a directory that is offline: /x") as refusal:
+    with pytest.raises(KafkaError, match=r"may be in a directory that is offline: /x") as refusal:
         manager.get_or_create(A0)
     assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert manager.get_or_create(B0, is_new=True).folder == "/y/b-0"
-    with pytest.raises(KafkaError, match="offline"):
+    with pytest.raises(KafkaError, match=r"offline"):
         manager.delete(A0)
     manager.close()
     assert not disk.exists("/x/.kafka_cleanshutdown")
@@ -250,7 +250,7 @@ def test_a_directory_that_cannot_take_a_new_log_fails_and_the_next_takes_it() ->
     assert manager.get_or_create(B0, is_new=True).folder == "/y/b-0"
     assert len(told) == 1
     disk.fail(1, errno.ENOSPC, kinds={Kind.MAKE_FOLDER}, path="/y/*", times=99)
-    with pytest.raises(KafkaError, match="no log directory can take c-0; tried /y"):
+    with pytest.raises(KafkaError, match=r"no log directory can take c-0; tried /y"):
         manager.get_or_create(TopicPartition("c", 0), is_new=True)
 
 
@@ -270,7 +270,7 @@ def test_when_the_last_directory_fails_at_start_it_is_refused() -> None:
     disk, manager, _ = failing_world()
     manager.close()
     disk.fail(1, errno.EIO, kinds={Kind.REMOVE}, times=99)
-    with pytest.raises(StorageRefused, match="no log directory is left: /x: the device .*; /y: the device"):
+    with pytest.raises(StorageRefused, match=r"no log directory is left: /x: the device .*; /y: the device"):
         manager_of(disk, "/x", "/y")
 
 
@@ -367,7 +367,7 @@ def test_a_future_log_takes_the_place_of_the_current_one() -> None:
     manager = manager_of(disk, "/x", "/y")
     current = manager.get_or_create(A0, topic_id=TOPIC_ID, is_new=True)
     put(current, (b"k", b"1"))
-    with pytest.raises(ValueError, match="needs a current log and another directory"):
+    with pytest.raises(ValueError, match=r"needs a current log and another directory"):
         manager.get_or_create(A0, future=True)
     manager.prefer(A0, "/y")
     future = manager.get_or_create(A0, future=True)

@@ -80,7 +80,7 @@ def test_a_huge_file_is_refused_unread() -> None:
     disk = MemoryDisk()
     disk.make_folder("/d")
     disk.write_atomically("/d/meta.properties", b"#" * 70_000)
-    with pytest.raises(DamagedFile, match="has 70000 bytes, at most 65536"):
+    with pytest.raises(DamagedFile, match=r"has 70000 bytes, at most 65536"):
         read_meta_properties(disk, "/d")
 
 
@@ -116,11 +116,11 @@ def test_a_directory_that_does_not_belong_is_refused(other: MetaProperties, faul
 def test_the_expected_cluster_and_node_are_checked() -> None:
     disk, dirs = formatted(a=kraft())
     ensemble = MetaPropertiesEnsemble.load(disk, dirs)
-    with pytest.raises(FolderRefused, match="belongs to the cluster"):
+    with pytest.raises(FolderRefused, match=r"belongs to the cluster"):
         ensemble.verify(cluster_id="another")
-    with pytest.raises(FolderRefused, match="belongs to node 1, not to node 7; correct node.id"):
+    with pytest.raises(FolderRefused, match=r"belongs to node 1, not to node 7; correct node.id"):
         ensemble.verify(node_id=7)
-    with pytest.raises(FolderRefused, match="was formatted for KRaft"):
+    with pytest.raises(FolderRefused, match=r"was formatted for KRaft"):
         ensemble.verify(require_version_0=True)
 
 
@@ -129,7 +129,7 @@ def test_an_unformatted_directory_is_refused_in_kraft_mode() -> None:
     disk.make_folder("/new")
     ensemble = MetaPropertiesEnsemble.load(disk, [*dirs, "/new"])
     ensemble.verify()
-    with pytest.raises(FolderRefused, match="^/new: is not formatted .*barnabas storage format"):
+    with pytest.raises(FolderRefused, match=r"^/new: is not formatted .*barnabas storage format"):
         ensemble.require_formatted()
 
 
@@ -137,7 +137,7 @@ def test_a_version_0_file_without_ids_is_not_enough_for_kraft() -> None:
     disk, dirs = formatted(a=MetaProperties(V0))
     ensemble = MetaPropertiesEnsemble.load(disk, dirs)
     ensemble.verify(cluster_id=CLUSTER, node_id=1)
-    with pytest.raises(FolderRefused, match="lacks node.id or cluster.id"):
+    with pytest.raises(FolderRefused, match=r"lacks node.id or cluster.id"):
         ensemble.require_formatted()
 
 
@@ -149,7 +149,7 @@ def test_a_directory_that_cannot_be_read_fails_alone() -> None:
     ensemble.verify()
     ensemble.require_formatted()
     assert list(ensemble.failed) == ["/b"]
-    with pytest.raises(FolderRefused, match="^/b: holds the metadata log and cannot be read: .*version 9"):
+    with pytest.raises(FolderRefused, match=r"^/b: holds the metadata log and cannot be read: .*version 9"):
         MetaPropertiesEnsemble.load(disk, dirs, metadata_dir="/b").verify()
 
 
@@ -158,7 +158,7 @@ def test_with_no_readable_directory_the_start_is_refused() -> None:
     disk.make_folder("/a")
     write_meta_properties(disk, "/a", kraft(), RECORDED_MS)
     disk.fail(1, errno.EIO, kinds={Kind.READ, Kind.OPEN}, times=9)
-    with pytest.raises(StorageRefused, match="no meta.properties can be read: /a: the device reports"):
+    with pytest.raises(StorageRefused, match=r"no meta.properties can be read: /a: the device reports"):
         MetaPropertiesEnsemble.load(disk, ["/a"]).require_formatted()
 
 
