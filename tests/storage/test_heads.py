@@ -33,7 +33,7 @@ def log_of(*sizes: int) -> bytes:
 def test_headers_are_found_across_windows_and_behind_large_batches() -> None:
     data = log_of(10, 20_000, 5, 8100, 3, 40)
     found = list(heads(file_of(data), 0, len(data)))
-    assert [head.position for head in found][0] == 0
+    assert found[0].position == 0
     assert len(found) == 6
     assert found[-1].end == len(data)
     assert [head.size for head in heads(file_of(data), found[2].position, len(data))] == [

@@ -188,7 +188,7 @@ def test_the_cleaner_swaps_segments() -> None:
     assert offsets(log) == [2, 3, 8, 9, *range(12, 18)]
     first = log.read(4, 1000, upper_bound=18)
     assert first.position == new.size // 2
-    snapshots = [name for name in names(disk, ".snapshot")]
+    snapshots = names(disk, ".snapshot")
     assert snapshots == ["00000000000000000012.snapshot", "00000000000000000016.snapshot"]
     log.flush()
     log.close()

@@ -7,13 +7,14 @@ What may not: writing it, and the state of producers.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.check import CheckRules, Origin, check_batch
 from barnabas.batch.compression import Codec
 from barnabas.batch.records import NO_TIMESTAMP, TimestampType
-from barnabas.batch.view import CorruptBatch, batches, patch_offsets
+from barnabas.batch.view import BatchView, CorruptBatch, batch_size, batches, patch_offsets
 from barnabas.runtime.disk import Buffer
 from barnabas.storage.heads import Head, crc_ok, head_at
 from barnabas.storage.options import LogOptions
@@ -53,25 +54,16 @@ class UnexpectedAppendOffset(KafkaError):  # noqa: N818 - the name is Apache Kaf
         self.last_offset = last_offset
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """Sound batches at their final offsets."""
 
     data: Buffer
     heads: list[Head]
-    log_append_time_ms: int = NO_TIMESTAMP
-
-    @property
-    def first_offset(self) -> int:
-        return self.heads[0].base_offset
-
-    @property
-    def last_offset(self) -> int:
-        return self.heads[-1].last_offset
-
-    @property
-    def max_timestamp(self) -> int:
-        return max(head.max_timestamp for head in self.heads)
+    log_append_time_ms: int
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
 
 
 def rules_of(options: LogOptions) -> CheckRules:
@@ -104,12 +96,11 @@ def prepare_leader(
 ) -> Prepared | None:
     """Check, and give the batches the next offsets, in the caller's own buffer where that is possible."""
     heads: list[Head] = []
-    parts: list[Buffer] = []
+    parts: list[bytearray | memoryview] = []
     position = 0
-    for view in batches(buffer):
+    for view in _views(buffer):
         checked = check_batch(view, rules, now_ms=now_ms, origin=_CHECKED_AS[origin]).view
-        view_of = memoryview(checked.buffer)[checked.start : checked.end]
-        part = bytearray(view_of) if view_of.readonly else view_of
+        part = _writable(checked)
         patch_offsets(part, 0, first_offset, leader_epoch)
         head = Head(position, part, 0)
         first_offset = head.last_offset + 1
@@ -118,9 +109,32 @@ def prepare_leader(
         parts.append(part)
     if not heads:
         return None
-    data = parts[0] if len(parts) == 1 else b"".join(parts)
     stamped = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
-    return Prepared(data, heads, now_ms if stamped else NO_TIMESTAMP)
+    return _prepared(
+        parts[0] if len(parts) == 1 else b"".join(parts), heads, now_ms if stamped else NO_TIMESTAMP
+    )
+
+
+def _views(buffer: Buffer) -> Iterable[BatchView]:
+    """What a produce request brings is one batch, and nothing else."""
+    return (BatchView(buffer),) if batch_size(buffer, 0) == len(buffer) else batches(buffer)
+
+
+def _writable(view: BatchView) -> bytearray | memoryview:
+    if view.start == 0 and isinstance(view.buffer, bytearray) and view.size == len(view.buffer):
+        return view.buffer
+    part = memoryview(view.buffer)[view.start : view.end]
+    return bytearray(part) if part.readonly else part
+
+
+def _prepared(data: Buffer, heads: list[Head], log_append_time_ms: int) -> Prepared:
+    if len(heads) == 1:
+        max_timestamp = heads[0].max_timestamp
+    else:
+        max_timestamp = max(head.max_timestamp for head in heads)
+    return Prepared(
+        data, heads, log_append_time_ms, heads[0].base_offset, heads[-1].last_offset, max_timestamp
+    )
 
 
 def prepare_as_is(
@@ -168,4 +182,5 @@ def prepare_as_is(
             heads[0].base_offset,
             last_offset,
         )
-    return Prepared(buffer if start == len(buffer) else memoryview(buffer)[:start], heads)
+    data = buffer if start == len(buffer) else memoryview(buffer)[:start]
+    return _prepared(data, heads, NO_TIMESTAMP)

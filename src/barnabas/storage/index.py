@@ -15,6 +15,7 @@ rebuilds them with all that lies above the recovery point.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from struct import Struct
 from typing import ClassVar, NamedTuple
@@ -44,7 +45,7 @@ class TimestampOffset(NamedTuple):
     offset: int
 
 
-class SparseIndex:
+class SparseIndex(ABC):
     """What both indexes share: a sorted array of fixed-width entries in a file."""
 
     entry: ClassVar[Struct]
@@ -62,6 +63,7 @@ class SparseIndex:
         "entries",
         "length",
         "max_bytes",
+        "max_entries",
         "path",
     )
 
@@ -71,6 +73,7 @@ class SparseIndex:
         self.max_bytes = max_bytes
         self.entries = 0
         self.length = 0
+        self.max_entries = 0
         self._disk = disk
         self._file: File | None = None
         self._tail = bytearray()
@@ -85,10 +88,6 @@ class SparseIndex:
         return self._file is not None
 
     @property
-    def max_entries(self) -> int:
-        return self.length // self.entry.size
-
-    @property
     def is_full(self) -> bool:
         return self.entries >= self.max_entries
 
@@ -98,7 +97,7 @@ class SparseIndex:
         self._file = file = self._disk.open(self.path, create=True)
         if new:
             file.truncate(self._rounded(self.max_bytes))
-        self.length = file.size
+        self._set_length(file.size)
         self.entries = 0 if new else self.length // self.entry.size
         self._written = self.entries
         self._read_tail()
@@ -149,7 +148,7 @@ class SparseIndex:
         if rounded != self.length:
             self.write_out()
             self._opened().truncate(rounded)
-            self.length = rounded
+            self._set_length(rounded)
             self._unsynced = True
 
     def trim(self) -> None:
@@ -166,11 +165,9 @@ class SparseIndex:
         """The file was renamed; an open handle follows by itself."""
         self.path = path
 
-    def _append(self, *values: int) -> None:
-        if self.is_full:
-            raise ValueError(f"{self.path}: the index is full ({self.entries} entries)")
-        self._tail += self.entry.pack(*values)
-        self.entries += 1
+    def _set_length(self, length: int) -> None:
+        self.length = length
+        self.max_entries = length // self.entry.size
 
     def _keep(self, entries: int) -> None:
         """Drop all but the first entries."""
@@ -182,6 +179,11 @@ class SparseIndex:
                 self._read_tail()
             else:
                 del self._tail[(entries - self._tail_first) * self.entry.size :]
+                self._note_last()
+
+    @abstractmethod
+    def _note_last(self) -> None:
+        """Entries came or went otherwise than by an append: read the last one again."""
 
     def _read_tail(self) -> None:
         size = self.entry.size
@@ -189,6 +191,7 @@ class SparseIndex:
         length = (self.entries - self._tail_first) * size
         self._tail = bytearray(self._opened().read_at(self._tail_first * size, length))
         self._block = b""
+        self._note_last()
 
     def _values(self, number: int) -> tuple[int, ...]:
         """The entry with this number, wherever it is."""
@@ -243,18 +246,20 @@ class OffsetIndex(SparseIndex):
     """Where to start reading for an offset."""
 
     entry = Struct(">ii")
-    __slots__ = ()
+    __slots__ = ("last_offset",)
 
-    @property
-    def last_offset(self) -> int:
-        if self.entries == 0:
-            return self.base_offset
-        return self.base_offset + self._values(self.entries - 1)[0]
+    def _note_last(self) -> None:
+        relative = self._values(self.entries - 1)[0] if self.entries else 0
+        self.last_offset = self.base_offset + relative
 
     def append(self, offset: int, position: int) -> None:
         if self.entries and offset <= self.last_offset:
             raise ValueError(f"{self.path}: offset {offset} does not follow {self.last_offset}")
-        self._append(offset - self.base_offset, position)
+        if self.entries >= self.max_entries:
+            raise ValueError(f"{self.path}: the index is full ({self.entries} entries)")
+        self._tail += self.entry.pack(offset - self.base_offset, position)
+        self.entries += 1
+        self.last_offset = offset
 
     def at(self, number: int) -> OffsetPosition:
         relative, position = self._values(number)
@@ -284,18 +289,16 @@ class TimeIndex(SparseIndex):
     """Where to start looking for a timestamp."""
 
     entry = Struct(">qi")
-    __slots__ = ()
+    __slots__ = ("last",)
 
     @property
     def is_full(self) -> bool:
         """One slot stays free for the entry that closes the segment."""
         return self.entries >= self.max_entries - 1
 
-    @property
-    def last(self) -> TimestampOffset:
-        if self.entries == 0:
-            return TimestampOffset(NO_TIMESTAMP, self.base_offset)
-        return self.at(self.entries - 1)
+    def _note_last(self) -> None:
+        none = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self.last = self.at(self.entries - 1) if self.entries else none
 
     def maybe_append(self, timestamp: int, offset: int, *, closing: bool = False) -> None:
         """An entry, if the timestamp is above the last one; `closing` may use the last free slot."""
@@ -307,6 +310,7 @@ class TimeIndex(SparseIndex):
                 raise ValueError(f"{self.path}: the index is full ({self.entries} entries)")
             self._tail += self.entry.pack(timestamp, offset - self.base_offset)
             self.entries += 1
+            self.last = TimestampOffset(timestamp, offset)
 
     def at(self, number: int) -> TimestampOffset:
         timestamp, relative = self._values(number)

@@ -28,7 +28,7 @@ from barnabas.storage.producer_append import AppendOrigin, BatchMetadata, Verifi
 from barnabas.storage.producer_replay import ProducerChanges, check_append, rebuild_producers
 from barnabas.storage.reading import ReadResult, TimestampAndOffset
 from barnabas.storage.recovery import LoadedLog, LogLoader
-from barnabas.storage.segment import BatchMark, Segment
+from barnabas.storage.segment import Segment
 from barnabas.storage.transaction_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
@@ -173,10 +173,7 @@ class Log(LocalLog):
             segment = self.active
             if segment.should_roll(self.options, now_ms, size, last_offset, prepared.max_timestamp):
                 segment = self._roll(prepared.first_offset)
-            segment.append_batches(
-                prepared.data,
-                [BatchMark(head.size, head.last_offset, head.max_timestamp) for head in prepared.heads],
-            )
+            segment.append_batches(prepared.data, prepared.heads)
         except OSError as error:
             self._refuse_write(error)
         self.end_offset = last_offset + 1
@@ -287,7 +284,7 @@ class Log(LocalLog):
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.name} has offsets {self.log_start_offset} to {self.end_offset}, not {offset}",
             )
-        with failing(self.folder, "reading"):
+        try:
             return self._reader.read(
                 offset,
                 max_bytes,
@@ -296,6 +293,8 @@ class Log(LocalLog):
                 min_one_batch=min_one_batch,
                 read_committed=read_committed,
             )
+        except OSError as error:
+            raise StorageFailure(self.folder, "reading", error) from error
 
     def aborted_transactions(self, start: int, upper_bound: int) -> list[AbortedTransaction]:
         """Those that touch [start, upper_bound)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from barnabas.batch.legacy import OldBatch
-from barnabas.batch.records import NO_TIMESTAMP, TimestampType
+from barnabas.batch.records import NO_TIMESTAMP
 from barnabas.batch.view import MAGIC_V2, BatchView
 from barnabas.runtime.disk import Slice
 from barnabas.storage.epochs import LeaderEpochs
@@ -186,18 +186,10 @@ class LogReader:
         self._segments.reading(segment)
         for head in segment.heads(segment.position_before(offset)):
             if head.max_timestamp == timestamp:
-                return TimestampAndOffset(timestamp, _offset_of_max(segment, head), _epoch(head))
+                # None if compaction has taken all of its records, as in Apache Kafka.
+                newest = (r for r in _batch(segment, head).records() if r.timestamp == timestamp)
+                return next((TimestampAndOffset(timestamp, r.offset, _epoch(head)) for r in newest), None)
         return None
-
-
-def _offset_of_max(segment: Segment, head: Head) -> int:
-    batch = _batch(segment, head)
-    if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        return head.last_offset
-    for record in batch.records():
-        if record.timestamp == head.max_timestamp:
-            return record.offset
-    return head.last_offset
 
 
 def _batch(segment: Segment, head: Head) -> BatchView | OldBatch:

@@ -252,6 +252,9 @@ class LogLoader:
         compacted = self._options.cleanup_compact or self._saw_gaps
         dropped, gaps = recover_segment(segment, producers, self._epochs, limit, may_have_gaps=compacted)
         self._saw_gaps |= gaps
+        if self._clean or segment.base_offset < self._recovery_point:
+            # It will not be read again once there is a later segment: what was cut and made anew must last.
+            segment.sync()
         # The next segment's recovery, and the next start's, begin from here.
         producers.take_snapshot(sync=True)
         if dropped > 0:
@@ -303,6 +306,8 @@ class LogLoader:
             snapshot = producers.mark_snapshot_deleted(segment.base_offset)
             if snapshot is not None:
                 self._deleted_names.append(snapshot)
+        # Else the next power loss brings them back, over what is written after this start.
+        self._disk.sync_folder(self._folder)
 
 
 def _epochs_of(segments: Segments) -> Iterable[tuple[int, int]]:

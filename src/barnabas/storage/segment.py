@@ -14,7 +14,6 @@ import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from barnabas.batch.view import CorruptBatch
 from barnabas.runtime.clock import Clock
@@ -31,14 +30,6 @@ from barnabas.storage.options import LONG_MAX, LogOptions
 from barnabas.storage.segment_files import SegmentFiles
 
 logger = logging.getLogger(__name__)
-
-
-class BatchMark(NamedTuple):
-    """What the indexes need to know of a batch that is appended."""
-
-    size: int
-    last_offset: int
-    max_timestamp: int
 
 
 class Segment(SegmentFiles):
@@ -101,38 +92,37 @@ class Segment(SegmentFiles):
 
     def append(self, buffer: Buffer, last_offset: int) -> None:
         """Whole batches that end with last_offset, in one write; index entries as they are due."""
-        marks, start = [], 0
+        found, start = [], 0
         while start < len(buffer):
             head = head_at(buffer, start, self.size + start)
             assert head is not None, "only whole batches are appended"
             assert start + head.size <= len(buffer), "only whole batches are appended"
-            marks.append(BatchMark(head.size, head.last_offset, head.max_timestamp))
+            found.append(head)
             start += head.size
-        assert not marks or marks[-1].last_offset == last_offset, "the last offset is the last batch's"
-        self.append_batches(buffer, marks)
+        assert not found or found[-1].last_offset == last_offset, "the last offset is the last batch's"
+        self.append_batches(buffer, found)
 
-    def append_batches(self, buffer: Buffer, marks: Sequence[BatchMark]) -> None:
+    def append_batches(self, buffer: Buffer, batches: Sequence[Head]) -> None:
         """When it raises OSError the segment is as it was; StorageFailure: it could not be put right."""
-        if not marks:
+        if not batches:
             return
         if not self._grown:
             self.grow_indexes()
-        offset_index, time_index = self.offset_index, self.time_index
-        offset_index.make_room()
-        time_index.make_room()
+        self.offset_index.make_room()
+        self.time_index.make_room()
         if self._max is None:
-            self._max = time_index.last
+            self._max = self.time_index.last
         self._write(buffer)
         position = self.size
         if position == 0:
-            self._first_timestamp = marks[0].max_timestamp
-        for size, last_offset, max_timestamp in marks:
-            if max_timestamp > self._max.timestamp:
-                self._max = TimestampOffset(max_timestamp, last_offset)
+            self._first_timestamp = batches[0].max_timestamp
+        for head in batches:
+            if head.max_timestamp > self._max.timestamp:
+                self._max = TimestampOffset(head.max_timestamp, head.last_offset)
             if self._bytes_since_index > self._index_interval_bytes:
-                self._add_entries(last_offset, position)
-            position += size
-            self._bytes_since_index += size
+                self._add_entries(head.last_offset, position)
+            position += head.size
+            self._bytes_since_index += head.size
         self.size = position
 
     def _add_entries(self, last_offset: int, position: int) -> None:
@@ -367,7 +357,7 @@ class Segment(SegmentFiles):
 
     def close(self) -> None:
         """Trim what was grown, then release."""
-        if self._max is not None:
+        if self._grown and self._max is not None:
             self.close_time_index()
         for index in (self.offset_index, self.time_index):
             if index.is_loaded:
