@@ -1,0 +1,1 @@
+"""Replication, without IO: partitions with their leaders and followers, what waits for them, fetch sessions."""
