@@ -20,7 +20,7 @@ def batch_columns(_bench: Workbench) -> Mapping[str, Contender]:
     def interpreted() -> None:
         module = plain("columns")
         vectors = module.ColumnVectors(LARGE_BATCH)
-        module.decode_columns(payload, 0, 0, LARGE_BATCH, 0, 0, False, vectors)
+        module.decode_columns(payload, 0, len(payload), 0, 0, LARGE_BATCH, 0, 0, False, vectors)
 
     def objects() -> None:
         for _ in BatchView(batch).records():

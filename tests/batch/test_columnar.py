@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.build import build, build_empty
-from barnabas.batch.columnar import columns, columns_of
+from barnabas.batch.columnar import Columns, columns, columns_of
 from barnabas.batch.compression import Codec
 from barnabas.batch.control import EndTransactionMarker, build_marker
 from barnabas.batch.records import Record, TimestampType
@@ -22,7 +22,11 @@ from .samples import RECORDED, START, numbered, record_lists, with_payload
 @given(st.lists(st.tuples(record_lists(), st.sampled_from(list(Codec))), max_size=4))
 def test_columns_say_what_the_records_say(fetched: list[tuple[list[Record], Codec]]) -> None:
     buffer = b"".join(bytes(build(records, codec=codec)) for records, codec in fetched)
-    read = columns(buffer)
+    for form in (buffer, bytearray(buffer)):
+        assert_says(columns(form), fetched)
+
+
+def assert_says(read: Columns, fetched: list[tuple[list[Record], Codec]]) -> None:
     expected = [record for records, _ in fetched for record in records]
     assert len(read) == len(expected)
     assert list(read.records()) == expected
@@ -60,9 +64,19 @@ def test_numpy_and_arrow_take_columns_without_a_copy() -> None:
     assert read.headers(3) == RECORDED[3].headers
 
 
+def test_uncompressed_batches_are_read_where_they_lie() -> None:
+    buffer = bytes(build(numbered(3)) + build(RECORDED))
+    read = columns(buffer)
+    assert read.payload is buffer
+    assert [*read.records()] == numbered(3) + RECORDED
+    assert columns(bytes(build(RECORDED, codec=Codec.LZ4))).payload is not buffer
+    with pytest.raises(KafkaError):
+        columns(buffer, 100)
+
+
 def test_a_malformed_record_is_refused() -> None:
     with pytest.raises(CorruptBatch, match="length reaches") as caught:
-        columns(with_payload(bytes((40, 0, 0, 0, 1, 1, 0)), 1))
+        columns(with_payload(bytes((40, 0, 0, 0, 1, 1, 0)), 1) + build(numbered(9)))
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 

@@ -131,7 +131,7 @@ def check_batch(
     if origin is Origin.CLIENT:
         _check_header(view)
     payload = view.payload(rules.decompressed_limit)
-    view.ensure_count_fits(payload)
+    view.ensure_count_fits(len(payload))
     fault, index, keyless, in_order, first, low, high = walk(payload, view.record_count)
     if fault:
         raise _invalid(f"record {index}: {fault_text(fault)}")

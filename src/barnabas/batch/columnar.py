@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.batch.compression import DECOMPRESSED_LIMIT
+from barnabas.batch.compression import DECOMPRESSED_LIMIT, Codec
 from barnabas.batch.engine.columns import ColumnVectors, decode_columns
 from barnabas.batch.engine.decode import decode_headers
 from barnabas.batch.engine.faults import fault_text
 from barnabas.batch.faults import CorruptBatch
 from barnabas.batch.records import Header, Record
-from barnabas.batch.view import LOG_APPEND_TIME_FLAG, BatchView, Buffer, batches
+from barnabas.batch.view import HEADER_SIZE, LOG_APPEND_TIME_FLAG, BatchView, Buffer
+from barnabas.batch.view import batches as whole_batches
 
 # Positions are 32-bit numbers.
 PAYLOAD_MAX = 2**31 - 1
@@ -78,40 +79,58 @@ def columns(buffer: Buffer, limit: int = DECOMPRESSED_LIMIT) -> Columns:
 
     `limit` bounds what all of them together decompress to.
     """
-    return columns_of((batch for batch in batches(buffer) if not batch.is_control), limit)
+    return columns_of((batch for batch in whole_batches(buffer) if not batch.is_control), limit)
 
 
 def columns_of(chosen: Iterable[BatchView], limit: int = DECOMPRESSED_LIMIT) -> Columns:
-    """The records of these batches."""
+    """The records of these batches; uncompressed ones that share one `bytes` buffer are not copied."""
+    batches = [batch for batch in chosen if batch.record_count]
     limit = min(limit, PAYLOAD_MAX)
-    found: list[tuple[BatchView, bytes]] = []
-    rows = 0
+    shared = _shared_buffer(batches)
+    payloads: list[bytes] = []
     size = 0
-    for batch in chosen:
-        if batch.record_count == 0:
-            continue
-        payload = batch.payload(limit - size)
-        size += len(payload)
+    for batch in batches:
+        if shared is None:
+            payloads.append(batch.payload(limit - size))
+            size += len(payloads[-1])
+            batch.ensure_count_fits(len(payloads[-1]))
+        else:
+            size += batch.size - HEADER_SIZE
+            batch.ensure_count_fits(batch.size - HEADER_SIZE)
         if size > limit:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"the batches hold more than {limit} bytes")
-        batch.ensure_count_fits(payload)
-        rows += batch.record_count
-        found.append((batch, payload))
-    vectors = ColumnVectors(rows)
+    vectors = ColumnVectors(sum(batch.record_count for batch in batches))
     row = 0
     shift = 0
-    for batch, payload in found:
-        _decode(batch, payload, shift, row, vectors)
+    for index, batch in enumerate(batches):
+        if shared is None:
+            _decode(batch, payloads[index], 0, len(payloads[index]), shift, row, vectors)
+            shift += len(payloads[index])
+        else:
+            _decode(batch, shared, batch.start + HEADER_SIZE, batch.end, 0, row, vectors)
         row += batch.record_count
-        shift += len(payload)
-    return Columns(found[0][1] if len(found) == 1 else b"".join(payload for _, payload in found), vectors)
+    if shared is None:
+        shared = payloads[0] if len(payloads) == 1 else b"".join(payloads)
+    return Columns(shared, vectors)
 
 
-def _decode(batch: BatchView, payload: bytes, shift: int, row: int, vectors: ColumnVectors) -> None:
+def _shared_buffer(batches: list[BatchView]) -> bytes | None:
+    buffer = batches[0].buffer if batches else b""
+    if not isinstance(buffer, bytes) or len(buffer) > PAYLOAD_MAX:
+        return None
+    if any(batch.buffer is not buffer or batch.codec is not Codec.NONE for batch in batches):
+        return None
+    return buffer
+
+
+def _decode(
+    batch: BatchView, data: bytes, start: int, end: int, shift: int, row: int, vectors: ColumnVectors
+) -> None:
     stamped = batch.attributes & LOG_APPEND_TIME_FLAG != 0
     base_timestamp = batch.max_timestamp if stamped else batch.base_timestamp
+    count, offset = batch.record_count, batch.base_offset
     fault, index = decode_columns(
-        payload, shift, row, batch.record_count, batch.base_offset, base_timestamp, stamped, vectors
+        data, start, end, shift, row, count, offset, base_timestamp, stamped, vectors
     )
     if fault:
         raise CorruptBatch(

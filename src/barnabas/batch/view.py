@@ -179,7 +179,7 @@ class BatchView:
         if count == 0:
             return iter(())
         payload = self.payload(limit)
-        self.ensure_count_fits(payload)
+        self.ensure_count_fits(len(payload))
         log_append_time = self.attributes & LOG_APPEND_TIME_FLAG != 0
         base_timestamp = self.max_timestamp if log_append_time else self.base_timestamp
         fault, index, rows = decode_records(payload, count, self.base_offset, base_timestamp, log_append_time)
@@ -190,12 +190,12 @@ class BatchView:
             )
         return map(Record._make, rows)
 
-    def ensure_count_fits(self, payload: bytes) -> None:
+    def ensure_count_fits(self, payload_size: int) -> None:
         """Raise if so many bytes cannot hold as many records as the header counts."""
-        if not 0 <= self.record_count <= len(payload) // SMALLEST_RECORD:
+        if not 0 <= self.record_count <= payload_size // SMALLEST_RECORD:
             raise CorruptBatch(
                 f"the batch at offset {self.base_offset} counts {self.record_count} records "
-                f"in {len(payload)} bytes",
+                f"in {payload_size} bytes",
                 ErrorCode.INVALID_RECORD,
             )
 

@@ -91,7 +91,7 @@ def payloads(draw: st.DrawFn) -> tuple[bytes, int]:
 def columns_of(engine: object, payload: bytes, count: int, base: int, time: int, stamped: bool) -> object:
     module = engine("columns")  # type: ignore[operator]
     vectors = module.ColumnVectors(count)
-    fault, index = module.decode_columns(payload, 7, 0, count, base, time, stamped, vectors)
+    fault, index = module.decode_columns(payload, 0, len(payload), 7, 0, count, base, time, stamped, vectors)
     if fault:
         return fault, index
     return [memoryview(getattr(vectors, name)).tolist() for name in COLUMNS]

@@ -38,6 +38,8 @@ class ColumnVectors:
 
 def decode_columns(
     data: bytes,
+    start: i64,
+    end: i64,
     shift: i64,
     row: i64,
     count: i64,
@@ -46,7 +48,7 @@ def decode_columns(
     log_append_time: bool,
     columns: ColumnVectors,
 ) -> tuple[int, int]:
-    """Fill the rows from `row` on with `count` records that fill `data`; positions get `shift` added.
+    """Fill the rows from `row` on with the `count` records from `start` to `end`; positions grow by `shift`.
 
     Returns a fault and the index of the record that has it.  After a fault the columns are of no use.
     """
@@ -57,8 +59,7 @@ def decode_columns(
     value_starts = columns.value_starts
     value_lengths = columns.value_lengths
     header_starts = columns.header_starts
-    end: i64 = len(data)
-    position: i64 = 0
+    position: i64 = start
     index: i64 = 0
     while index < count:
         length, position = read_varint(data, position, end)
