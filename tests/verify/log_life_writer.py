@@ -55,9 +55,9 @@ OPTIONS: dict[str, LogOptions] = {
     "txn": replace(EVERY_BATCH, segment_bytes=700),
     "copied": replace(EVERY_BATCH, segment_bytes=700),
     "epochs": replace(EVERY_BATCH, segment_bytes=800),
-    "truncated": replace(EVERY_BATCH, segment_bytes=800),
-    "deleted": replace(EVERY_BATCH, segment_bytes=800),
-    "deleted-all": replace(EVERY_BATCH, segment_bytes=800),
+    "cut-end": replace(EVERY_BATCH, segment_bytes=800),
+    "cut-start": replace(EVERY_BATCH, segment_bytes=800),
+    "cut-all": replace(EVERY_BATCH, segment_bytes=800),
     "far": replace(EVERY_BATCH, segment_bytes=800),
     "compacted": COMPACTED,
     "purged": replace(COMPACTED, delete_retention_ms=1),
@@ -383,15 +383,15 @@ class LifeWriter:
 
     def _cuts(self) -> None:
         """Ends cut off, starts moved, a log that begins far out."""
-        truncated = self.lives["truncated"]
+        cut_end = self.lives["cut-end"]
         for _ in range(8):
-            truncated.send(MIXED)
-        cut = truncated.log.end_offset - len(MIXED) * 3
-        self.manager.truncate_to(TopicPartition("truncated", 0), cut)
-        truncated.written = [record for record in truncated.written if record.offset < cut]
-        truncated.leader_epoch = self.epochs[-1]
-        truncated.send(MIXED[:2])
-        for topic, left in (("deleted", 20), ("deleted-all", 0)):
+            cut_end.send(MIXED)
+        cut = cut_end.log.end_offset - len(MIXED) * 3
+        self.manager.truncate_to(TopicPartition("cut-end", 0), cut)
+        cut_end.written = [record for record in cut_end.written if record.offset < cut]
+        cut_end.leader_epoch = self.epochs[-1]
+        cut_end.send(MIXED[:2])
+        for topic, left in (("cut-start", 20), ("cut-all", 0)):
             life = self.lives[topic]
             for _ in range(8):
                 life.send(MIXED)
