@@ -239,6 +239,13 @@ def test_a_log_that_ends_before_its_start_begins_anew_there(caplog: pytest.LogCa
     assert offsets(log) == [500, 501]
 
 
+def test_a_folder_of_another_kind_is_refused_untouched() -> None:
+    disk = MemoryDisk()
+    with pytest.raises(ValueError, match="move it elsewhere"):
+        open_log(disk, folder="/data/lost+found")
+    assert not disk.exists("/data")
+
+
 def test_an_empty_folder_begins_at_the_log_start() -> None:
     log = open_log(log_start_offset=70)
     assert log.segments[0].base_offset == log.end_offset == 70

@@ -179,7 +179,10 @@ def heads(file: File, start: int, end: int) -> Iterator[Head]:
 
 
 def pieces(file: File, start: int, end: int) -> Iterator[tuple[int, bytes, list[Head]]]:
-    """(position, bytes, headers) of whole batches between two positions, in bounded pieces."""
+    """(position, bytes, headers) of whole batches between two positions, in bounded pieces.
+
+    The bytes may go on with a part of the next batch: cutting it off would copy them all.
+    """
     position = start
     while position < end:
         data = file.read_at(position, min(PIECE_BYTES, end - position))
@@ -189,9 +192,8 @@ def pieces(file: File, start: int, end: int) -> Iterator[tuple[int, bytes, list[
         found = list(_heads_of(data, position))
         if not found:
             return
-        length = found[-1].end - position
-        yield position, data if length == len(data) else data[:length], found
-        position += length
+        yield position, data, found
+        position = found[-1].end
 
 
 def _heads_of(data: bytes, position: int) -> Iterator[Head]:

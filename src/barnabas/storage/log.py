@@ -19,6 +19,7 @@ from barnabas.batch.records import NO_TIMESTAMP
 from barnabas.runtime.chance import Random
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Buffer, Disk
+from barnabas.storage import log_files
 from barnabas.storage.appending import AppendResult, Prepared, prepare_as_is, prepare_leader, rules_of
 from barnabas.storage.epochs import EpochEnd
 from barnabas.storage.failure import StorageFailure, failing
@@ -65,6 +66,7 @@ class Log(LocalLog):
     ) -> Log:
         """Open or create the log in `folder`; after an unclean stop recover it from the recovery point on."""
         name = folder.rpartition("/")[2]
+        log_files.parse_folder(name)  # refused before anything is touched
         loader = LogLoader(
             disk,
             clock,

@@ -257,13 +257,13 @@ class Segment(SegmentFiles):
     # Reading
 
     def pieces(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes, list[Head]]]:
-        """(position, bytes, headers) of whole batches in bounded pieces."""
+        """(position, bytes, headers) of whole batches in bounded pieces; the bytes may go on behind them."""
         return pieces(self.file(), start, self.size if end is None else min(end, self.size))
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """(position, whole batches) in bounded pieces: the way to walk a segment."""
-        for position, data, _ in self.pieces(start, end):
-            yield position, data
+        for position, data, found in self.pieces(start, end):
+            yield position, data[: found[-1].end - position]
 
     def next_offset(self) -> int:
         """One past the last offset that is stored here; base_offset if empty."""
