@@ -219,6 +219,36 @@ def test_the_io_rate_is_kept() -> None:
     assert cleaner.step() > 0
 
 
+def test_a_worker_can_sync_the_new_segment() -> None:
+    _, _, log, cleaner, failures = world()
+    while cleaner.pending_sync is None:
+        assert cleaner.step() == 0
+    assert bases(log) == [0, 1, 2, 3, 4]
+    sync = cleaner.pending_sync
+    sync.run()
+    assert sync.is_done
+    assert cleaner.step() == 0
+    assert cleaner.pending_sync is None
+    assert bases(log) == [0, 4]
+    assert not failures
+
+
+def test_a_sync_that_failed_on_a_worker_fails_the_directory() -> None:
+    # M-E5
+    clock = HandClock()
+    disk = SimulatedDisk(SeededRandom(1), wall_ms=clock.wall_ms)
+    disk.make_folder("/data")
+    log = dirty_log(disk, clock)
+    cleaner, failures = cleaner_of(disk, clock, log)
+    while cleaner.pending_sync is None:
+        cleaner.step()
+    disk.fail(1, errno.EIO, kinds={Kind.SYNC})
+    cleaner.pending_sync.run()
+    cleaner.step()
+    assert [log_dir for log_dir, _ in failures] == ["/data"]  # type: ignore[misc]
+    assert bases(log) == [0, 1, 2, 3, 4]
+
+
 def test_a_dir_that_fails_during_a_step_is_dropped_without_harm() -> None:
     _, _, _, cleaner, _ = world()
     list(zip(range(2), steps(cleaner), strict=False))

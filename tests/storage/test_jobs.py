@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from tests.storage.logs import SMALL, T0, HandClock
 from tests.storage.worlds import bases, manager_of, put
 
@@ -35,7 +37,7 @@ class World:
         self.disk = MemoryDisk(clock=self.clock) if disk is None else disk
         self.manager: LogManager = manager_of(self.disk, clock=self.clock, options=options)
         self.flushed: list[tuple[str, int]] = []
-        self.jobs = LogJobs(self.manager, jobs, self.flush)
+        self.jobs = LogJobs(self.manager, jobs, flush=self.flush)
         for partition in (A0, B0):
             put(self.manager.get_or_create(partition, is_new=True), (b"k", b"1"))
         self.jobs.start()
@@ -163,6 +165,44 @@ def test_new_topic_ids_are_written() -> None:
     world.manager.get_or_create(A0, topic_id=Uuid.parse("k4UaK_bzSu6FNC6colHb3w"))
     world.run()
     assert world.disk.size("/data/a-0/partition.metadata") == 43
+
+
+def test_what_waits_for_the_device_can_be_handed_to_a_worker() -> None:
+    world = World()
+    held: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+    jobs = LogJobs(world.manager, QUIET, offload=lambda call, done: held.append((call, done)))
+    jobs.start()
+    world.manager.get_or_create(A0, topic_id=Uuid.parse("k4UaK_bzSu6FNC6colHb3w"))
+    jobs.run_due()
+    assert len(held) == 2, "high watermarks and a topic id"
+    path = "/data/replication-offset-checkpoint"
+    assert world.disk.read_bytes(path) == b""
+    world.clock.now_ms += 5_000
+    jobs.run_due()
+    assert len(held) == 2, "a second write of the same file waits for the first"
+    for call, done in held:
+        call()
+        done(None)
+    assert world.disk.read_bytes(path) == b"0\n2\na 0 1\nb 0 1\n"
+    assert world.disk.exists("/data/a-0/partition.metadata")
+    world.clock.now_ms += 5_000
+    jobs.run_due()
+    held[-1][1](OSError(errno.EIO, "I/O error"))
+    assert world.manager.logs == {}
+
+
+def test_a_topic_id_of_a_partition_deleted_meanwhile_is_no_failure() -> None:
+    world = World()
+    held: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+    jobs = LogJobs(world.manager, QUIET, offload=lambda call, done: held.append((call, done)))
+    world.manager.get_or_create(A0, topic_id=Uuid.parse("k4UaK_bzSu6FNC6colHb3w"))
+    jobs.run_due()
+    world.manager.delete(A0)
+    ((call, done),) = held
+    with pytest.raises(FileNotFoundError) as gone:
+        call()
+    done(gone.value)
+    assert list(world.manager.live) == ["/data"]
 
 
 def test_a_call_does_a_bounded_number_of_pieces() -> None:

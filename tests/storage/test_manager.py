@@ -53,9 +53,11 @@ def test_a_clean_stop_and_start_gives_everything_back() -> None:
     manager.close(broker_epoch=42)
     assert disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\na 0 3\n"
     assert disk.read_bytes("/data/log-start-offset-checkpoint") == b"0\n1\na 0 1\n"
+    assert disk.read_bytes("/data/replication-offset-checkpoint") == b"0\n1\na 0 3\n"
     assert disk.read_bytes("/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":42}'
     again = manager_of(disk)
     assert again.last_broker_epoch == 42
+    assert again.checkpointed_high_watermarks == {A0: 3}
     assert not disk.exists("/data/.kafka_cleanshutdown"), "a crash from now on is no clean stop"
     log = again.logs[A0]
     assert (log.log_start_offset, log.end_offset, log.recovery_point) == (1, 3, 3)
@@ -201,10 +203,9 @@ def test_the_topic_id_is_written_and_must_not_change() -> None:
     manager = manager_of(disk)
     manager.get_or_create(A0, is_new=True)
     manager.get_or_create(A0, topic_id=TOPIC_ID)
-    assert manager.has_unsettled
-    manager.settle()
+    manager.write_topic_ids()
     assert disk.read_bytes("/data/a-0/partition.metadata") == b"version: 0\ntopic_id: k4UaK_bzSu6FNC6colHb3w"
-    assert not manager.has_unsettled
+    assert manager.take_unwritten_ids() == []
     with pytest.raises(KafkaError) as refusal:
         manager.get_or_create(A0, topic_id=DIR_ID)
     assert refusal.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
@@ -471,7 +472,7 @@ def live(disk: SimulatedDisk, flushed: dict[TopicPartition, int], deleted: set[T
         log.roll()
         log.flush()
         flushed[partition] = log.end_offset
-    manager.settle()
+    manager.write_topic_ids()
     for log_dir in ("/x", "/y"):
         manager.checkpoint_recovery_points(log_dir)
         manager.checkpoint_log_starts(log_dir)

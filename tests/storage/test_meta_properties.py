@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from barnabas.base.ids import LOST_DIR, Uuid
 from barnabas.runtime.chance import SeededRandom
@@ -74,6 +76,16 @@ def test_zookeeper_mode_has_version_0(golden_logs: Path) -> None:
 def test_damage_is_refused(data: bytes, fault: str) -> None:
     with pytest.raises(DamagedFile, match=re.escape(f"/d/meta.properties: {fault}")):
         MetaProperties.decode("/d/meta.properties", data)
+
+
+@given(st.binary(max_size=80) | st.text("version=01node.idcluster\n\\\\u:# ").map(str.encode))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        properties = MetaProperties.decode("/d/meta.properties", data)
+    except DamagedFile as damage:
+        assert "\n" not in str(damage)
+        return
+    assert MetaProperties.decode("f", properties.encode(RECORDED_MS)) == properties
 
 
 def test_a_huge_file_is_refused_unread() -> None:

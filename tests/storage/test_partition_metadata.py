@@ -62,6 +62,21 @@ def test_damage_is_refused(data: bytes, fault: str) -> None:
         decode_partition_metadata("f", data)
 
 
+def test_every_cut_and_flip_is_read_as_an_id_or_refused() -> None:
+    whole = encode_partition_metadata(Uuid.parse("k4UaK_bzSu6FNC6colHb3w"))
+    torn = [whole[:size] for size in range(len(whole))]
+    torn += [
+        whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :] for at in range(43) for bit in range(8)
+    ]
+    refused = 0
+    for data in torn:
+        try:
+            assert len(decode_partition_metadata("f", data)) == 16
+        except DamagedFile:
+            refused += 1
+    assert refused > 150
+
+
 def test_a_huge_file_is_refused_unread() -> None:
     disk = MemoryDisk()
     disk.make_folder("/data/a-0")

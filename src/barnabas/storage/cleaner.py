@@ -17,7 +17,7 @@ from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk
 from barnabas.storage.checkpoints import CLEANER_CHECKPOINT, OffsetCheckpoint
 from barnabas.storage.cleaner_plan import LogToClean, dirty_range, plan
-from barnabas.storage.cleaner_round import CleaningRound, RoundLimits, RoundStats
+from barnabas.storage.cleaner_round import CleaningRound, RoundLimits, RoundStats, SegmentSync
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log import Log
 from barnabas.storage.names import TopicPartition
@@ -98,6 +98,7 @@ class LogCleaner:
         self._uncleanable: set[TopicPartition] = set()
         self._cleaning: TopicPartition | None = None
         self._work: Generator[int] | None = None
+        self._round: CleaningRound | None = None
         self._in_step = False
         self._resume_at_ns = 0
         # Of the last finished round, and the dirtiest log seen when it was chosen.
@@ -223,6 +224,11 @@ class LogCleaner:
         self._resume_at_ns = now_ns + delay_ns
         return _to_ms(delay_ns)
 
+    @property
+    def pending_sync(self) -> SegmentSync | None:
+        """Files to sync before the next step.  A broker runs it on a worker; otherwise that step does it."""
+        return None if self._round is None else self._round.sync
+
     def _advance(self) -> int:
         if self._work is None:
             self._work = self._rounds()
@@ -283,7 +289,7 @@ class LogCleaner:
     def _clean(self, target: LogToClean) -> Iterator[int]:
         log, log_dir = target.log, log_dir_of(target.log)
         self._cleaning = target.partition
-        work = CleaningRound(target, self._limits, self._clock.wall_ms())
+        self._round = work = CleaningRound(target, self._limits, self._clock.wall_ms())
         try:
             yield from work.steps()
         except (OSError, StorageFailure) as error:
@@ -295,7 +301,7 @@ class LogCleaner:
             self.last_stats = work.stats
             _report(target, work.stats)
         finally:
-            self._cleaning = None
+            self._cleaning = self._round = None
             self._on_deletes(log)
 
     def _expire(self, log: Log) -> None:

@@ -4,8 +4,9 @@ What lives here: the order of the work, cut into slices.  What may not: which lo
 (cleaner.py), which records stay (batch/engine/compact.py).
 
 A round is a generator: each step reads at most one piece of a segment and yields the bytes it read and wrote,
-so that a broker's loop is never held for long (compaction runs beside requests on one thread).  Closing it
-anywhere leaves the log as it was, but for groups of segments that were already replaced.
+so that a broker's loop is never held for long (compaction runs beside requests on one thread).  Where a new
+segment must reach the disk, `sync` waits to be run, on a worker if need be, before the next step.  Closing a
+round anywhere leaves the log as it was, but for groups of segments that were already replaced.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from barnabas.batch.engine.compact import filter_chunk, index_chunk
 from barnabas.batch.engine.compact_write import Walk
 from barnabas.batch.engine.offset_map import BYTES_PER_ENTRY, OffsetMap
 from barnabas.batch.view import LOG_OVERHEAD
+from barnabas.runtime.disk import Disk, File
 from barnabas.storage import log_files
 from barnabas.storage.cleaner_plan import LogToClean, group_segments, segments_between
 from barnabas.storage.cleaner_transactions import CleanedTransactions, CleaningJudge
@@ -62,6 +64,40 @@ class RoundLimits:
         return int(self.slots * self.load_factor)
 
 
+class SegmentSync:
+    """Brings a new segment to stable storage, on any thread, with handles of its own."""
+
+    __slots__ = ("_error", "_files", "is_done")
+
+    def __init__(self, disk: Disk, segment: Segment) -> None:
+        self.is_done = False
+        self._error: OSError | None = None
+        self._files: list[File] = []
+        segment.write_out()
+        for kind in log_files.SEGMENT_FILES:
+            with contextlib.suppress(FileNotFoundError):
+                self._files.append(disk.open(segment.path(kind)))
+
+    def run(self) -> None:
+        """An error is kept for the round, which knows what it means."""
+        try:
+            for file in self._files:
+                file.sync()
+        except OSError as error:
+            self._error = error
+        finally:
+            for file in self._files:
+                file.close()
+            self.is_done = True
+
+    def finish(self) -> None:
+        """Run it now if nobody has; OSError if it failed."""
+        if not self.is_done:
+            self.run()
+        if self._error is not None:
+            raise self._error
+
+
 @dataclass(slots=True)
 class CleaningRound:
     """Cleans one log; run `steps` to its end, then read `stats`."""
@@ -70,11 +106,15 @@ class CleaningRound:
     limits: RoundLimits
     now_ms: int
     stats: RoundStats = field(default_factory=RoundStats)
+    # What should be run, here or on a worker, before the next step.
+    sync: SegmentSync | None = None
 
     def steps(self) -> Iterator[int]:
         target = self.target
         log = target.log
         offsets = OffsetMap(self._slots())
+        while offsets.reserve():
+            yield 0
         yield from self._index(offsets)
         self.stats.end_offset = offsets.latest_offset + 1
         self.stats.map_utilization = offsets.size / self.limits.slots
@@ -132,7 +172,10 @@ class CleaningRound:
                 transactions.expect_aborted(log.aborted_transactions(segment.base_offset, upper))
                 yield from self._clean_into(cleaned, segment, offsets, judge)
             cleaned.become_inactive()
-            cleaned.sync()
+            self.sync = sync = SegmentSync(log.disk, cleaned)
+            yield 0
+            self.sync = None
+            sync.finish()
             # Retention and the next cleaning go by the age of the records, not of the rewriting.
             cleaned.set_modified_ms(group[-1].modified_ms)
         except BaseException:

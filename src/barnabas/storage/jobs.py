@@ -14,10 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from barnabas.base.ids import Uuid
 from barnabas.storage.chores import DeleteJob
 from barnabas.storage.cleaner import log_dir_of
+from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log import Log
 from barnabas.storage.manager import LogManager
+from barnabas.storage.partition_metadata import write_partition_metadata
 from barnabas.storage.retention import expire
 
 logger = logging.getLogger(__name__)
@@ -32,6 +35,8 @@ COLLECT_INTERVAL_MS = 30_000
 
 Piece = Callable[[], None]
 Flush = Callable[[Log, int], None]
+# A call to run, and what to tell its end to (None: it went well).
+Offload = Callable[[Callable[[], None], Callable[[BaseException | None], None]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +63,36 @@ class JobOptions:
         return cls(**values)  # type: ignore[arg-type]  # the option table has typed every value already
 
 
-class LogJobs:
-    """Runs the jobs of one LogManager.  `flush` syncs a log up to an offset: work for a worker thread."""
+def _here_and_now(call: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+    try:
+        call()
+    except Exception as error:
+        done(error)
+    else:
+        done(None)
 
-    def __init__(self, manager: LogManager, options: JobOptions, flush: Flush = Log.flush) -> None:
+
+class LogJobs:
+    """Runs the jobs of one LogManager.
+
+    `flush` syncs a log up to an offset, `offload` runs a call that waits for the device and then reports how
+    it ended: a broker gives both to its workers.  By default all is done here and now.
+    """
+
+    def __init__(
+        self,
+        manager: LogManager,
+        options: JobOptions,
+        *,
+        flush: Flush = Log.flush,
+        offload: Offload = _here_and_now,
+    ) -> None:
         self._manager = manager
         self._options = options
         self._flush = flush
+        self._offload = offload
+        # Directories whose high watermarks are just being written.
+        self._writing: set[str] = set()
         self._clock = manager.clock
         self._pieces: deque[Piece] = deque()
         # (due, number that breaks ties, interval, pieces of the job)
@@ -111,8 +139,8 @@ class LogJobs:
         while self._deletes and self._deletes[0][0] <= now:
             _, _, log_dir, delete = heapq.heappop(self._deletes)
             self._pieces.append(self._guarded(log_dir, delete.run))
-        if self._manager.has_unsettled:
-            self._pieces.append(self._manager.settle)
+        for folder, topic_id in self._manager.take_unwritten_ids():
+            self._pieces.append(partial(self._write_topic_id, folder, topic_id))
         self._pieces.extend(self._folders_due())
         self._collect_deletes()
 
@@ -164,7 +192,34 @@ class LogJobs:
         return [partial(self._manager.checkpoint_log_starts, log_dir) for log_dir in self._manager.live]
 
     def _high_watermarks(self) -> Iterable[Piece]:
-        return [partial(self._manager.checkpoint_high_watermarks, log_dir) for log_dir in self._manager.live]
+        return [partial(self._write_high_watermarks, log_dir) for log_dir in self._manager.live]
+
+    def _write_high_watermarks(self, log_dir: str) -> None:
+        directory = self._manager.live.get(log_dir)
+        if directory is None or log_dir in self._writing:
+            return  # the slow write of last time is still under way: the next time will do
+        self._writing.add(log_dir)
+
+        def done(error: BaseException | None) -> None:
+            self._writing.discard(log_dir)
+            self._report(log_dir, error)
+
+        offsets = self._manager.high_watermarks_in(log_dir)
+        self._offload(partial(directory.write_high_watermarks, offsets), done)
+
+    def _write_topic_id(self, folder: str, topic_id: Uuid) -> None:
+        def done(error: BaseException | None) -> None:
+            # The partition may have been deleted meanwhile.
+            if not isinstance(error, FileNotFoundError):
+                self._report(folder.rpartition("/")[0], error)
+
+        self._offload(partial(write_partition_metadata, self._manager.disk, folder, topic_id), done)
+
+    def _report(self, log_dir: str, error: BaseException | None) -> None:
+        if isinstance(error, OSError | StorageFailure):
+            self._manager.fail(log_dir, error)
+        elif error is not None:
+            raise error
 
     def _producers(self) -> Iterable[Piece]:
         return self._per_log(lambda log: log.remove_expired_producers())

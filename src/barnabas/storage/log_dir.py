@@ -7,7 +7,7 @@ logs are in it and when a checkpoint is due (the manager).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from barnabas.base.ids import Uuid
 from barnabas.runtime.disk import Disk
@@ -95,8 +95,9 @@ class LogDir:
             }
         )
 
-    def write_high_watermarks(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
-        self.high_watermarks.write(dict(offsets))
+    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Touches no log, so it may run on a worker."""
+        self.high_watermarks.write(offsets)
 
     def mark_clean(self, broker_epoch: int) -> None:
         """Last of all: whatever is written after it would be trusted unread."""

@@ -55,7 +55,7 @@ class LogManager:
         self.directory_ids = directory_ids or {}
         self._listeners: list[OfflineListener] = []
         self._preferred: dict[TopicPartition, str] = {}
-        # Topic ids that no partition.metadata says yet; `settle` writes them.
+        # Topic ids that no partition.metadata says yet.
         self._unwritten_ids: dict[TopicPartition, Uuid] = {}
         # What replication-offset-checkpoint said when the logs were opened.
         self.checkpointed_high_watermarks: dict[TopicPartition, int] = {}
@@ -210,26 +210,25 @@ class LogManager:
         self.topic_ids[partition] = topic_id
         self._unwritten_ids[partition] = topic_id
 
-    def settle(self) -> None:
-        """Write the partition.metadata of new logs and make their folders last.
+    def take_unwritten_ids(self) -> list[tuple[str, Uuid]]:
+        """Folders that lack their partition.metadata, for a job to write them.
 
-        Apart from creation, because it waits for the device: a thousand new topics share the waiting.
+        Apart from creation, because it waits for the device.  A crash before it leaves a partition without a
+        topic id, which the cluster tells again.
         """
         pending, self._unwritten_ids = self._unwritten_ids, {}
-        touched: set[str] = set()
-        for partition, topic_id in pending.items():
-            for log in (self.logs.get(partition), self.futures.get(partition)):
-                if log is not None:
-                    with self.guarding(log_dir_of(log)):
-                        write_partition_metadata(self.disk, log.folder, topic_id)
-                        touched.add(log_dir_of(log))
-        for log_dir in touched:
-            with self.guarding(log_dir):
-                self.disk.sync_folder(log_dir)
+        return [
+            (log.folder, topic_id)
+            for partition, topic_id in pending.items()
+            for log in (self.logs.get(partition), self.futures.get(partition))
+            if log is not None
+        ]
 
-    @property
-    def has_unsettled(self) -> bool:
-        return bool(self._unwritten_ids)
+    def write_topic_ids(self) -> None:
+        """All of `take_unwritten_ids`, here and now."""
+        for folder, topic_id in self.take_unwritten_ids():
+            with self.guarding(folder.rpartition("/")[0]):
+                write_partition_metadata(self.disk, folder, topic_id)
 
     # Changing
 
@@ -326,23 +325,22 @@ class LogManager:
     # Checkpoints
 
     def checkpoint_recovery_points(self, log_dir: str) -> None:
-        directory = self.live.get(log_dir)
-        if directory is not None:
-            with self.guarding(log_dir):
-                directory.write_recovery_points(self.logs_in(log_dir))
+        with self.guarding(log_dir):
+            if log_dir in self.live:
+                self.live[log_dir].write_recovery_points(self.logs_in(log_dir))
 
     def checkpoint_log_starts(self, log_dir: str) -> None:
-        directory = self.live.get(log_dir)
-        if directory is not None:
-            with self.guarding(log_dir):
-                directory.write_log_starts(self.logs_in(log_dir))
+        with self.guarding(log_dir):
+            if log_dir in self.live:
+                self.live[log_dir].write_log_starts(self.logs_in(log_dir))
 
     def checkpoint_high_watermarks(self, log_dir: str) -> None:
-        directory = self.live.get(log_dir)
-        if directory is not None:
-            with self.guarding(log_dir):
-                logs = self.logs_in(log_dir)
-                directory.write_high_watermarks((tp, log.high_watermark) for tp, log in logs.items())
+        with self.guarding(log_dir):
+            if log_dir in self.live:
+                self.live[log_dir].write_high_watermarks(self.high_watermarks_in(log_dir))
+
+    def high_watermarks_in(self, log_dir: str) -> dict[TopicPartition, int]:
+        return {partition: log.high_watermark for partition, log in self.logs_in(log_dir).items()}
 
     # Failing and closing
 
@@ -382,17 +380,23 @@ class LogManager:
         """Flush and close every log, write the checkpoints, then the mark of a clean stop; drop the locks."""
         if self.cleaner is not None:
             self.cleaner.stop()
-        self.settle()
-        for log_dir, directory in list(self.live.items()):
-            logs = self.logs_in(log_dir)
-            with self.guarding(log_dir):
-                for log in logs.values():
-                    log.flush()
-                    log.close()
-                directory.write_recovery_points(logs)
-                directory.write_log_starts(logs)
-                directory.mark_clean(broker_epoch)
-        self.dirs.close()
+        try:
+            self.write_topic_ids()
+            for log_dir, directory in list(self.live.items()):
+                with self.guarding(log_dir):
+                    self._close_dir(directory, broker_epoch)
+        finally:
+            self.dirs.close()
+
+    def _close_dir(self, directory: LogDir, broker_epoch: int) -> None:
+        logs = self.logs_in(directory.path)
+        for log in logs.values():
+            log.flush()
+            log.close()
+        directory.write_recovery_points(logs)
+        directory.write_log_starts(logs)
+        directory.write_high_watermarks(self.high_watermarks_in(directory.path))
+        directory.mark_clean(broker_epoch)
 
 
 def _failed(message: str) -> KafkaError:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.batch.engine.offset_map import BYTES_PER_ENTRY, OffsetMap
+from barnabas.batch.engine.offset_map import BYTES_PER_ENTRY, PAGE_SLOTS, OffsetMap
 
 from .twins import plain
 
@@ -38,6 +38,19 @@ def test_an_entry_takes_24_bytes() -> None:
     assert BYTES_PER_ENTRY == 24
     with pytest.raises(ValueError, match="at least one slot"):
         OffsetMap(0)
+
+
+def test_memory_is_taken_a_page_at_a_time() -> None:
+    offsets = OffsetMap(3 * PAGE_SLOTS + 1)
+    assert [offsets.reserve(), offsets.reserve(), offsets.reserve(), offsets.reserve()] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    for number in range(1000):
+        offsets.put(b"%d" % number, number)
+    assert all(offsets.get(b"%d" % number) == number for number in range(1000))
 
 
 @given(st.lists(st.tuples(st.binary(max_size=20), st.integers(0, 2**62))), st.integers(0, 30))

@@ -1,6 +1,6 @@
 """The offset map of compaction: the hash of a key -> the last offset at which it was seen.
 
-What lives here: an open-addressed table in one piece of memory, 24 bytes an entry, as many as Apache Kafka's
+What lives here: an open-addressed table in pages of memory, 24 bytes an entry, as many as Apache Kafka's map
 takes.  What may not: what is entered and when (compact.py).
 """
 
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.vecs import vec
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
 # Two 64-bit hashes of the key, and the offset.
 WORDS_PER_ENTRY: Final = 3
 BYTES_PER_ENTRY: Final = 24
+# A page takes 1.5 MiB: to fill it with zeroes takes less than a millisecond.
+PAGE_BITS: Final = 16
+PAGE_SLOTS: Final = 1 << PAGE_BITS
+PAGE_MASK: Final = PAGE_SLOTS - 1
 # So many places drawn from both hashes are tried before the search goes on slot by slot.
 DRAWN_PROBES: Final = 16
 _SECOND_HASH: Final = b"\x00barnabas"
@@ -26,6 +30,8 @@ class OffsetMap:
 
     The map is of fixed size and never deletes.  Python's own `hash` of bytes is SipHash with a key drawn at
     process start, so nobody can prepare keys that collide; its value never leaves the process.
+
+    A large map takes its memory in steps: call `reserve` until it returns False, before anything else.
     """
 
     def __init__(self, slots: i64) -> None:
@@ -34,50 +40,64 @@ class OffsetMap:
         self.slots: i64 = slots
         self.size: i64 = 0
         self.latest_offset: i64 = -1
-        self._table: vec[i64] = vec[i64]([0] * (slots * WORDS_PER_ENTRY))
+        self._pages: vec[vec[i64]] = vec[vec[i64]]()
+        self.reserve()
+
+    def reserve(self) -> bool:
+        """Take one more page of memory; False when all are there."""
+        missing: i64 = self.slots - len(self._pages) * PAGE_SLOTS
+        if missing <= 0:
+            return False
+        slots: i64 = PAGE_SLOTS if missing > PAGE_SLOTS else missing
+        self._pages = append(self._pages, vec[i64]([0] * (slots * WORDS_PER_ENTRY)))
+        return missing > PAGE_SLOTS
 
     def _find(self, first: i64, second: i64) -> i64:
-        """Where the entry of that key is or would go; -1 when it is not there and the map is full."""
-        table = self._table
+        """The slot in which the key is or would be; -1 when it is not there and the map is full."""
         slots = self.slots
         attempt: i64 = 0
         slot: i64 = 0
         while attempt < DRAWN_PROBES:
             slot = ((first + attempt * second) & _LOW_63_BITS) % slots
-            at: i64 = slot * WORDS_PER_ENTRY
-            if table[at + 2] == 0 or (table[at] == first and table[at + 1] == second):
-                return at
+            if self._fits(slot, first, second):
+                return slot
             attempt += 1
         remaining: i64 = slots
         while remaining > 0:
             slot += 1
             if slot == slots:
                 slot = 0
-            at = slot * WORDS_PER_ENTRY
-            if table[at + 2] == 0 or (table[at] == first and table[at + 1] == second):
-                return at
+            if self._fits(slot, first, second):
+                return slot
             remaining -= 1
         return -1
+
+    def _fits(self, slot: i64, first: i64, second: i64) -> bool:
+        """Whether a slot is empty or has this key."""
+        page = self._pages[slot >> PAGE_BITS]
+        at: i64 = (slot & PAGE_MASK) * WORDS_PER_ENTRY
+        return page[at + 2] == 0 or (page[at] == first and page[at + 1] == second)
 
     def put(self, key: bytes, offset: i64) -> None:
         first: i64 = hash(key)
         second: i64 = hash(key + _SECOND_HASH)
-        at = self._find(first, second)
-        if at < 0:
+        slot = self._find(first, second)
+        if slot < 0:
             raise ValueError("the offset map is full")
-        table = self._table
-        if table[at + 2] == 0:
-            table[at] = first
-            table[at + 1] = second
+        page = self._pages[slot >> PAGE_BITS]
+        at: i64 = (slot & PAGE_MASK) * WORDS_PER_ENTRY
+        if page[at + 2] == 0:
+            page[at] = first
+            page[at + 1] = second
             self.size += 1
-        table[at + 2] = offset + 1  # so that a slot of zeroes is an empty one
+        page[at + 2] = offset + 1  # so that a slot of zeroes is an empty one
         self.latest_offset = offset
 
     def get(self, key: bytes) -> i64:
         """The last offset of the key, or -1."""
         first: i64 = hash(key)
         second: i64 = hash(key + _SECOND_HASH)
-        at = self._find(first, second)
-        if at < 0:
+        slot = self._find(first, second)
+        if slot < 0:
             return -1
-        return self._table[at + 2] - 1
+        return self._pages[slot >> PAGE_BITS][(slot & PAGE_MASK) * WORDS_PER_ENTRY + 2] - 1
