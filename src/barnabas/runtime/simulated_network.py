@@ -48,6 +48,13 @@ class SimulatedListener:
         self.network = network
         self.address = address
         self.on_connection = on_connection
+        self.is_accepting = True
+
+    def pause_accepting(self) -> None:
+        self.is_accepting = False
+
+    def resume_accepting(self) -> None:
+        self.is_accepting = True
 
     def close(self) -> None:
         self.network.internet.listeners.pop(self.address, None)
@@ -168,6 +175,9 @@ class _Attempt:
     def _accepted(self, listener: SimulatedListener) -> None:
         """Runs on the listening node."""
         if self._over or not self._is_alive():
+            return
+        if not listener.is_accepting:
+            self.knock_later(RETRANSMIT_NS)
             return
         handler = listener.on_connection(self._local)
         near, far = self._streams.wire(self._host), self._streams.wire(listener.network.host)

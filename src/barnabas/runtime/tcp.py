@@ -74,8 +74,17 @@ class TcpListener:
         self.address = _address(sock.getsockname())
         self.refused = 0
         self.out_of_descriptors = 0
+        self._paused = False
         self._watch = network.reactor.watch(sock.fileno(), self._accept, _nothing)
         network.reactor.want(self._watch, READ)
+
+    def pause_accepting(self) -> None:
+        self._paused = True
+        self._update_wants()
+
+    def resume_accepting(self) -> None:
+        self._paused = False
+        self._update_wants()
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
@@ -105,13 +114,19 @@ class TcpListener:
                 sock.close()
             else:
                 self._network.adopt(sock, handler)
+            if self._paused:
+                return
+
+    def _update_wants(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._network.reactor.want(self._watch, 0 if self._paused else READ)
 
     def _wait_for_room(self) -> None:
         self.out_of_descriptors += 1
         reactor = self._network.reactor
         reactor.want(self._watch, 0)
         deadline_ns = reactor.clock.monotonic_ns() + ACCEPT_RETRY_MS * 1_000_000
-        reactor.timers.set((self, "accept"), deadline_ns, partial(reactor.want, self._watch, READ))
+        reactor.timers.set((self, "accept"), deadline_ns, self._update_wants)
 
 
 class TcpNetwork:

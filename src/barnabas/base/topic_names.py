@@ -1,0 +1,53 @@
+"""Names of topics: which are allowed, which belong to the system, and which two would collide.
+
+Names become folders, so what is not allowed here must never reach a disk.
+"""
+
+from __future__ import annotations
+
+import re
+
+from barnabas.base.errors import ErrorCode, KafkaError
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+SHARE_GROUP_STATE = "__share_group_state"
+CLUSTER_METADATA = "__cluster_metadata"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
+MAX_NAME_LENGTH = 249
+
+_ALLOWED = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def is_internal(name: str) -> bool:
+    """Whether the system itself writes this topic and clients are told so."""
+    return name in INTERNAL_TOPICS
+
+
+def fault_of(name: str) -> str | None:
+    """What is wrong with a name, in Apache Kafka's words; None if nothing is."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    if _ALLOWED.fullmatch(name) is None:
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
+
+
+def is_valid(name: str) -> bool:
+    return fault_of(name) is None
+
+
+def check_topic_name(name: str) -> None:
+    """Refuse a name that no topic may have."""
+    fault = fault_of(name)
+    if fault is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
+
+
+def collision_key(name: str) -> str:
+    """Names with the same key cannot stand side by side: metrics write a dot as an underscore."""
+    return name.replace(".", "_")
