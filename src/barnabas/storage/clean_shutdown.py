@@ -46,7 +46,7 @@ def clean_shutdown_epoch(disk: Disk, log_dir: str) -> int | None:
 def remove_clean_shutdown(disk: Disk, log_dir: str) -> None:
     """Take the mark away before the first log is opened (KAFKA-10471), and lastingly.
 
-    If the removal could be undone by a power failure, the next start would trust logs that were being written.
+    If a power failure could undo the removal, the next start would trust logs that were being written.
     """
     if disk.exists(_path(log_dir)):
         disk.remove(_path(log_dir))

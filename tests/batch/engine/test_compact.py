@@ -110,7 +110,7 @@ def test_an_aborted_batch_is_not_entered_and_goes() -> None:
     )
     (kept,) = compacted(chunk, Judge(aborted=frozenset([7])))
     assert [r.value for r in kept.records()] == [b"1"]
-    first, empty = compacted(chunk, Judge(aborted=frozenset([7]), last={7: 1}))
+    _, empty = compacted(chunk, Judge(aborted=frozenset([7]), last={7: 1}))
     assert (empty.record_count, empty.producer_id, empty.is_transactional) == (0, 7, True)
 
 
