@@ -71,7 +71,7 @@ class CheckpointFile(Generic[Entry]):
             self._disk.open(self.path, create=True).close()
 
     def read(self) -> list[Entry]:
-        """All entries; none, as in Apache Kafka, if the file is missing, empty or ends with the version line."""
+        """All entries; none, as in Apache Kafka, if the file is missing, empty or ends with its version."""
         if not self._disk.exists(self.path):
             return []
         size = self._disk.size(self.path)
