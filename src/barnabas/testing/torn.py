@@ -1,0 +1,239 @@
+"""Damaged files: folders are torn at random, opened as a broker opens them, and what is left is judged.
+
+What lives here: one round, and many.  What may not: what a round's folder holds (torn_folders.py), what is
+done to it (torn_damage.py), and what must be left (torn_judge.py).
+
+A round is drawn from its seed alone.  It damages one or two files and opens the folder.  Either the start is
+refused with one line that names the place, and nothing was destroyed; or every log is as the judge wants it,
+takes a new batch, and opens again after a clean stop with nothing left to repair.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from barnabas.batch.build import build
+from barnabas.batch.records import Record
+from barnabas.runtime.chance import SeededRandom
+from barnabas.runtime.simulated_disk import SimulatedDisk, SimulatedFile
+from barnabas.storage import log_files
+from barnabas.storage.manager import LogManager
+from barnabas.storage.names import TopicPartition
+from barnabas.storage.refused import StorageRefused
+from barnabas.testing.torn_damage import Wound, draw_wound
+from barnabas.testing.torn_folders import START_MS, DataFolder, open_manager
+from barnabas.testing.torn_judge import Judge, Served, TornFault, served
+
+# One in so many rounds damages two files.
+TWO_WOUNDS_IN = 4
+# No file of these folders is longer, so nothing may be asked for that is.
+MAX_READ_BYTES = 64 * 1024
+# Far more than any round needs: whoever reads on is caught in a loop.
+MAX_READS = 50_000
+
+
+class Outcome(StrEnum):
+    """How a round ended."""
+
+    UNTOUCHED = "untouched"
+    RECOVERED = "recovered"
+    REFUSED = "refused"
+    READER = "left to readers"
+
+
+class WatchedFile(SimulatedFile):
+    """Sees that nobody asks for more than the files hold, and that everybody comes to an end."""
+
+    __slots__ = ()
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        if length > MAX_READ_BYTES:
+            raise TornFault(f"{self.path}: {length} bytes are asked for at once")
+        assert isinstance(self._disk, WatchedDisk)
+        self._disk.reads += 1
+        if self._disk.reads > MAX_READS:
+            raise TornFault(f"{self.path}: is read and read, and there is no end to it")
+        return super().read_at(offset, length)
+
+    def truncate(self, size: int) -> None:
+        if size > MAX_READ_BYTES:
+            raise TornFault(f"{self.path}: is to have {size} bytes")
+        super().truncate(size)
+
+
+class WatchedDisk(SimulatedDisk):
+    """A simulated disk whose files are watched."""
+
+    reads = 0
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> SimulatedFile:
+        file = super().open(path, create=create, writable=writable)
+        return WatchedFile(self, file._content, writable=writable)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReport:
+    """What was done in a round and what came of it."""
+
+    seed: int
+    folder: str
+    wounds: Sequence[Wound]
+    outcome: Outcome
+    said: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class Round:
+    """One folder, damaged once."""
+
+    seed: int
+    folder: DataFolder
+    wounds: list[Wound] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def run(self) -> RoundReport:
+        random = SeededRandom(self.seed)
+        disk = WatchedDisk(random, wall_ms=lambda: START_MS)
+        disk.restore(self.folder.snapshot)
+        self._tear(disk, random)
+        try:
+            outcome = self._judge(disk, random)
+        except Exception as error:
+            raise TornFault(self._complaint(error)) from error
+        return RoundReport(self.seed, self.folder.name, self.wounds, outcome, self.said)
+
+    def _complaint(self, error: Exception) -> str:
+        kind = "" if isinstance(error, TornFault) else f"{type(error).__name__}: "
+        wounds = "; ".join(map(str, self.wounds))
+        return (
+            f"{kind}{error}\n  folder: {self.folder.name}\n  damage: {wounds}\n"
+            f"  storage said: {self.said}\n  again: python -m tools.torn --rounds 1 --seed {self.seed}"
+        )
+
+    def _tear(self, disk: SimulatedDisk, random: SeededRandom) -> None:
+        files = dict(self.folder.files)
+        for _ in range(2 if random.integer(1, TWO_WOUNDS_IN) == 1 else 1):
+            wound = draw_wound(random, files)
+            del files[wound.path]
+            self.wounds.append(wound)
+            put(disk, wound.path, wound.after)
+
+    def _judge(self, disk: SimulatedDisk, random: SeededRandom) -> Outcome:
+        with listening(self.said):
+            try:
+                manager = open_manager(disk)
+            except StorageRefused as refusal:
+                self._check_refusal(disk, refusal)
+                return Outcome.REFUSED
+            judges = {
+                partition: Judge(content, self.wounds, clean=self.folder.clean)
+                for partition, content in self.folder.contents.items()
+            }
+            if manager.logs.keys() != judges.keys():
+                raise TornFault(f"the folder has the logs {list(manager.logs)}, not {list(judges)}")
+            found = {
+                partition: judge.check(manager.logs[partition], random) for partition, judge in judges.items()
+            }
+        self._go_on(disk, manager, judges, found)
+        if any(one.refusals for one in found.values()):
+            return Outcome.READER
+        whole = all(
+            found[partition].batches == content.visible()
+            for partition, content in self.folder.contents.items()
+        )
+        return Outcome.UNTOUCHED if whole and not self.said else Outcome.RECOVERED
+
+    def _check_refusal(self, disk: SimulatedDisk, refusal: StorageRefused) -> None:
+        """One line that names the place; and once the file is put back, everything is there."""
+        line = str(refusal)
+        names = [wound.path.rpartition("/")[2] for wound in self.wounds]
+        if "\n" in line or not line.isprintable() or not any(name in line for name in names):
+            raise TornFault(f"the refusal does not name a damaged file in one line: {line!r}")
+        if any(wound.kind == log_files.LOG for wound in self.wounds):
+            return
+        disk.restart()
+        for wound in self.wounds:
+            put(disk, wound.path, wound.before)
+        manager = open_manager(disk)
+        for partition, content in self.folder.contents.items():
+            left = served(manager.logs[partition], ()).batches
+            if left != content.visible():
+                raise TornFault(f"the start was refused, and yet something of {partition} is gone")
+
+    def _go_on(
+        self,
+        disk: SimulatedDisk,
+        manager: LogManager,
+        judges: dict[TopicPartition, Judge],
+        found: dict[TopicPartition, Served],
+    ) -> None:
+        """Append, stop cleanly, start again: all is as it was, and there is nothing to say about it."""
+        appended = {}
+        for partition, log in manager.logs.items():
+            epoch = (log.epochs.latest_epoch or 0) + 1
+            batch = build([Record(0, START_MS, b"new", b"new")])
+            result = log.append_as_leader(batch, epoch)
+            appended[partition] = bytes(batch)
+            judges[partition].known_offsets.append(result.first_offset)
+        manager.close()
+        disk.restart()
+        said: list[str] = []
+        with listening(said):
+            again = open_manager(disk)
+            if said:
+                raise TornFault(f"the second start had something to say: {said}")
+            for partition, log in again.logs.items():
+                left = served(log, judges[partition].known_offsets)
+                if left.batches != [*found[partition].batches, appended[partition]]:
+                    raise TornFault(f"{partition} is not the same after a clean stop")
+
+
+def put(disk: SimulatedDisk, path: str, data: bytes | None) -> None:
+    """Give a file this content, or take it away."""
+    disk.remove(path)
+    if data is not None:
+        file = disk.open(path, create=True)
+        file.append((data,))
+        file.sync()
+        file.close()
+
+
+class _Ear(logging.Handler):
+    def __init__(self, said: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._said.append(record.getMessage())
+
+
+@contextmanager
+def listening(said: list[str]) -> Iterator[None]:
+    """Collect the warnings of storage, and keep them from everyone else."""
+    logger = logging.getLogger("barnabas.storage")
+    ear, propagate = _Ear(said), logger.propagate
+    logger.addHandler(ear)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(ear)
+        logger.propagate = propagate
+
+
+def run_round(seed: int, folders: Sequence[DataFolder]) -> RoundReport:
+    """The round of a seed; TornFault says what went wrong and how to see it again."""
+    return Round(seed, folders[seed % len(folders)]).run()
+
+
+def tally(reports: Iterator[RoundReport]) -> Counter[tuple[str, Outcome]]:
+    """How often damage to each kind of file ended in each way; a round with two wounds counts for both."""
+    counts: Counter[tuple[str, Outcome]] = Counter()
+    for report in reports:
+        counts.update((kind, report.outcome) for kind in {wound.kind for wound in report.wounds})
+    return counts

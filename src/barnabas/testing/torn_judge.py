@@ -1,0 +1,245 @@
+"""What must be left of a log whose files were damaged.
+
+What lives here: the comparison of an opened log with what its folder held while it was whole.  What may not:
+doing the damage, and opening the folder (torn.py).
+
+  - A batch that is read has a right CRC and was written as such.  Its offset and its leader epoch lie outside
+    of the CRC: where these were hit and still fit their neighbours, nobody can tell.
+  - Every batch before the first damaged one is read.  If no `.log` was hit, every batch is.
+  - After a clean stop, and below the recovery point, a log is not read at start: other segments than the
+    damaged one keep all they have, and a reader that comes upon a damaged batch is refused it.
+  - What lies above the recovery point is read after a crash: there is nothing left to be refused.
+  - Offsets and times are found where they are, whatever the indexes say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from barnabas.batch.view import BatchView, CorruptBatch, batches
+from barnabas.runtime.chance import Random
+from barnabas.storage import log_files
+from barnabas.storage.checkpoints import LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
+from barnabas.storage.clean_shutdown import CLEAN_SHUTDOWN_FILE
+from barnabas.storage.log import Log
+from barnabas.testing.torn_damage import Wound
+from barnabas.testing.torn_folders import LATE, Content, producers_of
+
+READ_BYTES = 1 << 20
+# Offsets and times that are looked up in one log.
+LOOKUPS = 6
+UNCHECKED_OFFSET = slice(0, 8)
+UNCHECKED_EPOCH = slice(12, 16)
+# Files of a whole directory that say whether and from where on its logs are read at start.
+START_FILES = frozenset((CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_CHECKPOINT))
+
+
+class TornFault(AssertionError):
+    """Storage did with a damaged folder what it must not do."""
+
+
+@dataclass(slots=True)
+class Served:
+    """What readers get from a log: batches, and offsets at which they are refused one."""
+
+    batches: list[bytes] = field(default_factory=list)
+    refusals: list[tuple[int, str]] = field(default_factory=list)
+
+
+def served(log: Log, known_offsets: Sequence[int]) -> Served:
+    """Read all of a log; after a refusal go on at the next offset that began a batch while it was whole."""
+    found = Served()
+    offset, last_offset = log.log_start_offset, -1
+    while offset < log.end_offset:
+        try:
+            result = log.read(offset, READ_BYTES, upper_bound=log.end_offset)
+        except CorruptBatch as error:
+            found.refusals.append((offset, str(error)))
+            offset = next((known for known in known_offsets if known > offset), log.end_offset)
+            continue
+        if result.slice is None:
+            break
+        for batch in batches(result.slice.read()):
+            if not batch.crc_ok():
+                raise TornFault(f"{log.name}: the batch at {batch.base_offset} was read with a wrong CRC")
+            if batch.base_offset <= last_offset:
+                raise TornFault(f"{log.name}: offset {batch.base_offset} was read after {last_offset}")
+            found.batches.append(batch.copy())
+            last_offset = batch.last_offset
+        if offset > last_offset:
+            raise TornFault(f"{log.name}: asked for {offset}, the batches read end at {last_offset}")
+        offset = last_offset + 1
+    return found
+
+
+@lru_cache(maxsize=4096)
+def times_of(batch: bytes) -> tuple[tuple[int, int], ...]:
+    """(offset, time) of each record."""
+    return tuple((record.offset, record.timestamp) for record in BatchView(batch).records())
+
+
+@lru_cache(maxsize=4096)
+def without_place(batch: bytes) -> bytes:
+    """The batch as far as its length and its CRC vouch for it."""
+    plain = bytearray(batch)
+    plain[UNCHECKED_OFFSET], plain[UNCHECKED_EPOCH] = bytes(8), bytes(4)
+    return bytes(plain)
+
+
+class Judge:
+    """Judges one log of a damaged folder."""
+
+    def __init__(self, content: Content, wounds: Sequence[Wound], *, clean: bool) -> None:
+        self.content = content
+        self.wounds = [wound for wound in wounds if wound.is_in(content.partition)]
+        self.start_files = [wound for wound in wounds if wound.kind in START_FILES]
+        self.log_starts = [wound for wound in wounds if wound.kind == LOG_START_CHECKPOINT]
+        self.hit = {
+            offset: wound
+            for wound in self.wounds
+            if wound.kind == log_files.LOG and (offset := _offset(wound)) is not None
+        }
+        self.clean = clean
+        self.known_offsets = [BatchView(data).base_offset for _, _, data in content.batches()]
+
+    def kinds(self) -> set[str]:
+        return {wound.kind for wound in self.wounds}
+
+    def check(self, log: Log, random: Random) -> Served:
+        """All that must hold of a log that was just opened; what its readers get."""
+        found = served(log, self.known_offsets)
+        self._check_ends(log)
+        if self.hit:
+            self._check_damaged(log, found)
+        else:
+            self._check_whole(log, found)
+        self._check_offsets(log, found, random)
+        self._check_times(log, found, random)
+        return found
+
+    # The bounds
+
+    def _check_ends(self, log: Log) -> None:
+        content = self.content
+        if self.hit:
+            return
+        if log.end_offset != content.end_offset:
+            raise self._fault(f"ends at {log.end_offset}, not at {content.end_offset}")
+        if not self.log_starts and log.log_start_offset != content.log_start_offset:
+            raise self._fault(f"starts at {log.log_start_offset}, not at {content.log_start_offset}")
+
+    # The batches
+
+    def _check_whole(self, log: Log, found: Served) -> None:
+        """No batch was damaged: all are read."""
+        if found.refusals:
+            raise self._fault(f"its log is whole, but readers are refused: {found.refusals}")
+        expected = [data for data in self._all() if BatchView(data).last_offset >= log.log_start_offset]
+        if found.batches != expected:
+            raise self._fault(f"reads {_offsets(found.batches)}, not {_offsets(expected)}")
+        aborted = {entry[:3] for entry in log.aborted_transactions(log.log_start_offset, log.end_offset)}
+        if not self.log_starts and aborted != self.content.aborted:
+            raise self._fault(f"aborted are {sorted(aborted)}, not {sorted(self.content.aborted)}")
+        if not self.log_starts and producers_of(log) != self.content.producers:
+            raise self._fault(f"knows the producers {producers_of(log)}, not {self.content.producers}")
+        self._check_epochs(log)
+
+    def _check_epochs(self, log: Log) -> None:
+        if self.log_starts or log_files.LEADER_EPOCHS in self.kinds():
+            return
+        if log.epochs.entries != self.content.epochs:
+            raise self._fault(f"has the leader epochs {log.epochs.entries}, not {self.content.epochs}")
+
+    def _all(self) -> Iterator[bytes]:
+        return (data for _, _, data in self.content.batches())
+
+    def _check_damaged(self, log: Log, found: Served) -> None:
+        """Some batches were damaged: none of them is read, and no more is lost than must be."""
+        known = set(self._all())
+        if foreign := [data for data in found.batches if data not in known]:
+            twins = {without_place(data) for data in known}
+            if not all(without_place(data) in twins for data in foreign):
+                raise self._fault(f"reads batches that were never written: {_offsets(foreign)}")
+        wanted = [data for data in self._must_be_there() if self._is_visible(data, log)]
+        there = set(found.batches)
+        if missing := [data for data in wanted if data not in there]:
+            raise self._fault(f"the batches at {_offsets(missing)} are sound and not read")
+        if found.refusals and self._all_was_read_at_start():
+            raise self._fault(f"was recovered, but readers are refused: {found.refusals}")
+
+    def _is_visible(self, data: bytes, log: Log) -> bool:
+        return BatchView(data).last_offset >= max(log.log_start_offset, self.content.log_start_offset)
+
+    def _must_be_there(self) -> Iterator[bytes]:
+        """Batches before the first damaged one; and all of later segments if nothing cuts them off."""
+        damaged = False
+        for base_offset, rows in self.content.segments.items():
+            wound = self.hit.get(base_offset)
+            if wound is None:
+                if not damaged or self._keeps_later_segments():
+                    yield from (data for _, data in rows)
+                continue
+            if not damaged:
+                yield from (data for position, data in rows if position + len(data) <= wound.first)
+            damaged = damaged or wound.first < sum(len(data) for _, data in rows) or wound.after is None
+
+    def _unflushed(self) -> int:
+        """The base offset of the first segment that is read after a crash."""
+        bases = list(self.content.segments)
+        return max((base for base in bases if base <= self.content.recovery_point), default=bases[0])
+
+    def _keeps_later_segments(self) -> bool:
+        if self.start_files or self.log_starts:
+            return False
+        return self.clean or max(self.hit) < self._unflushed()
+
+    def _all_was_read_at_start(self) -> bool:
+        return not self.clean and not self.start_files and min(self.hit) >= self._unflushed()
+
+    # Looking up
+
+    def _sample(self, found: Served, random: Random) -> Iterable[bytes]:
+        for _ in range(min(LOOKUPS, len(found.batches))):
+            yield found.batches[random.integer(0, len(found.batches) - 1)]
+
+    def _check_offsets(self, log: Log, found: Served, random: Random) -> None:
+        """Every batch is found by an offset within it."""
+        for data in self._sample(found, random):
+            offset = max(log.log_start_offset, BatchView(data).last_offset)
+            result = log.read(offset, 1, upper_bound=log.end_offset)
+            if result.slice is None or result.slice.read() != data:
+                raise self._fault(f"offset {offset} is not found in its batch")
+
+    def _check_times(self, log: Log, found: Served, random: Random) -> None:
+        """A time leads to the first record that is not earlier."""
+        records = [row for data in found.batches for row in times_of(data) if row[0] >= log.log_start_offset]
+        for data in self._sample(found, random):
+            timestamp = BatchView(data).max_timestamp - random.integer(0, 1)
+            try:
+                answer = log.offset_for_time(timestamp)
+            except CorruptBatch:
+                if not found.refusals:
+                    raise
+                continue
+            expected = next((row for row in records if row[1] >= timestamp), None)
+            have = None if answer is None else (answer.offset, answer.timestamp)
+            if have == expected or (have is not None and have in records and self._may_be_later()):
+                continue
+            raise self._fault(f"time {timestamp} is found at {have}, not at {expected}")
+
+    def _may_be_later(self) -> bool:
+        """Where times do not ascend, a lost entry of the time index may hide the first record of a time."""
+        return self.content.partition == LATE and log_files.TIME_INDEX in self.kinds()
+
+    def _fault(self, what: str) -> TornFault:
+        return TornFault(f"{self.content.partition} {what}")
+
+
+def _offset(wound: Wound) -> int | None:
+    return log_files.offset_in(wound.path.rpartition("/")[2])
+
+
+def _offsets(found: Iterable[bytes]) -> list[int]:
+    return [BatchView(data).base_offset for data in found]
