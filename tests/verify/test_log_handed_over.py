@@ -282,9 +282,8 @@ def useless_snapshots(story: HandedOver) -> set[str]:
 @pytest.mark.trap
 def test_our_files_are_left_as_they_were(story: HandedOver) -> None:
     """Trap 27: the files are unchanged after Apache Kafka's clean stop."""
-    mine = lambda name: name.split("/")[0].removesuffix("-0") not in CONTINUED  # noqa: E731
-    before = {name: data for name, data in story.ours.items() if mine(name)}
-    after = {name: data for name, data in story.after.items() if mine(name)}
+    before = {name: data for name, data in story.ours.items() if not is_continued(name)}
+    after = {name: data for name, data in story.after.items() if not is_continued(name)}
     assert after.keys() - before.keys() == set()
     assert before.keys() - after.keys() - useless_snapshots(story) == {".lock"}
     changed = {name for name in after if before[name] != after[name]}
@@ -293,6 +292,10 @@ def test_our_files_are_left_as_they_were(story: HandedOver) -> None:
         if topic not in CONTINUED:
             name = f"{topic}-0/leader-epoch-checkpoint"
             assert after[name].decode() == with_epoch(before[name].decode(), life.log.end_offset), topic
+
+
+def is_continued(name: str) -> bool:
+    return name.split("/")[0].removesuffix("-0") in CONTINUED
 
 
 def with_epoch(text: str, end_offset: int) -> str:
