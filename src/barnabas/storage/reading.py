@@ -97,6 +97,8 @@ class LogReader:
         length = min(self._end_position(segment, upper_bound, end_offset) - head.position, room)
         if length <= 0:
             return ReadResult(offset, segment.base_offset, head.position, aborted=aborted)
+        if head.position < segment.sound_from:
+            length = self._check(segment, head.position, length, end_offset)
         if read_committed:
             aborted = tuple(self._aborted_in(segment, offset, head.position + length, end_offset))
         return ReadResult(
@@ -107,6 +109,12 @@ class LogReader:
             first_batch_incomplete=room < head.size,
             aborted=aborted,
         )
+
+    def _check(self, segment: Segment, position: int, length: int, end_offset: int) -> int:
+        """How much of it is sound: what this process has not written itself is checked when first read."""
+        following = self._segments.after(segment)
+        limit = end_offset if following is None else following.base_offset
+        return segment.check(position, position + length, limit) - position
 
     def _end_position(self, segment: Segment, upper_bound: int, end_offset: int) -> int:
         """Where the bytes of offsets below the bound end in this segment."""
@@ -125,11 +133,9 @@ class LogReader:
         self, segment: Segment, offset: int, end_position: int, end_offset: int
     ) -> list[AbortedTransaction]:
         """Those that a reader of these bytes must know; the index tells where they end, generously."""
-        entry = segment.offsets().first_at_position(end_position)
-        following = self._segments.after(segment)
-        if entry is not None:
-            upper_bound = entry.offset
-        else:
+        upper_bound = segment.offset_at(end_position)
+        if upper_bound is None:
+            following = self._segments.after(segment)
             upper_bound = end_offset if following is None else following.base_offset
         return self.aborted_between(segment, offset, upper_bound)
 
@@ -193,6 +199,7 @@ class LogReader:
 
 
 def _batch(segment: Segment, head: Head) -> BatchView | OldBatch:
+    segment.check(head.position, head.end)
     data = segment.read_at(head.position, head.size)
     return BatchView(data) if head.magic == MAGIC_V2 else OldBatch(data)
 

@@ -1,38 +1,36 @@
 """One segment of a log: the batches, the two sparse indexes, the index of aborted transactions.
 
-What lives here: appending batches, finding one by offset or time, and sealing.  What may not: which segments
-a log has, and what the offsets mean to producers and followers.
+What lives here: appending batches, keeping the indexes, and sealing.  What may not: finding a batch
+(segment_search.py), which segments a log has, and what the offsets mean to producers and followers.
 
 Nothing is open until it is needed, and `release` closes it again: a segment that nobody reads costs a few
-hundred bytes.  An index only says where to start looking.  What it points to is checked, and an index that
-points nowhere is rebuilt from the batches' headers.
+hundred bytes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 
 from barnabas.batch.view import CorruptBatch
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Buffer, Disk
 from barnabas.storage import log_files
 from barnabas.storage.failure import StorageFailure
-from barnabas.storage.heads import Head, head_at, heads, pieces
+from barnabas.storage.heads import Head, head_at
 from barnabas.storage.index import (
     NO_TIMESTAMP,
     RELATIVE_OFFSET_LIMIT,
     TimestampOffset,
 )
 from barnabas.storage.options import LONG_MAX, LogOptions
-from barnabas.storage.segment_files import SegmentFiles
+from barnabas.storage.segment_search import SegmentSearch
 
 logger = logging.getLogger(__name__)
 
 
-class Segment(SegmentFiles):
+class Segment(SegmentSearch):
     """The batches of one base offset, and the way to find one among them."""
 
     __slots__ = (
@@ -41,7 +39,6 @@ class Segment(SegmentFiles):
         "_first_timestamp",
         "_index_interval_bytes",
         "_max",
-        "_rebuilt",
         "created_ms",
         "jitter_ms",
     )
@@ -66,7 +63,6 @@ class Segment(SegmentFiles):
         self._max: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._bytes_since_index = 0
-        self._rebuilt = False
 
     @classmethod
     def create(
@@ -111,7 +107,7 @@ class Segment(SegmentFiles):
         self.offset_index.make_room()
         self.time_index.make_room()
         if self._max is None:
-            self._max = self.time_index.last
+            self._max = self.largest_indexed_time()
         self._write(buffer)
         position = self.size
         if position == 0:
@@ -128,6 +124,8 @@ class Segment(SegmentFiles):
     def _add_entries(self, last_offset: int, position: int) -> None:
         """One entry in each index; none when one append brings more batches than an index has room for."""
         assert self._max is not None
+        if self.offset_index.entries and last_offset <= self.offset_index.last_offset:
+            self.rebuild_indexes("the offset index is ahead of the batches")
         if not self.offset_index.is_full and not self.time_index.is_full:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(*self._max)
@@ -172,54 +170,15 @@ class Segment(SegmentFiles):
 
     def _first_batch_time(self) -> int:
         if self._first_timestamp is None:
-            first = next(self.heads(), None)
+            first = None
+            with contextlib.suppress(CorruptBatch):  # damaged: as if it had no time
+                first = next(self.heads(), None)
             if first is None:
                 return NO_TIMESTAMP
             self._first_timestamp = first.max_timestamp
         return self._first_timestamp
 
-    # Searching
-
-    def heads(self, start: int = 0, end: int | None = None) -> Iterator[Head]:
-        """The headers of the batches from a position on."""
-        return heads(self.file(), start, self.size if end is None else min(end, self.size))
-
-    def locate(self, offset: int) -> Head | None:
-        """The batch that holds the offset, or the first one after it; None past the last."""
-        for head in self._heads_for(offset):
-            if head.last_offset >= offset:
-                return head
-        return None
-
-    def _heads_for(self, offset: int) -> Iterator[Head]:
-        """Headers from a batch at or before the offset's on, as the index says and the file confirms."""
-        entry = self.offsets().lookup(offset)
-        if entry.position == 0 or self._rebuilt:
-            return self.heads(entry.position)
-        if 0 < entry.position < self.size:
-            following = self.heads(entry.position)
-            with contextlib.suppress(CorruptBatch):
-                head = next(following, None)
-                if head is not None and self.base_offset <= head.base_offset <= entry.offset:
-                    return chain((head,), following)
-        self.rebuild_indexes(f"{entry} of the offset index leads to no batch")
-        return self.heads(self.offsets().lookup(offset).position)
-
-    def find_time(self, timestamp: int) -> int:
-        """A position at or before the first batch with a record of this time or later."""
-        entry = self.times().lookup(timestamp)
-        if entry.timestamp == NO_TIMESTAMP:
-            return 0
-        head = self.locate(entry.offset)
-        if not self._rebuilt and (head is None or head.max_timestamp != entry.timestamp):
-            self.rebuild_indexes(f"{entry} of the time index names another batch's time")
-            return self.find_time(timestamp)
-        return head.position if head is not None else 0
-
-    def position_before(self, offset: int) -> int:
-        """Where to start looking for a batch at or after the one of an offset."""
-        head = self.locate(offset)
-        return 0 if head is None else head.position
+    # Indexes
 
     def rebuild_indexes(self, reason: str) -> None:
         """From the headers alone, at most once: afterwards what does not fit is the batches' own fault."""
@@ -227,9 +186,12 @@ class Segment(SegmentFiles):
         self._rebuilt = True
         active = self._grown
         self.reset_indexes()
+        last_offset = self.base_offset - 1
         with contextlib.suppress(CorruptBatch):
             for head in self.heads():
-                self.index_batch(head)
+                if last_offset < head.base_offset and self.can_hold(head.last_offset):
+                    self.index_batch(head)
+                    last_offset = head.last_offset
         self._bytes_since_index = 0
         if not active:
             self.close_indexes()
@@ -254,44 +216,16 @@ class Segment(SegmentFiles):
             self._add_entries(head.last_offset, head.position)
         self._bytes_since_index += head.size
 
-    # Reading
-
-    def pieces(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes, list[Head]]]:
-        """(position, bytes, headers) of whole batches in bounded pieces; the bytes may go on behind them."""
-        return pieces(self.file(), start, self.size if end is None else min(end, self.size))
-
-    def chunks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """(position, whole batches) in bounded pieces: the way to walk a segment."""
-        for position, data, found in self.pieces(start, end):
-            yield position, data[: found[-1].end - position]
-
-    def next_offset(self) -> int:
-        """One past the last offset that is stored here; base_offset if empty."""
-        next_offset = self.base_offset
-        for head in self._heads_for(self.offsets().last_offset):
-            next_offset = head.last_offset + 1
-        return next_offset
-
-    def ends_whole(self) -> bool:
-        """Whether the last batch ends where the file does."""
-        end = 0
-        try:
-            for head in self._heads_for(self.offsets().last_offset):
-                end = head.end
-        except CorruptBatch:
-            return False
-        return end == self.size
-
     # Times
 
     @property
     def max_timestamp_offset(self) -> TimestampOffset:
         """The largest timestamp so far and the last offset of its batch."""
         if self._max is None:
-            was_loaded = self.time_index.is_loaded
-            self._max = self.times().last
-            if not was_loaded:  # retention asks every segment: none of them stays open for it
-                self.time_index.release()
+            was_open = self._file is not None or self.time_index.is_loaded
+            self._max = self.largest_indexed_time()
+            if not was_open:  # retention asks every segment: none of them stays open for it
+                self.release()
         return self._max
 
     @property

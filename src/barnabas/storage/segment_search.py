@@ -1,0 +1,253 @@
+"""Finding batches in a segment, and believing nothing that was not checked.
+
+What lives here: from an offset or a time to a batch, by indexes that may be wrong, over batches that may be
+damaged.  What may not: appending, and making indexes anew (segment.py).
+
+An index only says where to start looking.  What it points to is checked, and an index that points nowhere is
+made anew from the batches' headers; if it is the batches that are damaged, it is left as it is.
+
+A batch that this process has written, or has read during recovery, has a right CRC.  Any other is checked
+when it is read for the first time: a start after a clean stop reads no more than the last batches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from itertools import chain
+
+from barnabas.batch.view import CorruptBatch
+from barnabas.runtime.disk import Disk
+from barnabas.storage import log_files
+from barnabas.storage.heads import Head, crc_ok, heads, pieces
+from barnabas.storage.index import NO_TIMESTAMP, OffsetPosition, TimestampOffset
+from barnabas.storage.options import LONG_MAX
+from barnabas.storage.segment_files import SegmentFiles
+
+# So many entries before one that leads to no batch are tried; then the search begins at the segment's start.
+ENTRIES_TRIED = 8
+# Of the batches after the last index entry the last of this size are checked after a clean stop.
+MAX_TAIL_BYTES = 8 << 20
+
+
+class SegmentSearch(SegmentFiles):
+    """The part of a segment that looks for batches.
+
+    From `sound_from` on every batch is known to be sound.
+    """
+
+    __slots__ = ("_checked", "_rebuilt", "sound_from")
+
+    def __init__(
+        self, disk: Disk, folder: str, base_offset: int, index_bytes: int, size: int, suffix: str
+    ) -> None:
+        super().__init__(disk, folder, base_offset, index_bytes, size, suffix)
+        self.sound_from = size
+        # A part before that which readers have found to be sound.
+        self._checked = (0, 0)
+        self._rebuilt = False
+
+    # Walking
+
+    def heads(self, start: int = 0, end: int | None = None) -> Iterator[Head]:
+        """The headers of the batches from a position on."""
+        try:
+            yield from heads(self.file(), start, self.size if end is None else min(end, self.size))
+        except CorruptBatch as error:
+            raise self._corrupt(error) from error
+
+    def pieces(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes, list[Head]]]:
+        """(position, bytes, headers) of whole batches in bounded pieces; the bytes may go on behind them."""
+        return pieces(self.file(), start, self.size if end is None else min(end, self.size))
+
+    def chunks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """(position, whole batches) in bounded pieces: the way to walk a segment."""
+        for position, data, found in self.pieces(start, end):
+            yield position, data[: found[-1].end - position]
+
+    # Checking
+
+    def check(self, start: int, end: int, limit: int = LONG_MAX) -> int:
+        """Where the sound batches from `start` on end, `end` if they reach it; CorruptBatch if there is none.
+
+        Their CRCs are right, and their offsets ascend and stay below the limit, which is that of the next
+        segment.  A batch of which `end` cuts off a part is not looked at, and left out unless it is alone.
+        """
+        first, last = self._checked
+        sound = max(start, last) if first <= start <= last else start
+        stop = min(end, self.sound_from)
+        if sound >= stop:
+            return end
+        try:
+            for head in self._sound_heads(sound, stop, limit):
+                sound = head.end
+        except CorruptBatch as error:
+            if sound == start:
+                raise self._corrupt(error) from error
+        self._note_sound(start, sound)
+        return sound if start < sound < stop else end
+
+    def _sound_heads(self, start: int, end: int, limit: int) -> Iterator[Head]:
+        last_offset = self.base_offset - 1
+        for position, data, found in self.pieces(start, end):
+            for head in found:
+                if not crc_ok(head, data, head.position - position):
+                    raise CorruptBatch(f"the batch at position {head.position} has a wrong CRC")
+                if not last_offset < head.base_offset <= head.last_offset < limit:
+                    raise CorruptBatch(
+                        f"the batch at position {head.position} has the offsets {head.base_offset} to"
+                        f" {head.last_offset}, which do not fit between {last_offset} and {limit}"
+                    )
+                yield head
+                last_offset = head.last_offset
+
+    def _note_sound(self, start: int, end: int) -> None:
+        first, last = self._checked
+        if start <= last and first <= end:
+            start, end = min(first, start), max(last, end)
+        if start < end:
+            self._checked = (start, end)
+            if end >= self.sound_from:
+                self.sound_from = start
+
+    def cut(self, size: int) -> None:
+        super().cut(size)
+        self.sound_from = min(self.sound_from, size)
+        self._checked = (min(self._checked[0], size), min(self._checked[1], size))
+
+    def note_all_sound(self) -> None:
+        """Recovery has read every batch."""
+        self.sound_from = 0
+
+    def ends_whole(self) -> bool:
+        """Whether the batches after the last index entry are sound, up to the end of the file."""
+        if self.size == 0:
+            return True
+        try:
+            tail = (
+                head
+                for head in self._heads_for(self.offsets().last_offset)
+                if self.size - head.position <= MAX_TAIL_BYTES or head.end == self.size
+            )
+            first = next(tail, None)
+            return first is not None and self.check(first.position, self.size) == self.size
+        except CorruptBatch:
+            return False
+
+    def _corrupt(self, error: CorruptBatch) -> CorruptBatch:
+        return CorruptBatch(f"{self.path(log_files.LOG)}: {error.message}", error.code)
+
+    # By offset
+
+    def locate(self, offset: int) -> Head | None:
+        """The batch that holds the offset, or the first one after it; None past the last."""
+        for head in self._heads_for(offset):
+            if head.last_offset >= offset:
+                return head
+        return None
+
+    def position_before(self, offset: int) -> int:
+        """Where to start looking for a batch at or after the one of an offset."""
+        head = self.locate(offset)
+        return 0 if head is None else head.position
+
+    def next_offset(self) -> int:
+        """One past the last offset that is stored here; base_offset if empty."""
+        next_offset = self.base_offset
+        for head in self._heads_for(self.offsets().last_offset):
+            next_offset = head.last_offset + 1
+        return next_offset
+
+    def offset_at(self, position: int) -> int | None:
+        """An offset not below those of batches before this position, if the index knows one."""
+        entry = self.offsets().first_at_position(position)
+        return None if entry is None or self._confirmed(entry) is None else entry.offset
+
+    def _heads_for(self, offset: int) -> Iterator[Head]:
+        """Headers from a batch at or before the offset's on, as the index says and the file confirms."""
+        entry = self.offsets().lookup(offset)
+        if entry.position == 0 or self._rebuilt:
+            return self.heads(entry.position)
+        following = self._confirmed(entry)
+        if following is not None:
+            return following
+        if self._are_batches_at_fault(entry):
+            return self._heads_before(entry)
+        self.rebuild_indexes(f"{entry} of the offset index leads to no batch")
+        return self.heads(self.offsets().lookup(offset).position)
+
+    def _confirmed(self, entry: OffsetPosition) -> Iterator[Head] | None:
+        """Headers from an index entry's batch on; None if there is no such batch."""
+        if not 0 <= entry.position < self.size:
+            return None
+        following = self.heads(entry.position)
+        with contextlib.suppress(CorruptBatch):
+            head = next(following, None)
+            if head is not None and self.base_offset <= head.base_offset <= entry.offset:
+                return chain((head,), following)
+        return None
+
+    def _heads_before(self, entry: OffsetPosition) -> Iterator[Head]:
+        """Headers from the last entry before this one on that the file confirms."""
+        for _ in range(ENTRIES_TRIED):
+            entry = self.offsets().lookup(entry.offset - 1)
+            if entry.position == 0:
+                break
+            following = self._confirmed(entry)
+            if following is not None:
+                return following
+        return self.heads()
+
+    def _are_batches_at_fault(self, entry: OffsetPosition) -> bool:
+        """Whether the way to an entry that leads to no batch ends at a damaged one."""
+        end = 0
+        try:
+            for head in self._heads_before(entry):
+                if head.position >= entry.position:
+                    return False
+                end = head.end
+        except CorruptBatch:
+            return True
+        return end < self.size
+
+    # By time
+
+    def find_time(self, timestamp: int) -> int:
+        """A position at or before the first batch with a record of this time or later."""
+        entry = self.times().lookup(timestamp)
+        if entry.timestamp == NO_TIMESTAMP:
+            return 0
+        head = self.locate(entry.offset)
+        if not self._rebuilt and not self._has_time(head, entry):
+            self.rebuild_indexes(f"{entry} of the time index names another batch's time")
+            return self.find_time(timestamp)
+        return head.position if head is not None else 0
+
+    def _has_time(self, head: Head | None, entry: TimestampOffset) -> bool:
+        """Whether a batch confirms an entry of the time index; CorruptBatch if the batch is at fault."""
+        if head is None:
+            return False
+        if head.max_timestamp != entry.timestamp:
+            self.check(head.position, head.end)
+            return False
+        return True
+
+    def largest_indexed_time(self) -> TimestampOffset:
+        """The last entry of the time index.  A later time would hide records, an earlier one let them expire.
+
+        It must be that of its batch, and not be surpassed by the last batches of the segment.
+        """
+        last = self.times().last
+        if self._rebuilt:
+            return last
+        try:
+            confirmed = last.timestamp == NO_TIMESTAMP or self._has_time(self.locate(last.offset), last)
+            for head in self._heads_for(self.offsets().last_offset) if confirmed else ():
+                if head.max_timestamp > last.timestamp:
+                    self.check(head.position, head.end)
+                    confirmed = False
+        except CorruptBatch:
+            return last  # the batches are damaged: nothing better is to be had
+        if not confirmed and not self._rebuilt:
+            self.rebuild_indexes(f"{last} is not the last entry of the time index that it should have")
+        return self.times().last
