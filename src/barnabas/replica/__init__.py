@@ -1,1 +1,1 @@
-"""Replication, without IO: partitions with their leaders and followers, what waits for them, fetch sessions."""
+"""Replication without IO: leaders and followers, who waits for them, and fetch sessions."""

@@ -1,0 +1,98 @@
+"""One partition on this broker, and the words in which the controller's decisions about it are told.
+
+What lives here: plain data.  What may not: carrying a decision out (replicas.py) and the rules of replication
+(replica/partition.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from barnabas.base.ids import Uuid
+from barnabas.broker.replicas_controller import Channel
+from barnabas.config.node import Node
+from barnabas.config.settings import Settings
+from barnabas.metadata.image import Image
+from barnabas.metadata.topics import Partition as PartitionState
+from barnabas.replica.partition import Partition, Rules
+from barnabas.runtime.chance import Random
+from barnabas.runtime.clock import Clock
+from barnabas.storage.log import Log
+from barnabas.storage.names import TopicPartition
+
+
+class BrokerContext(Protocol):
+    """What replicas need to know of their broker; settings, image and epoch change in its life."""
+
+    @property
+    def node(self) -> Node: ...
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def image(self) -> Image: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def random(self) -> Random: ...
+
+    @property
+    def metadata(self) -> Channel: ...
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+
+class Traffic:
+    """What went in and out of one topic here, for metrics; these only grow."""
+
+    __slots__ = ("bytes_in", "bytes_out", "fetches", "partitions", "produces", "records_in")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.records_in = 0
+        self.produces = 0
+        self.fetches = 0
+        # How many partitions of the topic are here.
+        self.partitions = 0
+
+
+class Hosted(Partition[Log]):
+    """A partition that has a replica here."""
+
+    __slots__ = ("is_offline", "traffic")
+
+    def __init__(self, topic: str, index: int, topic_id: Uuid, rules: Rules, traffic: Traffic) -> None:
+        super().__init__(topic, index, topic_id, rules)
+        self.traffic = traffic
+        # Its log is, or may be, in a directory that failed.
+        self.is_offline = False
+
+    @property
+    def name(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.index)
+
+
+class Become(Enum):
+    """What a delta makes of a replica."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One partition's way into a new state; a state is told unless the replica goes."""
+
+    become: Become
+    topic: str
+    topic_id: Uuid
+    index: int
+    state: PartitionState | None

@@ -1,0 +1,70 @@
+"""What a leader knows of its followers: how far each has read, and when it had last caught up.
+
+What lives here: one follower's state, and how its fetches change it.  What may not: what follows from it for
+the ISR and the high watermark (partition.py).
+"""
+
+from __future__ import annotations
+
+UNKNOWN_OFFSET = -1
+NO_BROKER_EPOCH = -1
+LONG_AGO_NS = -(2**62)
+
+
+class Follower:
+    """One other replica of a partition, as its leader sees it.  Times are monotonic."""
+
+    __slots__ = (
+        "broker_epoch",
+        "broker_id",
+        "caught_up_ns",
+        "end_offset",
+        "fetched_ns",
+        "leader_end_at_fetch",
+        "log_start_offset",
+    )
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        # None until it has fetched: whether it may join the ISR is not known before (KIP-903).
+        self.broker_epoch: int | None = None
+        self.end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.leader_end_at_fetch = UNKNOWN_OFFSET
+        self.fetched_ns = LONG_AGO_NS
+        self.caught_up_ns = LONG_AGO_NS
+
+    def begin_epoch(self, now_ns: int, leader_end_offset: int, *, new_leader: bool, in_sync: bool) -> None:
+        """A leader begins, or begins anew: a follower in the ISR gets its whole time to prove itself."""
+        self.caught_up_ns = now_ns if in_sync else LONG_AGO_NS
+        if new_leader:
+            self.broker_epoch = None
+            self.end_offset = self.log_start_offset = self.leader_end_at_fetch = UNKNOWN_OFFSET
+            self.fetched_ns = LONG_AGO_NS
+        else:
+            self.leader_end_at_fetch = leader_end_offset
+            self.fetched_ns = now_ns if in_sync else LONG_AGO_NS
+
+    def fetched(
+        self, offset: int, log_start_offset: int, broker_epoch: int, leader_end_offset: int, now_ns: int
+    ) -> None:
+        """It asks for what lies from this offset on, so it has all before.
+
+        It has caught up now if that is all there is; or it had at its last fetch, if that was all there was
+        then: a follower that is always a little behind a busy leader is in sync all the same.
+        """
+        if offset >= leader_end_offset:
+            self.caught_up_ns = max(self.caught_up_ns, now_ns)
+        elif offset >= self.leader_end_at_fetch:
+            self.caught_up_ns = max(self.caught_up_ns, self.fetched_ns)
+        self.end_offset = offset
+        self.log_start_offset = log_start_offset
+        self.broker_epoch = broker_epoch
+        self.leader_end_at_fetch = max(leader_end_offset, self.leader_end_at_fetch)
+        self.fetched_ns = now_ns
+
+    def is_caught_up(self, leader_end_offset: int, now_ns: int, lag_max_ns: int) -> bool:
+        return self.end_offset == leader_end_offset or now_ns - self.caught_up_ns <= lag_max_ns
+
+    def __repr__(self) -> str:
+        return f"Follower({self.broker_id}, end {self.end_offset}, broker epoch {self.broker_epoch})"

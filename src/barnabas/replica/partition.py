@@ -1,0 +1,380 @@
+"""A partition on one broker: who leads it, who is in sync, and how far its records are committed.
+
+What lives here: the rules of replication, as a machine without IO: the controller's decisions, appends and
+followers' fetches go in; a moved high watermark and a wanted change of the ISR come out.  What may not: the
+log's files, sending AlterPartition, and what clients are answered.
+
+The high watermark is the least end offset over the maximal ISR: the committed one and whoever was proposed
+to join it (KIP-497).  It stands still while the ISR is below min.insync.replicas (KIP-966).  A partition with
+one replica runs through the same rules; there are just no followers to look at.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import Uuid
+from barnabas.metadata.topics import NO_LEADER
+from barnabas.metadata.topics import Partition as PartitionState
+from barnabas.replica.followers import NO_BROKER_EPOCH, Follower
+
+logger = logging.getLogger(__name__)
+
+NO_EPOCH = -1
+# flush.messages, when nobody asks for flushes.
+NEVER_FLUSH = 2**63 - 1
+# What the controller says in these words leaves us where we were; in all others we wait for its next delta,
+# or try again (see `answered`).
+_NOT_DONE = frozenset((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA))
+_WAIT_FOR_METADATA = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    )
+)
+
+
+class PartitionLog(Protocol):
+    """What the rules need to know of a log."""
+
+    log_start_offset: int
+    high_watermark: int
+    end_offset: int
+    # All before it is on stable storage.
+    recovery_point: int
+
+    def advance_high_watermark(self, offset: int) -> bool: ...
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None: ...
+
+
+LogT = TypeVar("LogT", bound=PartitionLog)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for all partitions of a broker."""
+
+    broker_id: int
+    lag_max_ns: int
+    # Whether the broker with this id and epoch may be in an ISR: alive, not fenced, not shutting down.
+    is_eligible: Callable[[int, int], bool]
+    is_alive: Callable[[int], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An ISR that the leader wants: what AlterPartition will say.  Pairs are broker id and broker epoch."""
+
+    isr: tuple[tuple[int, int], ...]
+    leader_epoch: int
+    partition_epoch: int
+
+
+class Partition(Generic[LogT]):
+    """One partition's replica on this broker.  `log` is None until one is opened, and again if it is lost."""
+
+    __slots__ = (
+        "flush_messages",
+        "followers",
+        "index",
+        "is_leader",
+        "is_under_min_isr",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "leader_epoch_start",
+        "log",
+        "maximal_isr",
+        "min_isr",
+        "partition_epoch",
+        "proposal",
+        "replicas",
+        "rules",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, index: int, topic_id: Uuid, rules: Rules) -> None:
+        self.topic = topic
+        self.index = index
+        self.topic_id = topic_id
+        self.rules = rules
+        self.log: LogT | None = None
+        self.is_leader = False
+        self.leader = NO_LEADER
+        self.leader_epoch = NO_EPOCH
+        self.leader_epoch_start: int | None = None
+        self.partition_epoch = NO_EPOCH
+        self.replicas: tuple[int, ...] = ()
+        self.isr: frozenset[int] = frozenset()
+        self.maximal_isr: frozenset[int] = frozenset()
+        self.min_isr = 1
+        self.is_under_min_isr = False
+        self.flush_messages = NEVER_FLUSH
+        self.followers: dict[int, Follower] = {}
+        # Wanted or already under way; while there is one, no other is made.
+        self.proposal: Proposal | None = None
+
+    def __repr__(self) -> str:
+        role = "leader" if self.is_leader else "follower"
+        return f"Partition({self.topic}-{self.index}, {role} in epoch {self.leader_epoch})"
+
+    # The controller decides
+
+    def lead(self, state: PartitionState, log: LogT, now_ns: int) -> bool:
+        """Lead, or go on leading with another ISR; whether the high watermark moved."""
+        if state.partition_epoch < self.partition_epoch:
+            return False  # an answer to AlterPartition told us more already
+        self.log = log
+        was_leader = self.is_leader
+        self._take_isr(frozenset(state.isr))
+        self._take_replicas(state.replicas)
+        if state.leader_epoch > self.leader_epoch:
+            self._begin_epoch(state, log, now_ns, new_leader=not was_leader)
+        self.partition_epoch = state.partition_epoch
+        self.leader = self.rules.broker_id
+        self.is_leader = True
+        self._judge_min_isr()
+        return self.advance(now_ns)
+
+    def _take_replicas(self, replicas: tuple[int, ...]) -> None:
+        self.replicas = replicas
+        others = [one for one in replicas if one != self.rules.broker_id]
+        known = self.followers
+        self.followers = {one: known.get(one) or Follower(one) for one in others}
+
+    def _begin_epoch(self, state: PartitionState, log: LogT, now_ns: int, *, new_leader: bool) -> None:
+        # Before any append: a follower may ask for the end of an epoch in which nothing was written.
+        start_offset = log.end_offset
+        log.assign_epoch(state.leader_epoch, start_offset)
+        for follower in self.followers.values():
+            in_sync = follower.broker_id in state.isr
+            follower.begin_epoch(now_ns, start_offset, new_leader=new_leader, in_sync=in_sync)
+        self.leader_epoch = state.leader_epoch
+        self.leader_epoch_start = start_offset
+
+    def follow(self, state: PartitionState, log: LogT | None) -> bool:
+        """Follow the leader that the state names, who may be nobody; whether its epoch is new."""
+        if state.partition_epoch < self.partition_epoch:
+            return False
+        self.log = log
+        is_new_epoch = state.leader_epoch > self.leader_epoch
+        self.is_leader = False
+        self.leader = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.leader_epoch_start = None
+        self.partition_epoch = state.partition_epoch
+        self.replicas = state.replicas
+        self.followers = {}
+        self._take_isr(frozenset())
+        self._judge_min_isr()
+        return is_new_epoch
+
+    def lose_log(self) -> None:
+        """Its directory failed: nobody is served from here until the controller says otherwise."""
+        self.log = None
+        self.is_leader = False
+        self.leader = NO_LEADER
+        self.leader_epoch_start = None
+        self.followers = {}
+        self._take_isr(frozenset())
+        self._judge_min_isr()
+
+    def set_min_isr(self, min_insync_replicas: int) -> None:
+        """From the topic's configuration; more than there are replicas counts as all of them (KIP-966)."""
+        self.min_isr = min_insync_replicas
+        self._judge_min_isr()
+
+    @property
+    def effective_min_isr(self) -> int:
+        return min(self.min_isr, len(self.followers) + 1)
+
+    def _judge_min_isr(self) -> None:
+        self.is_under_min_isr = self.is_leader and len(self.isr) < self.effective_min_isr
+
+    def _take_isr(self, isr: frozenset[int]) -> None:
+        self.isr = self.maximal_isr = isr
+        self.proposal = None
+
+    # Records come in
+
+    def check_acks(self, acks: int) -> None:
+        """Before an append: refuse what could never be acknowledged."""
+        if acks == -1 and self.is_under_min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The size of the current ISR {sorted(self.isr)} is insufficient to satisfy the min.isr"
+                f" requirement of {self.effective_min_isr} for partition {self.topic}-{self.index}",
+            )
+
+    def advance(self, now_ns: int) -> bool:
+        """After an append, a fetch of a follower or a new ISR: move the high watermark; whether it moved."""
+        log = self.log
+        if log is None or self.is_under_min_isr:
+            return False
+        offset = log.end_offset
+        if self.followers:
+            offset = self._least_end_offset(offset, now_ns)
+        if self.flush_messages != NEVER_FLUSH:
+            offset = min(offset, self.flushed_end(log))
+        return offset > log.high_watermark and log.advance_high_watermark(offset)
+
+    def flushed_end(self, log: LogT) -> int:
+        """Up to where our own copy counts: with flush.messages, that many records may lack a flush, less one.
+
+        Apache Kafka flushes before it answers; here the answer waits for a flush on a worker.
+        """
+        return min(log.end_offset, log.recovery_point + self.flush_messages - 1)
+
+    def _least_end_offset(self, leader_end_offset: int, now_ns: int) -> int:
+        least = leader_end_offset
+        for follower in self.followers.values():
+            if follower.end_offset >= least:
+                continue
+            # One that has caught up and may join is waited for: a busy leader would run from it for ever.
+            if follower.broker_id in self.maximal_isr or (
+                follower.is_caught_up(leader_end_offset, now_ns, self.rules.lag_max_ns)
+                and self._may_join(follower)
+            ):
+                least = follower.end_offset
+        return least
+
+    def acknowledged(self, required_offset: int) -> ErrorCode | None:
+        """For acks=all: the answer once all of the ISR has everything before this offset, None until then."""
+        log = self.log
+        if log is None or not self.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if log.high_watermark < required_offset:
+            return None
+        if len(self.maximal_isr) < self.effective_min_isr:
+            # The ISR shrank after the append was let in.
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    # Followers fetch
+
+    def follower(self, broker_id: int, *, knows_epoch: bool) -> Follower:
+        """The replica that fetches; it must be one of ours."""
+        found = self.followers.get(broker_id)
+        if found is None:
+            code = ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            raise KafkaError(
+                code,
+                f"Replica {broker_id} is not recognized as a valid replica of {self.topic}-{self.index}"
+                f" in leader epoch {self.leader_epoch} with partition epoch {self.partition_epoch}",
+            )
+        return found
+
+    def follower_fetched(
+        self,
+        follower: Follower,
+        offset: int,
+        *,
+        log_start_offset: int,
+        broker_epoch: int,
+        now_ns: int,
+    ) -> bool:
+        """A follower asks for what lies from an offset on; whether the high watermark moved.
+
+        It may now be fit for the ISR: see `proposal`.
+        """
+        assert self.log is not None, "followers are served from a log"
+        moved = offset != follower.end_offset
+        follower.fetched(offset, log_start_offset, broker_epoch, self.log.end_offset, now_ns)
+        self._maybe_propose_joining(follower)
+        return moved and self.advance(now_ns)
+
+    @property
+    def low_watermark(self) -> int:
+        """The least log start over all live replicas: what was deleted everywhere (DeleteRecords)."""
+        assert self.log is not None, "a leader has a log"
+        least = self.log.log_start_offset
+        for follower in self.followers.values():
+            if follower.log_start_offset < least and self.rules.is_alive(follower.broker_id):
+                least = follower.log_start_offset
+        return least
+
+    # The ISR changes
+
+    def _may_join(self, follower: Follower) -> bool:
+        epoch = follower.broker_epoch
+        return epoch is not None and self.rules.is_eligible(follower.broker_id, epoch)
+
+    def _maybe_propose_joining(self, follower: Follower) -> None:
+        """One that has all committed records, and all up to this leader's first, may join."""
+        if self.proposal is not None or follower.broker_id in self.isr:
+            return
+        assert self.log is not None, "followers are served from a log"
+        start = self.leader_epoch_start
+        if start is None or follower.end_offset < max(start, self.log.high_watermark):
+            return
+        if self._may_join(follower):
+            joined = self.isr | {follower.broker_id}
+            self._propose(joined)
+            # Already counted: if the controller refuses, we have only been too careful.
+            self.maximal_isr = joined
+
+    def propose_leaving(self, now_ns: int) -> bool:
+        """Each half of replica.lag.time.max.ms: whoever lags leaves the ISR; whether one is proposed."""
+        log = self.log
+        if not self.is_leader or log is None or self.proposal is not None:
+            return False
+        lagging = [
+            one
+            for one in self.isr
+            if one != self.rules.broker_id and not self._is_in_time(one, log.end_offset, now_ns)
+        ]
+        if not lagging:
+            return False
+        logger.info("%r: %s leave the ISR %s", self, lagging, sorted(self.isr))
+        # Still counted until the controller agrees: its records may be committed on our word alone otherwise.
+        self._propose(self.isr.difference(lagging))
+        return True
+
+    def _is_in_time(self, broker_id: int, end_offset: int, now_ns: int) -> bool:
+        follower = self.followers.get(broker_id)
+        return follower is not None and follower.is_caught_up(end_offset, now_ns, self.rules.lag_max_ns)
+
+    def _propose(self, isr: frozenset[int]) -> None:
+        pairs = tuple((one, self._epoch_of(one)) for one in sorted(isr))
+        self.proposal = Proposal(pairs, self.leader_epoch, self.partition_epoch)
+
+    def _epoch_of(self, broker_id: int) -> int:
+        follower = self.followers.get(broker_id)
+        if follower is None or follower.broker_epoch is None:
+            return NO_BROKER_EPOCH
+        return follower.broker_epoch
+
+    def refused(self, proposal: Proposal, error: ErrorCode) -> bool:
+        """The controller did not take it; whether to send the same again."""
+        if proposal is not self.proposal or error in _WAIT_FOR_METADATA:
+            return False
+        if error in _NOT_DONE:
+            # These two say that our epoch is right and that nothing was changed: we know where we are.
+            self.maximal_isr = self.isr
+            self.proposal = None
+            return False
+        logger.warning("%r: the controller refuses %s with %s; trying again", self, proposal, error.name)
+        return True
+
+    def agreed(
+        self, proposal: Proposal, isr: frozenset[int], leader_epoch: int, partition_epoch: int, now_ns: int
+    ) -> bool:
+        """The controller took it; whether the high watermark moved."""
+        if proposal is not self.proposal:
+            return False  # a delta has told us more meanwhile
+        if leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
+            return False
+        self._take_isr(isr)
+        self.partition_epoch = partition_epoch
+        self._judge_min_isr()
+        return self.advance(now_ns)
