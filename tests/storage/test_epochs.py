@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import errno
+
 import pytest
 
+from barnabas.runtime.chance import SeededRandom
+from barnabas.runtime.disk_faults import Kind
 from barnabas.runtime.memory_disk import MemoryDisk
+from barnabas.runtime.simulated_disk import SimulatedDisk
 from barnabas.storage.epochs import UNDEFINED_END, EpochEnd, EpochEntry, LeaderEpochs
 from barnabas.storage.refused import DamagedFile
 
@@ -97,3 +102,18 @@ def test_a_damaged_file_is_refused_here(damaged: bytes) -> None:
     disk.write_atomically(PATH, damaged)
     with pytest.raises(DamagedFile):
         epochs_of(disk)
+
+
+def test_an_epoch_that_could_not_be_written_is_written_at_the_next_try() -> None:
+    disk = SimulatedDisk(SeededRandom(1))
+    disk.make_folder("/log")
+    epochs = LeaderEpochs(disk, "/log")
+    epochs.load()
+    disk.fail(1, errno.ENOSPC, kinds=(Kind.CREATE,))
+    with pytest.raises(OSError, match="No space left"):
+        epochs.assign(3, 0)
+    assert epochs.entries == []
+    epochs.assign(3, 0)
+    again = LeaderEpochs(disk, "/log")
+    again.load()
+    assert [tuple(entry) for entry in again.entries] == [(3, 0)]

@@ -486,3 +486,35 @@ def live(disk: SimulatedDisk, flushed: dict[TopicPartition, int], deleted: set[T
     assert manager.last_broker_epoch == 3
     put(manager.logs[A0], (b"k", b"4"))
     manager.close(4)
+
+
+def test_a_new_partition_does_not_inherit_the_checkpoints_of_a_deleted_one() -> None:
+    # M-E4: the power fails after the folder was renamed and before the checkpoints were written.
+    disk = SimulatedDisk(SeededRandom(1))
+    manager = manager_of(disk)
+    put(manager.get_or_create(A0, is_new=True), *[(b"k", b"%d" % number) for number in range(9)])
+    manager.logs[A0].flush()
+    manager.logs[A0].advance_log_start(7)
+    manager.checkpoint_log_starts("/data")
+    manager.checkpoint_recovery_points("/data")
+    disk.fail(1, errno.EIO, kinds=(Kind.CREATE,), path="*recovery-point*")
+    manager.delete(A0)
+    disk.clear_faults()
+    disk.restart()
+    again = manager_of(disk)
+    put(again.get_or_create(A0, is_new=True), (b"k", b"new"))
+    disk.restart()
+    last = manager_of(disk)
+    assert contents(last.logs[A0]) == [(0, b"k", b"new")]
+    assert last.logs[A0].log_start_offset == 0
+
+
+def test_folders_of_a_killed_process_last_once_their_logs_are_flushed() -> None:
+    # M-E4
+    disk = SimulatedDisk(SeededRandom(2))
+    put(manager_of(disk).get_or_create(A0, is_new=True), (b"k", b"1"))
+    disk.restart()
+    manager_of(disk).logs[A0].flush()
+    disk.power_loss()
+    disk.restart()
+    assert contents(manager_of(disk).logs[A0]) == [(0, b"k", b"1")]

@@ -42,7 +42,6 @@ def test_the_first_unstable_offset_waits_for_the_marker_to_be_replicated() -> No
     completed = end(producers, 1, 12)
     assert producers.stable_offset_after(completed) == 11
     producers.complete(completed)
-    assert producers.first_undecided_offset == 11
     assert producers.first_unstable_offset == 10
     producers.on_high_watermark(12)
     assert producers.first_unstable_offset == 10

@@ -20,6 +20,7 @@ from tests.storage.logs import (
 from barnabas.runtime.chance import SeededRandom
 from barnabas.runtime.disk import Disk
 from barnabas.runtime.memory_disk import MemoryDisk
+from barnabas.runtime.simulated_disk import SimulatedDisk
 from barnabas.storage import log_files
 from barnabas.storage.heads import Head
 from barnabas.storage.log import Log
@@ -304,3 +305,24 @@ def test_a_folder_that_waits_for_deletion_is_left_alone() -> None:
     assert files(disk, folder) == before
     log.delete()
     assert disk.names("/data") == []
+
+
+def test_segments_given_up_by_recovery_do_not_come_back() -> None:
+    # M-E4: the power fails again, after something new was written and flushed in their place.
+    disk = SimulatedDisk(SeededRandom(3))
+    log = open_log(disk)
+    write(log, 1)
+    log.flush()
+    write(log, 1)
+    log.roll()
+    write(log, 1)
+    disk.sync_folder(FOLDER)
+    disk.open(path(2, ".log")).sync()
+    disk.open(path(0, ".log")).truncate(disk.size(path(0, ".log")) - 1)
+    recovered = crashed(disk, recovery_point=1)
+    assert offsets(recovered) == [0]
+    write(recovered, 3)
+    recovered.flush()
+    disk.power_loss()
+    disk.restart()
+    assert offsets(crashed(disk, recovery_point=1)) == [0, 1, 2, 3]

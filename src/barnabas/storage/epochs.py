@@ -87,8 +87,14 @@ class LeaderEpochs:
             return
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"({epoch}, {start_offset}) is no leader epoch")
+        before = list(self.entries)
         if self._assign(EpochEntry(epoch, start_offset)):
-            self._write()
+            try:
+                self._write()
+            except OSError:
+                # Nothing is written by this leader either; the next try must not find it known.
+                self._replace(before)
+                raise
 
     def assign_all(self, entries: Iterable[tuple[int, int]]) -> None:
         """Many at once, with one write."""

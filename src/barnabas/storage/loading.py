@@ -45,9 +45,10 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Load
     manager.live[path] = directory
     if manager.cleaner is not None:
         manager.cleaner.add_dir(path)
+    folders = partition_folders(manager.disk, path)
+    directory.forget_others({partition for name, partition in folders if not _waits_to_go(name)})
     recovery_points, log_starts = directory.read_recovery_points(), directory.read_log_starts()
     manager.checkpointed_high_watermarks.update(directory.read_high_watermarks())
-    folders = partition_folders(manager.disk, path)
     if not directory.was_clean:
         # Folders that the last life made may not have reached the disk; a flush of their logs relies on it.
         manager.disk.sync_folder(path)
@@ -65,6 +66,10 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Load
             )
         yield LoadProgress(path, partition, done, len(folders), not directory.was_clean)
     directory.is_loaded = True
+
+
+def _waits_to_go(name: str) -> bool:
+    return name.endswith((log_files.DELETE_FOLDER, log_files.STRAY_FOLDER))
 
 
 def _is_aside(manager: LogManager, folder: str, partition: TopicPartition, is_stray: IsStray) -> bool:

@@ -82,6 +82,9 @@ class LocalLog:
             active.grow_indexes()
             return active
         active.become_inactive()
+        if self.recovery_point >= self.end_offset:
+            # All of it was flushed, so that a crash does not have it read again: its indexes must last.
+            active.sync()
         segment = self._new_segment(base_offset)
         self.segments.add(segment)
         self.segments.reading(active)

@@ -247,7 +247,6 @@ class Log(LocalLog):
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
-        self.recovery_point = max(self.recovery_point, offset)
         with failing(self.folder, "moving the log start"):
             self.epochs.truncate_from_start(offset)
         self.producers.on_log_start(offset)

@@ -7,7 +7,7 @@ logs are in it and when a checkpoint is due (the manager).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from barnabas.base.ids import Uuid
 from barnabas.runtime.disk import Disk
@@ -64,6 +64,18 @@ class LogDir:
         self.was_clean = has_clean_shutdown(self._disk, self.path)
         self.broker_epoch = clean_shutdown_epoch(self._disk, self.path) if self.was_clean else None
         remove_clean_shutdown(self._disk, self.path)
+
+    def forget_others(self, present: Set[TopicPartition]) -> None:
+        """Drop what the checkpoints say of partitions that are not here.
+
+        A crash in the midst of a deletion leaves it behind, and a new partition of the same name would start
+        with it.
+        """
+        for checkpoint in (self.recovery_points, self.log_starts, self.high_watermarks):
+            known = self._read(checkpoint, "it is read as if it were empty")
+            kept = {partition: offset for partition, offset in known.items() if partition in present}
+            if kept != known:
+                checkpoint.write(kept)
 
     def read_recovery_points(self) -> dict[TopicPartition, int]:
         return self._read(self.recovery_points, "all of its logs are recovered from their start")

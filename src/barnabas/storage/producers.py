@@ -112,11 +112,6 @@ class Producers:
             first = unreplicated if first is None else min(first, unreplicated)
         return first
 
-    @property
-    def first_undecided_offset(self) -> int | None:
-        """Where the first open transaction begins: compaction stops there."""
-        return self._ongoing_offsets[0] if self._ongoing_offsets else None
-
     def on_high_watermark(self, high_watermark: int) -> None:
         if self._unreplicated:
             self._unreplicated = {

@@ -11,7 +11,7 @@ CRC ends the log, and all after it goes.  Their indexes, aborted transactions an
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from barnabas.batch.view import CorruptBatch
@@ -139,9 +139,9 @@ class LogLoader:
             elif name == log_files.of_offset(offset, log_files.LOG):
                 segment = self._segment(offset, self._disk.size(f"{self._folder}/{name}"))
                 self._segments.add(segment)
-                if not self._indexes_are_sound(segment, known):
+                if not self._has_indexes(segment, known):
                     damaged.add(offset)
-        return damaged
+        return damaged.union(self._damaged_transaction_indexes(known))
 
     def _segment(self, base_offset: int, size: int) -> Segment:
         return Segment(
@@ -159,8 +159,7 @@ class LogLoader:
             self._disk, self._clock, self._folder, base_offset, self._options, jitter_ms=self._jitter_ms()
         )
 
-    def _indexes_are_sound(self, segment: Segment, known: set[str]) -> bool:
-        """What can be told without reading them: they are there.  That of transactions is short, and read."""
+    def _has_indexes(self, segment: Segment, known: set[str]) -> bool:
         base_offset = segment.base_offset
         if log_files.of_offset(base_offset, log_files.OFFSET_INDEX) not in known:
             if self._clean or base_offset < self._recovery_point:
@@ -169,15 +168,32 @@ class LogLoader:
         if log_files.of_offset(base_offset, log_files.TIME_INDEX) not in known:
             segment.times().resize(0)
             segment.release()
-        if log_files.of_offset(base_offset, log_files.TRANSACTION_INDEX) in known:
-            try:
-                segment.transaction_index.check()
-            except DamagedIndex as error:
-                logger.warning("%s; the segment's indexes are rebuilt", error)
-                return False
-            finally:
-                segment.transaction_index.release()
         return True
+
+    def _damaged_transaction_indexes(self, known: set[str]) -> Iterator[int]:
+        """Base offsets of segments with an index of aborted transactions that cannot be right.
+
+        They are short, so they are read; of the other indexes every entry is checked when it is used.
+        """
+        for segment in self._segments:
+            if log_files.of_offset(segment.base_offset, log_files.TRANSACTION_INDEX) in known:
+                try:
+                    segment.transaction_index.check(self._limit_of(segment))
+                except DamagedIndex as error:
+                    logger.warning("%s; the segment's indexes are rebuilt", error)
+                    yield segment.base_offset
+                finally:
+                    segment.release()
+
+    def _limit_of(self, segment: Segment) -> int:
+        """No offset of the segment reaches this one."""
+        following = self._segments.after(segment)
+        if following is not None:
+            return following.base_offset
+        try:
+            return segment.next_offset() if self._clean else LONG_MAX
+        except CorruptBatch:
+            return LONG_MAX
 
     # Leader epochs
 
@@ -248,7 +264,7 @@ class LogLoader:
 
     def _recover_segment(self, segment: Segment, producers: Producers) -> int:
         following = self._segments.after(segment)
-        limit = following.base_offset if following is not None else LONG_MAX
+        limit = LONG_MAX if following is None else following.base_offset
         compacted = self._options.cleanup_compact or self._saw_gaps
         dropped, gaps = recover_segment(segment, producers, self._epochs, limit, may_have_gaps=compacted)
         self._saw_gaps |= gaps

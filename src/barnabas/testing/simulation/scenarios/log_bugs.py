@@ -1,0 +1,155 @@
+"""Bugs planted in log and recovery, each of which `log-life` must find.
+
+Each is a mistake that someone has made in such code, or might: something not synced, synced in the wrong
+order, not undone, trusted unread, or forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from barnabas.runtime.disk import Buffer, Disk, WholeFiles
+from barnabas.runtime.planted import patched
+from barnabas.storage import log_dir, segment_recovery
+from barnabas.storage.chores import FlushPlan
+from barnabas.storage.epochs import LeaderEpochs
+from barnabas.storage.local_log import LocalLog
+from barnabas.storage.log import Log
+from barnabas.storage.segment import Segment
+from barnabas.storage.segment_files import SegmentFiles
+from barnabas.testing.simulation.registry import planted
+
+FINDS = "log-life"
+# Every bug must be found within so many seeds.
+SEEDS = 60
+
+
+@planted("flush-forgets-the-log", scenario=FINDS, within_seeds=SEEDS)
+def flush_forgets_the_log() -> Iterator[None]:
+    """A flush syncs the folder but not the files."""
+
+    def run(self: FlushPlan) -> None:
+        for folder in self._folders:
+            self._disk.sync_folder(folder)
+
+    with patched(FlushPlan, "run", run):
+        yield
+
+
+@planted("flush-forgets-new-names", scenario=FINDS, within_seeds=SEEDS)
+def flush_forgets_new_names() -> Iterator[None]:
+    """A flush syncs the files but not the folders that name them."""
+
+    def run(self: FlushPlan) -> None:
+        for file in self._files:
+            file.sync()
+
+    with patched(FlushPlan, "run", run):
+        yield
+
+
+@planted("recovery-point-runs-ahead", scenario=FINDS, within_seeds=SEEDS)
+def recovery_point_runs_ahead() -> Iterator[None]:
+    """After a flush up to some offset the recovery point is set to the end of the log, without a sync."""
+
+    def flush(self: LocalLog, up_to: int | None = None) -> None:
+        self.recovery_point = self.end_offset
+
+    with patched(LocalLog, "flush", flush):
+        yield
+
+
+@planted("crc-not-checked", scenario=FINDS, within_seeds=SEEDS)
+def crc_not_checked() -> Iterator[None]:
+    """Recovery takes a batch for sound without looking at its CRC."""
+    with patched(segment_recovery, "crc_ok", lambda head, data, start: True):
+        yield
+
+
+@planted("torn-tail-not-cut", scenario=FINDS, within_seeds=SEEDS)
+def torn_tail_not_cut() -> Iterator[None]:
+    """Recovery finds the torn tail and leaves it in the file."""
+    with patched(SegmentFiles, "cut", lambda self, size: None):
+        yield
+
+
+@planted("clean-mark-stays", scenario=FINDS, within_seeds=SEEDS)
+def clean_mark_stays() -> Iterator[None]:
+    """The mark of a clean stop is not taken away at the start, so that a crash is taken for a clean stop."""
+    with patched(log_dir, "remove_clean_shutdown", lambda disk, path: None):
+        yield
+
+
+@planted("producers-not-replayed", scenario=FINDS, within_seeds=SEEDS)
+def producers_not_replayed() -> Iterator[None]:
+    """A recovered log forgets its producers' sequences."""
+    original = Log.open.__func__  # type: ignore[attr-defined]
+
+    def open_(cls: type[Log], *args: Any, **options: Any) -> Log:
+        log: Log = original(cls, *args, **options)
+        if not options["clean"]:
+            log.producers.entries.clear()
+        return log
+
+    with patched(Log, "open", classmethod(open_)):
+        yield
+
+
+@planted("aborted-not-indexed", scenario=FINDS, within_seeds=SEEDS)
+def aborted_not_indexed() -> Iterator[None]:
+    """Recovery does not write the aborted transactions into their index."""
+    with patched(SegmentFiles, "add_aborted", lambda self, *transaction: None):
+        yield
+
+
+@planted("epochs-not-truncated", scenario=FINDS, within_seeds=2 * SEEDS)
+def epochs_not_truncated() -> Iterator[None]:
+    """Cutting the log leaves the leader epochs that began in what was cut."""
+    with patched(LeaderEpochs, "truncate_from_end", lambda self, offset: None):
+        yield
+
+
+@planted("checkpoint-written-in-place", scenario=FINDS, within_seeds=SEEDS)
+def checkpoint_written_in_place() -> Iterator[None]:
+    """A checkpoint is written over the old one instead of beside it."""
+
+    def write_atomically(self: Disk, path: str, data: bytes, *, sync: bool = True) -> None:
+        file = self.open(path, create=True)
+        file.truncate(0)
+        file.append([data])
+        file.close()
+
+    with patched(WholeFiles, "write_atomically", write_atomically):
+        yield
+
+
+@planted("refused-write-left-behind", scenario=FINDS, within_seeds=2 * SEEDS)
+def refused_write_left_behind() -> Iterator[None]:
+    """A write that fails half-way is not undone."""
+
+    def write(self: Segment, buffer: Buffer) -> None:
+        self.file().append([buffer])
+
+    with patched(Segment, "_write", write):
+        yield
+
+
+@planted("truncation-keeps-the-recovery-point", scenario=FINDS, within_seeds=4 * SEEDS)
+def truncation_keeps_the_recovery_point() -> Iterator[None]:
+    """After a truncation the recovery point stays beyond the end, so that what follows is not recovered."""
+
+    def cut_back(self: Log, offset: int) -> None:
+        self._reader.forget()
+        self._cuts += 1
+        self.end_offset = offset
+
+    with patched(Log, "_cut_back", cut_back):
+        yield
+
+
+@planted("cleaner-cleans-the-undecided", scenario=FINDS, within_seeds=2 * SEEDS)
+def cleaner_cleans_the_undecided() -> Iterator[None]:
+    """Compaction goes on into transactions that are still open, whose values may never count."""
+    with patched(Log, "last_stable_offset", property(lambda self: self.high_watermark)):
+        yield

@@ -1,0 +1,431 @@
+"""The life of a broker's logs on a disk that loses power, fails and fills up.
+
+A seed draws what is appended, rolled, flushed, compacted, expired, cut, deleted and checkpointed, and when
+the process ends or the power goes.  After every start each log is compared with its book: what was flushed is
+there, what is there was appended, and indexes, producers, epochs and transactions agree with the batches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Callable
+
+from barnabas.base.errors import KafkaError
+from barnabas.base.ids import Uuid
+from barnabas.batch.build import build
+from barnabas.batch.compression import Codec
+from barnabas.batch.control import EndTransactionMarker, build_marker
+from barnabas.batch.records import Record
+from barnabas.batch.view import BatchView, patch_offsets
+from barnabas.runtime.chance import random_uuid
+from barnabas.runtime.disk_faults import Kind, PowerLost
+from barnabas.runtime.simulated_clock import SimulatedClock
+from barnabas.runtime.simulated_disk import SimulatedDisk
+from barnabas.runtime.world import World
+from barnabas.storage.cleaner import CleanerOptions, log_dir_of
+from barnabas.storage.dirs import LogDirs
+from barnabas.storage.failure import StorageFailure
+from barnabas.storage.jobs import JobOptions, LogJobs
+from barnabas.storage.log import Log
+from barnabas.storage.manager import LogManager
+from barnabas.storage.names import TopicPartition
+from barnabas.storage.options import LogOptions
+from barnabas.storage.producer_append import AppendOrigin
+from barnabas.storage.retention import expire
+from barnabas.testing.log_book import Book, check_log
+from barnabas.testing.simulation.registry import scenario
+
+DIRS = ("/data/one", "/data/two")
+STEPS = 150
+PRODUCERS = (1000, 1001, 1002)
+KEYS = (b"a", b"b", b"c", b"d")
+MS = 1_000_000
+
+# Small segments and dense indexes: many files, many entries, in few records.
+_SMALL = LogOptions(
+    segment_bytes=900,
+    index_interval_bytes=100,
+    segment_index_bytes=1000,
+    segment_ms=60_000,
+    file_delete_delay_ms=500,
+    retention_ms=30_000,
+    transaction_partition_verification_enable=False,
+)
+OPTIONS = {
+    "plain": _SMALL,
+    "busy": LogOptions(
+        segment_bytes=2000,
+        index_interval_bytes=0,
+        segment_index_bytes=1000,
+        flush_messages=7,
+        retention_bytes=6000,
+        transaction_partition_verification_enable=False,
+    ),
+    "table": LogOptions(
+        segment_bytes=900,
+        index_interval_bytes=100,
+        segment_index_bytes=1000,
+        cleanup_delete=False,
+        cleanup_compact=True,
+        min_cleanable_dirty_ratio=0.01,
+        delete_retention_ms=5_000,
+        transaction_partition_verification_enable=False,
+    ),
+}
+PARTITIONS = [TopicPartition(topic, number) for topic in OPTIONS for number in (0, 1)]
+TABLE = "table"
+
+
+class LogLife:
+    """One broker's storage, through many lives."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.random = world.random
+        self.clock = SimulatedClock(world.agenda)
+        self.disk = SimulatedDisk(world.random_for("disk"), wall_ms=self.clock.wall_ms)
+        self.books = {partition: self._new_book(partition) for partition in PARTITIONS}
+        self.epoch = 0
+        self.lives = 0
+        self.manager: LogManager
+        self.jobs: LogJobs
+        self.start(lost_power=False)
+
+    def _new_book(self, partition: TopicPartition) -> Book:
+        return Book(str(partition), compacted=partition.topic == TABLE)
+
+    # Lives
+
+    def start(self, *, lost_power: bool) -> None:
+        """Open what is on the disk, and compare it with the books."""
+        self.disk.clear_faults()
+        dirs = LogDirs(self.disk, DIRS)
+        dirs.open()
+        self.manager = LogManager(
+            self.disk,
+            self.clock,
+            self.world.random_for(f"manager, life {self.lives}"),
+            dirs,
+            OPTIONS.__getitem__,
+            cleaner_options=CleanerOptions(backoff_ms=0, dedupe_buffer_size=1 << 16),
+        )
+        self.manager.open()
+        self.jobs = LogJobs(self.manager, JobOptions(log_segment_delete_delay_ms=500))
+        self.jobs.start()
+        for partition, book in self.books.items():
+            self._compare(partition, book, lost_power=lost_power)
+        self.world.agenda.note(f"started, life {self.lives}")
+
+    def _compare(self, partition: TopicPartition, book: Book, *, lost_power: bool) -> None:
+        log = self.manager.logs.get(partition)
+        if log is None:
+            # Only a log that was never flushed may be gone with its folder.
+            if book.safe_end > 0 or (not lost_power and book.batches):
+                raise AssertionError(f"{book.name}: flushed up to {book.safe_end}, but its folder is gone")
+            self.books[partition] = book = self._new_book(partition)
+            log = self.manager.get_or_create(partition, topic_id=self._topic_id(), is_new=True)
+        check_log(book, log, lost_power=lost_power)
+        log.set_high_watermark(log.end_offset)
+
+    def _topic_id(self) -> Uuid:
+        return random_uuid(self.world.random_for("topic ids"))
+
+    def power_loss(self) -> None:
+        self.disk.power_loss()
+        self.restart(lost_power=True)
+
+    def kill(self) -> None:
+        """The process ends; the machine and its page cache stay.
+
+        Not after a sync that failed: the cache may then hold what the disk has not, and nobody can tell.
+        """
+        if self.manager.dirs.offline:
+            self.power_loss()
+        else:
+            self.restart(lost_power=False)
+
+    def restart(self, *, lost_power: bool) -> None:
+        """A new process on what the disk holds; nothing of the old one can reach it any more."""
+        self.lives += 1
+        old, self.disk = self.disk, self.disk.fork(self.world.random_for(f"disk, life {self.lives}"))
+        with contextlib.suppress(PowerLost):
+            old.power_loss()
+        with contextlib.suppress(PowerLost):
+            if self.manager.cleaner is not None:
+                self.manager.cleaner.stop()
+        self.start(lost_power=lost_power)
+
+    def stop_cleanly(self) -> None:
+        if self.manager.dirs.offline:
+            return
+        # Closing flushes and trims; interrupted, it may have done so in part.
+        self.manager.close()
+        for partition, log in self.manager.logs.items():
+            self.books[partition].safe_end = log.end_offset
+        self.restart(lost_power=False)
+
+    # Appending
+
+    def pick(self) -> tuple[Book, Log] | None:
+        partition = PARTITIONS[self.random.integer(0, len(PARTITIONS) - 1)]
+        log = self.manager.logs.get(partition)
+        return None if log is None else (self.books[partition], log)
+
+    def append(self) -> None:
+        picked = self.pick()
+        if picked is not None:
+            kind = self.random.integer(0, 2)
+            producer_id = PRODUCERS[self.random.integer(0, len(PRODUCERS) - 1)] if kind else -1
+            self._append(*picked, self._batch(picked[1], producer_id, transactional=kind == 2))
+
+    def _batch(self, log: Log, producer_id: int, *, transactional: bool) -> bytearray:
+        count = self.random.integer(1, 4)
+        now_ms = self.clock.wall_ms()
+        records = [
+            Record(
+                offset,
+                now_ms - self.random.integer(0, 50),
+                self._key(log),
+                None if self.random.integer(0, 4) == 0 else self.random.bytes(self.random.integer(0, 80)),
+                (("h", self.random.bytes(2)),) if self.random.integer(0, 3) == 0 else (),
+            )
+            for offset in range(count)
+        ]
+        sequence, is_open = self._sequence(log, producer_id)
+        return build(
+            records,
+            codec=tuple(Codec)[self.random.integer(0, 4)],
+            producer_id=producer_id,
+            producer_epoch=0 if producer_id >= 0 else -1,
+            base_sequence=sequence,
+            # A producer in a transaction writes nothing outside of it.
+            transactional=producer_id >= 0 and (transactional or is_open),
+        )
+
+    def _key(self, log: Log) -> bytes | None:
+        if log.topic != TABLE and self.random.integer(0, 3) == 0:
+            return None
+        return KEYS[self.random.integer(0, len(KEYS) - 1)]
+
+    def _sequence(self, log: Log, producer_id: int) -> tuple[int, bool]:
+        """The next sequence of a producer, and whether it has a transaction under way."""
+        if producer_id < 0:
+            return -1, False
+        entry = log.producers.entries.get(producer_id)
+        if entry is None or not entry.batches:
+            return 0, False
+        return entry.batches[-1].last_sequence + 1, entry.current_transaction_first_offset is not None
+
+    def _append(
+        self, book: Book, log: Log, batch: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> None:
+        start = log.end_offset
+        # Offset and epoch are patched in place before the write: this is what may be there after a crash.
+        book.pending = bytes(_placed(batch, start, self.epoch))
+        self.world.agenda.note(f"{book.name}: append at {start}, {len(batch)} bytes, epoch {self.epoch}")
+        try:
+            result = log.append_as_leader(batch, self.epoch, origin=origin)
+        except StorageFailure as failure:
+            self.world.agenda.note(f"{book.name}: {failure}")
+            self.manager.fail(log_dir_of(log), failure)
+            return
+        except KafkaError as error:
+            book.pending = None
+            if log.end_offset != start:
+                raise AssertionError(f"{book.name}: refused with {error}, but the end moved") from error
+            return
+        book.pending = None
+        if result.duplicate or result.first_offset != start:
+            raise AssertionError(f"{book.name}: a new batch at {start} was answered with {result}")
+        book.appended(bytes(batch))
+        if self.random.integer(0, 1):
+            log.set_high_watermark(log.end_offset)
+
+    def end_transaction(self) -> None:
+        """A marker for a producer that has a transaction under way."""
+        picked = self.pick()
+        if picked is None:
+            return
+        book, log = picked
+        for producer_id, entry in sorted(log.producers.entries.items()):
+            if entry.current_transaction_first_offset is not None:
+                marker = build_marker(
+                    EndTransactionMarker(self.random.integer(0, 1) == 1, 0),
+                    timestamp=self.clock.wall_ms(),
+                    producer_id=producer_id,
+                    producer_epoch=0,
+                )
+                self._append(book, log, marker, AppendOrigin.COORDINATOR)
+                return
+
+    def resend(self) -> None:
+        """A producer that missed the answer sends its last batch again: it gets the same offsets."""
+        picked = self.pick()
+        if picked is None:
+            return
+        book, log = picked
+        for base_offset, data in reversed(book.batches.items()):
+            view = BatchView(data)
+            if view.has_producer_id and not view.is_control and base_offset >= log.log_start_offset:
+                result = log.append_as_leader(_placed(data, 0, -1), self.epoch)
+                if not result.duplicate or result.first_offset != base_offset:
+                    raise AssertionError(f"{book.name}: the batch at {base_offset}, resent, gave {result}")
+                return
+
+    # What else happens to logs
+
+    def on_log(self, action: Callable[[Book, Log], None]) -> None:
+        picked = self.pick()
+        if picked is not None:
+            self.world.agenda.note(f"{picked[0].name}: {action.__name__}, {picked[1]!r}")
+            with self.manager.guarding(log_dir_of(picked[1])):
+                action(*picked)
+
+    def flush(self, book: Book, log: Log) -> None:
+        log.flush()
+        book.safe_end = log.end_offset
+
+    def roll(self, book: Book, log: Log) -> None:
+        log.roll()
+
+    def expire(self, book: Book, log: Log) -> None:
+        if not book.compacted:
+            known, book.latest_start = book.latest_start, max(book.latest_start, log.high_watermark)
+            expire(log, self.clock.wall_ms())
+            book.latest_start = max(known, log.log_start_offset)
+            self.manager.logs_with_deletes.add(log)
+
+    def delete_records(self, book: Book, log: Log) -> None:
+        if not book.compacted and log.high_watermark > log.log_start_offset:
+            offset = self.random.integer(log.log_start_offset, log.high_watermark)
+            book.latest_start = max(book.latest_start, offset)
+            log.advance_log_start(offset)
+
+    def truncate(self, book: Book, log: Log) -> None:
+        """As a follower does whose leader never had these records: they are above the high watermark."""
+        bases = [base for base in book.batches if base >= log.high_watermark]
+        if bases:
+            offset = bases[self.random.integer(0, len(bases) - 1)]
+            book.safe_end = min(book.safe_end, offset)
+            self.manager.truncate_to(TopicPartition(log.topic, log.partition), offset)
+            book.cut(offset)
+            log.set_high_watermark(log.end_offset)
+            self.epoch += 1
+
+    def delete_partition(self, book: Book, log: Log) -> None:
+        partition = TopicPartition(log.topic, log.partition)
+        if self.random.integer(0, 3):
+            return
+        # Interrupted, it is there or it is not; done, it must not come back.
+        book.safe_end = 0
+        self.manager.delete(partition)
+        if self.manager.dirs.offline:
+            return
+        self.books[partition] = self._new_book(partition)
+        # A directory that fails while it makes the folder would leave it behind, in two directories then.
+        self.disk.clear_faults()
+        self.manager.get_or_create(partition, topic_id=self._topic_id(), is_new=True)
+        self.manager.write_topic_ids()
+
+    def new_leader(self) -> None:
+        self.epoch += 1
+
+    def checkpoint(self) -> None:
+        for log_dir in list(self.manager.live):
+            self.manager.checkpoint_recovery_points(log_dir)
+            self.manager.checkpoint_log_starts(log_dir)
+            self.manager.checkpoint_high_watermarks(log_dir)
+
+    def clean(self) -> None:
+        assert self.manager.cleaner is not None
+        # A compacted log has gaps anyway, so that one left by a power loss is not told from them: what is
+        # cleaned was flushed.
+        for partition, log in list(self.manager.logs.items()):
+            log.set_high_watermark(log.end_offset)
+            if partition.topic == TABLE:
+                with self.manager.guarding(log_dir_of(log)):
+                    self.flush(self.books[partition], log)
+        for _ in range(self.random.integer(1, 40)):
+            self.manager.cleaner.step()
+        if self.manager.cleaner.uncleanable:
+            raise AssertionError(f"the cleaner gave up on {sorted(self.manager.cleaner.uncleanable)}")
+
+    def pass_time(self) -> None:
+        """The jobs run, retention among them."""
+        self.world.agenda.now_ns += self.random.integer(1, 4000) * MS
+        starts = {}
+        for partition, log in self.manager.logs.items():
+            book = self.books[partition]
+            starts[partition] = book.latest_start
+            book.latest_start = max(book.latest_start, log.high_watermark)
+        for _ in range(20):
+            if self.jobs.run_due() > 0:
+                break
+        for partition, log in self.manager.logs.items():
+            self.books[partition].latest_start = max(starts[partition], log.log_start_offset)
+
+    def trouble(self) -> None:
+        """One of the next operations fails: the device, or for lack of space."""
+        nth = self.random.integer(1, 12)
+        if self.random.integer(0, 1):
+            self.disk.fail(nth, errno.ENOSPC, kinds=(Kind.WRITE,), kept_bytes=self.random.integer(0, 40))
+        else:
+            kinds = (Kind.WRITE, Kind.SYNC, Kind.RENAME, Kind.CREATE)
+            self.disk.fail(nth, errno.EIO, kinds=(kinds[self.random.integer(0, 3)],))
+
+    def lose_power_soon(self) -> None:
+        self.disk.crash_after(self.random.integer(1, 25))
+
+
+def _placed(batch: bytes | bytearray, offset: int, epoch: int) -> bytearray:
+    copy = bytearray(batch)
+    patch_offsets(copy, 0, offset, epoch)
+    return copy
+
+
+WEIGHTS: list[tuple[int, Callable[[LogLife], None]]] = [
+    (40, LogLife.append),
+    (10, LogLife.end_transaction),
+    (4, LogLife.resend),
+    (8, lambda life: life.on_log(life.flush)),
+    (5, lambda life: life.on_log(life.roll)),
+    (3, lambda life: life.on_log(life.expire)),
+    (2, lambda life: life.on_log(life.delete_records)),
+    (3, lambda life: life.on_log(life.truncate)),
+    (2, lambda life: life.on_log(life.delete_partition)),
+    (2, LogLife.new_leader),
+    (4, LogLife.checkpoint),
+    (6, LogLife.clean),
+    (5, LogLife.pass_time),
+    (2, LogLife.trouble),
+    (3, LogLife.lose_power_soon),
+    (2, LogLife.power_loss),
+    (2, LogLife.kill),
+    (2, LogLife.stop_cleanly),
+]
+TOTAL_WEIGHT = sum(weight for weight, _ in WEIGHTS)
+
+
+def draw(life: LogLife) -> Callable[[LogLife], None]:
+    at = life.random.integer(0, TOTAL_WEIGHT - 1)
+    for weight, action in WEIGHTS:
+        at -= weight
+        if at < 0:
+            return action
+    raise AssertionError("weights add up")
+
+
+@scenario("log-life")
+def log_life(world: World) -> None:
+    """Logs on a disk that loses power, fails and fills up keep all that was flushed."""
+    life = LogLife(world)
+    for _ in range(STEPS):
+        world.agenda.events += 1
+        action = draw(life)
+        try:
+            action(life)
+        except PowerLost as lost:
+            world.agenda.note(str(lost))
+            life.restart(lost_power=True)
+    life.power_loss()
