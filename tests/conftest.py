@@ -1,4 +1,4 @@
-"""What every test shares."""
+"""What every test shares.  A stale compiled engine is refused: it would test code that is no longer there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from barnabas.batch.engine import engine_state
+
 hypothesis.settings.register_profile(
     "ci", deadline=None, max_examples=40, derandomize=True, database=None, print_blob=True
 )
@@ -15,6 +17,16 @@ hypothesis.settings.register_profile("long", parent=hypothesis.settings.get_prof
 hypothesis.settings.load_profile("ci")
 
 DATA = Path(__file__).parent / "data"
+
+
+def pytest_configure() -> None:
+    engine = engine_state()
+    if engine.state == "stale":
+        raise pytest.UsageError(f"the compiled engine is stale: {engine.reason}; run `make setup`")
+
+
+def pytest_report_header() -> str:
+    return f"engine: {engine_state().state}"
 
 
 @pytest.fixture(scope="session")

@@ -49,8 +49,8 @@ def page(counts: Counts, of_commit: str, seconds: float) -> str:
     lines = [
         "# Verified against Apache Kafka",
         "",
-        "Written by `make verify`; do not edit. Each file is a set of checks in `tests/verify/` that runs real",
-        "Apache Kafka software on our bytes, or ours on its.",
+        "Written by `make verify`; do not edit. Each file is a set of checks in `tests/verify/` that runs",
+        "real Apache Kafka software on our bytes, or ours on its.",
         "",
         f"- commit: `{of_commit}`",
         f"- Apache Kafka: {KAFKA_VERSIONS}",

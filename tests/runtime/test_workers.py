@@ -1,4 +1,4 @@
-"""Workers, real and simulated, and the sharing of syncs."""
+"""Workers: threads for calls that block."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from concurrent.futures import Future, wait
 
 import pytest
 
-from barnabas.runtime import workers as workers_module
-from barnabas.runtime.chance import SeededRandom
-from barnabas.runtime.disk_faults import PowerLost
-from barnabas.runtime.workers import LoopWorkers, SimulatedWorkers, SyncGroup, ThreadWorkers, WorkersBusyError
+from barnabas.runtime.workers import LoopWorkers, ThreadWorkers, WorkersBusyError
 
 PATIENCE_S = 30
 
@@ -134,139 +131,3 @@ def test_results_are_told_on_the_loop() -> None:
     ]
     gate.open.set()
     pool.close()
-
-
-class Scheduler:
-    """The least that a simulated world does."""
-
-    def __init__(self) -> None:
-        self.steps: list[Callable[[], None]] = []
-
-    def run(self) -> None:
-        while self.steps:
-            self.steps.pop(0)()
-
-
-def simulated_order(seed: int) -> list[int]:
-    scheduler = Scheduler()
-    workers = SimulatedWorkers(SeededRandom(seed), scheduler.steps.append)
-    order: list[int] = []
-    for number in range(20):
-        workers.submit(lambda number=number: order.append(number))
-    assert order == []
-    assert workers.waiting == 20
-    scheduler.run()
-    return order
-
-
-def test_simulated_workers_run_in_an_order_that_the_seed_decides() -> None:
-    assert simulated_order(1) == simulated_order(1)
-    assert sorted(simulated_order(1)) == list(range(20))
-    assert len({tuple(simulated_order(seed)) for seed in range(10)}) > 5
-    # No call is overtaken by more than the other threads could have run.
-    assert all(order[0] < workers_module.WORKER_THREADS for order in map(simulated_order, range(50)))
-
-
-def test_simulated_workers_refuse_close_and_drop() -> None:
-    scheduler = Scheduler()
-    workers = SimulatedWorkers(SeededRandom(1), scheduler.steps.append, waiting_max=2)
-    kept = [workers.submit(lambda: 1), workers.submit(lambda: 1 // 0)]
-    with pytest.raises(WorkersBusyError):
-        workers.submit(lambda: 3)
-    workers.close()
-    assert kept[0].result(0) == 1
-    assert isinstance(kept[1].exception(0), ZeroDivisionError)
-    with pytest.raises(WorkersBusyError):
-        workers.submit(lambda: 3)
-    scheduler.run()
-
-    workers = SimulatedWorkers(SeededRandom(1), scheduler.steps.append)
-    lost = workers.submit(lambda: 1)
-    workers.drop()
-    scheduler.run()
-    assert lost.cancelled()
-
-
-def test_callers_share_the_next_sync_and_never_the_running_one() -> None:
-    workers = ThreadWorkers(threads_max=2)
-    group = SyncGroup(workers)
-    first, second, other = Gate(), Gate(), Gate()
-    waiting = group.sync("log", first)
-    assert first.started.wait(PATIENCE_S)
-    shared = [group.sync("log", second) for _ in range(10)]
-    elsewhere = group.sync("other log", other)
-    assert other.started.wait(PATIENCE_S)
-    other.open.set()
-    elsewhere.result(PATIENCE_S)
-    first.open.set()
-    waiting.result(PATIENCE_S)
-    assert second.started.wait(PATIENCE_S)
-    assert not any(future.done() for future in shared)
-    second.open.set()
-    wait(shared, PATIENCE_S)
-    assert (first.calls, second.calls) == (1, 1)
-    workers.close()
-
-
-def test_sharers_share_a_failure_and_the_next_round_is_fresh() -> None:
-    scheduler = Scheduler()
-    group = SyncGroup(SimulatedWorkers(SeededRandom(1), scheduler.steps.append))
-    attempts: list[str] = []
-
-    def fail() -> None:
-        attempts.append("fail")
-        raise OSError(5, "no")
-
-    failed = [group.sync("log", fail) for _ in range(3)]
-    assert failed[0].cancel()  # One caller's loss of interest is not the others'.
-    scheduler.run()
-    assert all(isinstance(future.exception(0), OSError) for future in failed[1:])
-    fine = group.sync("log", lambda: attempts.append("fine"))
-    scheduler.run()
-    assert fine.result(0) is None
-    assert attempts == ["fail", "fine"]
-
-
-def test_a_sync_asked_for_inside_a_sync_runs_after_it() -> None:
-    scheduler = Scheduler()
-    group = SyncGroup(SimulatedWorkers(SeededRandom(1), scheduler.steps.append))
-    order: list[str] = []
-    inner: list[Future[None]] = []
-
-    def outer() -> None:
-        inner.append(group.sync("log", lambda: order.append("inner")))
-        order.append("outer")
-
-    group.sync("log", outer)
-    scheduler.run()
-    assert order == ["outer", "inner"]
-    assert inner[0].done()
-
-
-def test_busy_workers_refuse_a_first_sync_but_never_strand_a_second() -> None:
-    workers = ThreadWorkers(threads_max=1, waiting_max=1)
-    group = SyncGroup(workers)
-    gate = Gate()
-    first = group.sync("log", gate)
-    assert gate.started.wait(PATIENCE_S)
-    second = group.sync("log", lambda: None)
-    between = workers.submit(lambda: None)
-    refused = group.sync("other log", lambda: None)
-    assert isinstance(refused.exception(0), WorkersBusyError)
-    gate.open.set()
-    # The queue is full when the first round ends, so its thread runs the second itself.
-    wait([first, second, between], PATIENCE_S)
-    assert second.exception(0) is None
-    assert group.sync("other log", lambda: None).exception(PATIENCE_S) is None
-    workers.close()
-
-
-def test_too_many_sharers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers_module, "SHARERS_MAX", 2)
-    scheduler = Scheduler()
-    group = SyncGroup(SimulatedWorkers(SeededRandom(1), scheduler.steps.append))
-    kept = [group.sync("log", lambda: None) for _ in range(2)]
-    with pytest.raises(WorkersBusyError, match="slow down"):
-        group.sync("log", lambda: None)
-    scheduler.run()
-    assert all(future.done() for future in kept)

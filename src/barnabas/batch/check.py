@@ -92,7 +92,7 @@ class RecordError:
     message: str
 
 
-class InvalidRecords(KafkaError):  # noqa: N818 - the name says what was found, as INVALID_RECORD does
+class InvalidRecords(KafkaError):
     """Records that the topic refuses, each with its reason (KIP-467)."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: tuple[RecordError, ...]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.base.errors import ErrorCode, KafkaError
 
 
-class CorruptBatch(KafkaError):  # noqa: N818 - the name says what was found, as CORRUPT_MESSAGE does
+class CorruptBatch(KafkaError):
     """Bytes that are no sound batch.  Its code is the answer that Apache Kafka gives a client for them."""
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.CORRUPT_MESSAGE) -> None:

@@ -45,7 +45,7 @@ class AppendResult:
     duplicate: bool = False
 
 
-class UnexpectedAppendOffset(KafkaError):  # noqa: N818 - the name is Apache Kafka's
+class UnexpectedAppendOffset(KafkaError):
     """A follower's batches begin before the end of its log."""
 
     def __init__(self, message: str, first_offset: int, last_offset: int) -> None:

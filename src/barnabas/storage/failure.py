@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from barnabas.base.errors import ErrorCode, KafkaError
 
 
-class StorageFailure(KafkaError):  # noqa: N818 - the word for what happened
+class StorageFailure(KafkaError):
     """A log directory failed.  On the wire it is KAFKA_STORAGE_ERROR; `dirs` takes the directory offline."""
 
     def __init__(self, folder: str, action: str, cause: BaseException) -> None:

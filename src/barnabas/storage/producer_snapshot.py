@@ -28,7 +28,7 @@ _FIRST_TABLE = 16
 _FULLNESS = 0.75
 
 
-class DamagedSnapshot(Exception):  # noqa: N818 - the word for what was found
+class DamagedSnapshot(Exception):
     """The file is not what its format allows; an older one, or the log itself, takes its place."""
 
 

@@ -7,7 +7,7 @@ cross the wire, which are `base.errors.KafkaError`.
 from __future__ import annotations
 
 
-class StorageRefused(Exception):  # noqa: N818 - it names what was done, as its children name what was found
+class StorageRefused(Exception):
     """A file or folder that we do not take; the message is complete and fit for a user's eyes."""
 
 
