@@ -70,16 +70,21 @@ def test_truncation_drops_what_ended_later() -> None:
 
 def test_damage_is_noticed() -> None:
     disk = MemoryDisk()
-    index_of(disk, FIRST, SECOND).check()
+    limit = SECOND.last_offset + 1
+    index_of(disk, FIRST, SECOND).check(limit)
     whole = disk.read_bytes(PATH)
     for damaged, reason in (
         (whole[:-1], "multiple"),
         (b"\x00\x01" + whole[2:], "unknown version"),
-        (whole[34:] + whole[:34], "ends at or before"),
+        (whole[34:] + whole[:34], "does not end between"),
+        (whole[:18] + b"\x01" + whole[19:], "does not end between"),
+        (whole[:2] + b"\xff" + whole[3:], "contradicts itself"),
+        (whole[:10] + b"\x01" + whole[11:], "contradicts itself"),
+        (whole[:26] + b"\x01" + whole[27:], "contradicts itself"),
     ):
         disk.write_atomically(PATH, damaged)
         with pytest.raises(DamagedIndex, match=reason):
-            index_of(disk).check()
+            index_of(disk).check(limit)
 
 
 def test_a_half_written_entry_does_not_spoil_the_next() -> None:

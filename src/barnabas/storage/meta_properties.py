@@ -24,6 +24,7 @@ META_PROPERTIES = "meta.properties"
 V0 = 0
 V1 = 1
 MAX_BYTES = 64 * 1024
+SHOWN_CHARACTERS = 40
 # The first hundred ids stand for states of a replica's directory, not for directories.
 RESERVED_IDS = 100
 
@@ -82,7 +83,7 @@ def _integer(path: str, values: Mapping[str, str], key: str, *, required: bool) 
         return None
     number = parse_number(text, 32)
     if number is None:
-        raise DamagedFile(path, f"{key}={text[:40]} is not a number")
+        raise DamagedFile(path, f"{key}={_shown(text)} is not a number")
     return number
 
 
@@ -93,6 +94,12 @@ def _directory_id(path: str, text: str | None) -> Uuid | None:
         return Uuid.parse(text)
     except ValueError as error:
         raise DamagedFile(path, f"directory.id: {error}") from error
+
+
+def _shown(text: str) -> str:
+    """A value from the file in a line of ours: no longer than that, and without control characters."""
+    text = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
+    return text if text.isprintable() else repr(text)
 
 
 def read_meta_properties(disk: Disk, log_dir: str) -> MetaProperties | None:
@@ -185,7 +192,7 @@ class MetaPropertiesEnsemble:
         if expected is not None and properties.cluster_id != expected:
             raise FolderRefused(
                 path,
-                f"belongs to the cluster {properties.cluster_id}, not to {expected};"
+                f"belongs to the cluster {_shown(properties.cluster_id)}, not to {expected};"
                 " correct log.dirs or use an empty folder",
             )
         return properties.cluster_id

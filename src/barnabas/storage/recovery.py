@@ -230,23 +230,26 @@ class LogLoader:
                     self._catch_up(producers, before, segment.base_offset)
                 recovered = segment
                 dropped = self._recover_segment(segment, producers)
-                if segment in unflushed and (dropped > 0 or self._is_followed_by_gap(segment)):
+                if segment in unflushed and self._is_followed_by_gap(segment, dropped):
                     self._mark_deleted(self._segments.between(segment.base_offset, LONG_MAX)[1:])
                     return
             before.add(segment)
 
-    def _is_followed_by_gap(self, segment: Segment) -> bool:
+    def _is_followed_by_gap(self, segment: Segment, dropped: int) -> bool:
         """Whether batches are missing between a segment and the next one.
 
         A power loss may keep a later file and forget the end of an earlier one.  Apache Kafka leaves the
         hole; a log that ends with its last good batch is refetched or resent, a hole is never seen.  In a log
-        that is compacted, or has gaps elsewhere because it once was, a gap proves nothing.
+        that is compacted, or has gaps elsewhere because it once was, a gap proves nothing, unless something
+        was cut off there.  Where the next segment goes on right behind the cut, no batch was cut off.
         """
         following = self._segments.after(segment)
-        if following is None or self._options.cleanup_compact or self._saw_gaps:
+        if following is None:
             return False
         end_offset = segment.next_offset()
         if end_offset == following.base_offset:
+            return False
+        if dropped == 0 and (self._options.cleanup_compact or self._saw_gaps):
             return False
         logger.warning(
             "%s ends at offset %d, the next segment begins at %d: what lies between did not reach the disk,"

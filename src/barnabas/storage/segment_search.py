@@ -50,11 +50,16 @@ class SegmentSearch(SegmentFiles):
     # Walking
 
     def heads(self, start: int = 0, end: int | None = None) -> Iterator[Head]:
-        """The headers of the batches from a position on."""
+        """The headers of the batches from a position on; CorruptBatch where they do not go on to the end."""
+        position, stop = start, self.size if end is None else min(end, self.size)
         try:
-            yield from heads(self.file(), start, self.size if end is None else min(end, self.size))
+            for head in heads(self.file(), start, stop):
+                yield head
+                position = head.end
         except CorruptBatch as error:
             raise self._corrupt(error) from error
+        if end is None and position < stop:
+            raise self._corrupt(CorruptBatch(f"the batch at position {position} is not whole"))
 
     def pieces(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes, list[Head]]]:
         """(position, bytes, headers) of whole batches in bounded pieces; the bytes may go on behind them."""
@@ -200,15 +205,13 @@ class SegmentSearch(SegmentFiles):
 
     def _are_batches_at_fault(self, entry: OffsetPosition) -> bool:
         """Whether the way to an entry that leads to no batch ends at a damaged one."""
-        end = 0
         try:
             for head in self._heads_before(entry):
                 if head.position >= entry.position:
-                    return False
-                end = head.end
+                    break
         except CorruptBatch:
             return True
-        return end < self.size
+        return False
 
     # By time
 

@@ -22,7 +22,7 @@ CURRENT_VERSION = 0
 READ_ENTRIES = 1024
 
 
-class DamagedIndex(Exception):  # noqa: N818 - the word for what was found
+class DamagedIndex(Exception):
     """An index that contradicts itself; it is rebuilt from its segment."""
 
 
@@ -97,8 +97,8 @@ class TransactionIndex:
                 return
             before = transaction.last_offset
 
-    def check(self) -> None:
-        """DamagedIndex if an entry is of an unknown version or ends before the segment."""
+    def check(self, limit: int) -> None:
+        """DamagedIndex if it cannot be that of this segment, all of whose offsets lie below the limit."""
         file = self._opened()
         if file is None:
             return
@@ -106,9 +106,14 @@ class TransactionIndex:
             raise DamagedIndex(f"{self.path} has {file.size} bytes, not a multiple of {ENTRY.size}")
         before = self.base_offset - 1
         for number, transaction in self._numbered():
-            if transaction.last_offset <= before:
-                raise DamagedIndex(f"{self.path}: entry {number} {transaction} ends at or before {before}")
-            before = transaction.last_offset
+            producer_id, first_offset, last_offset, last_stable_offset = transaction
+            if not before < last_offset < limit:
+                raise DamagedIndex(
+                    f"{self.path}: entry {number} {transaction} does not end between {before} and {limit}"
+                )
+            if producer_id < 0 or not 0 <= first_offset < last_offset >= last_stable_offset - 1:
+                raise DamagedIndex(f"{self.path}: entry {number} {transaction} contradicts itself")
+            before = last_offset
 
     def reset(self) -> None:
         file = self._opened()

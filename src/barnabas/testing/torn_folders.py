@@ -110,8 +110,9 @@ class Content:
     recovery_point: int = 0
     # Segment's base offset -> its batches in order, at (position, bytes).
     segments: dict[int, list[tuple[int, bytes]]] = field(default_factory=dict)
-    records: list[Record] = field(default_factory=list)
-    aborted: set[tuple[int, ...]] = field(default_factory=set)
+    # Aborted transactions (producer id, first offset, last offset): those with records left, and all.
+    aborted: set[tuple[int, int, int]] = field(default_factory=set)
+    all_aborted: set[tuple[int, int, int]] = field(default_factory=set)
     # Producer id -> what a snapshot says of it.
     producers: dict[int, tuple[int, ...]] = field(default_factory=dict)
     epochs: list[EpochEntry] = field(default_factory=list)
@@ -196,14 +197,19 @@ def _content(log: Log, files: Mapping[str, bytes]) -> Content:
         TopicPartition(log.topic, log.partition),
         log.log_start_offset,
         log.end_offset,
-        aborted={entry[:3] for entry in log.aborted_transactions(log.log_start_offset, log.end_offset)},
+        all_aborted={entry[:3] for entry in log.aborted_transactions(log.log_start_offset, log.end_offset)},
         producers=producers_of(log),
         epochs=list(log.epochs.entries),
     )
     for segment in log.segments:
         data = files[segment.path(log_files.LOG)]
         content.segments[segment.base_offset] = [(view.start, view.copy()) for view in batches(data)]
-    content.records = [record for data in content.visible() for record in BatchView(data).records()]
+    data_of = [(view.producer_id, view.base_offset) for view in map(BatchView, content.visible())]
+    content.aborted = {
+        (producer_id, first, last)
+        for producer_id, first, last in content.all_aborted
+        if any(producer_id == writer and first <= offset < last for writer, offset in data_of)
+    }
     return content
 
 
