@@ -22,7 +22,7 @@ DATA = Path(__file__).parent / "data"
 def pytest_configure() -> None:
     engine = engine_state()
     if engine.state == "stale":
-        raise pytest.UsageError(f"the compiled engine is stale: {engine.reason}; run `make setup`")
+        raise pytest.UsageError(f"the compiled engine is stale: {engine.reason}")
 
 
 def pytest_report_header() -> str:

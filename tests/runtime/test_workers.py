@@ -5,10 +5,11 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 
 import pytest
 
+from barnabas.runtime.disk_faults import PowerLost
 from barnabas.runtime.workers import LoopWorkers, ThreadWorkers, WorkersBusyError
 
 PATIENCE_S = 30
