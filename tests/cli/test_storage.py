@@ -509,6 +509,12 @@ def test_security_that_is_not_built_does_not_keep_a_folder_from_being_formatted(
 # --------------------------------------------------------------------- info
 
 
+def test_an_unknown_option_is_warned_of(barnabas, configured):  # M-J1
+    config = configured(COMBINED, num_partitoins="3")
+    done = barnabas("storage", "info", "-c", config)
+    assert f"{config}: The broker option num.partitoins is not known; it is ignored." in done.err
+
+
 def test_info_of_a_formatted_node(barnabas, configured, tmp_path):
     config = configured(COMBINED, "d1", "d2")
     barnabas("storage", "format", "-t", CLUSTER, "-c", config)

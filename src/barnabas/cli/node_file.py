@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 from barnabas.cli.exits import CommandError
-from barnabas.config import ConfigError
+from barnabas.config import BROKER, ConfigError
 from barnabas.config.node import Node, parse_node
 from barnabas.config.properties import LARGEST_FILE, PropertiesError, loads
 from barnabas.runtime.disk import Disk
@@ -21,8 +23,11 @@ def read_properties(disk: Disk, path: str) -> dict[str, str]:
 
 
 def node_of(disk: Disk, path: str) -> Node:
-    """The node that a file configures, for tools that do not start it."""
+    """The node that a file configures, for tools that do not start it; unknown options are warned of."""
     try:
-        return parse_node(read_properties(disk, path))
+        node = parse_node(read_properties(disk, path))
     except ConfigError as error:
         raise CommandError(f"{path}: {error}") from error
+    for warning in BROKER.unknown_warnings(node.settings.given, node.mode):
+        print(f"{path}: {warning}", file=sys.stderr)
+    return node

@@ -86,12 +86,21 @@ class OptionTable:
             if name not in self.options(mode):
                 raise ConfigError(f"Unknown {self.scope} config name: {name}")
 
+    def unknown_warnings(self, given: Iterable[str], mode: Mode = Mode.KRAFT) -> list[str]:
+        """A line for each name that is no option: a slip of the pen, more often than not."""
+        return [
+            f"The {self.scope} option {name} is not known{self._hint(name, mode)}; it is ignored."
+            for name in sorted(given)
+            if self.option(name, mode) is None
+        ]
+
     def _warnings(self, given: Mapping[str, object], mode: Mode) -> Iterator[str]:
+        yield from self.unknown_warnings(given, mode)
         for name in sorted(given):
             option = self.option(name, mode)
             if option is None:
-                yield f"The {self.scope} option {name} is not known{self._hint(name, mode)}; it is ignored."
-            elif option.effect is Feature.NONE:
+                continue
+            if option.effect is Feature.NONE:
                 yield f"The {self.scope} option {name} has no effect: it is for the JVM, its threads or JMX."
             elif option.effect not in BUILT_FEATURES and option.effect not in SECURITY_FEATURES:
                 yield f"The {self.scope} option {name} has no effect yet: {option.effect} is not built."
