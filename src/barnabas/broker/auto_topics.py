@@ -1,0 +1,109 @@
+"""Topics that come into being because somebody asked for them (`auto.create.topics.enable`).
+
+What lives here: what such a topic is made with, and which creations are on their way.  What may not: making
+it; that is a CreateTopics request to the controller like any other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode
+from barnabas.base.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, is_valid
+from barnabas.broker.requests import Call
+from barnabas.config.settings import Settings
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
+
+# Creations on their way at one time.  What is above is asked for again by the client that wants it.
+MAX_ON_THEIR_WAY = 10_000
+_CREATE_TOPICS_VERSION = 7
+# What the coordinators' topics are made with, as Apache Kafka's coordinators do.
+_COMPACTED = {"cleanup.policy": "compact", "compression.type": "producer"}
+_INTERNAL = {
+    CONSUMER_OFFSETS: ("offsets.topic", _COMPACTED),
+    TRANSACTION_STATE: (
+        "transaction.state.log",
+        {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "unclean.leader.election.enable": "false",
+        },
+    ),
+    SHARE_GROUP_STATE: (
+        "share.coordinator.state.topic",
+        {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
+    ),
+}
+
+
+class AutoTopics:
+    """Of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._on_their_way: set[str] = set()
+
+    def create(self, names: Iterable[str], call: Call) -> dict[str, ErrorCode]:
+        """Ask the controller for these topics; what to tell the client at once: not there yet, or never."""
+        wanted: list[CreateTopicsRequest.CreatableTopic] = []
+        told: dict[str, ErrorCode] = {}
+        for name in names:
+            told[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not is_valid(name):
+                told[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
+            elif name not in self._on_their_way and len(self._on_their_way) < MAX_ON_THEIR_WAY:
+                self._on_their_way.add(name)
+                wanted.append(creatable_topic(name, self._broker.settings))
+        if wanted:
+            self._ask(wanted, call)
+        return told
+
+    def _ask(self, wanted: list[CreateTopicsRequest.CreatableTopic], call: Call) -> None:
+        request = CreateTopicsRequest(
+            topics=wanted, timeout_ms=self._broker.settings["request.timeout.ms"], validate_only=False
+        )
+        names = [topic.name for topic in wanted]
+        self._broker.metadata.ask(request, _CREATE_TOPICS_VERSION, call.principal).then(
+            partial(self._created, names), partial(self._failed, names)
+        )
+
+    def _created(self, names: list[str], response: Message) -> None:
+        self._on_their_way.difference_update(names)
+        for result in getattr(response, "topics", ()):
+            if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                logger.info("the topic %s was not made by itself: %s", result.name, result.error_message)
+
+    def _failed(self, names: list[str], error: BaseException) -> None:
+        self._on_their_way.difference_update(names)
+        logger.warning("the topics %s were not made by themselves: %s", ", ".join(names), error)
+
+
+def creatable_topic(name: str, settings: Settings) -> CreateTopicsRequest.CreatableTopic:
+    """What a topic is made with when nobody says more than its name."""
+    if name in _INTERNAL:
+        prefix, configs = _INTERNAL[name]
+        partitions = settings[f"{prefix}.num.partitions"]
+        replicas = settings[f"{prefix}.replication.factor"]
+        configs = {**configs, "segment.bytes": str(settings[f"{prefix}.segment.bytes"])}
+    else:
+        partitions = settings["num.partitions"]
+        replicas, configs = settings["default.replication.factor"], {}
+    return CreateTopicsRequest.CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        assignments=[],
+        configs=[
+            CreateTopicsRequest.CreatableTopicConfig(name=option, value=value)
+            for option, value in configs.items()
+        ],
+    )

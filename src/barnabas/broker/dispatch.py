@@ -1,0 +1,254 @@
+"""The way of a request: parse, authorise, quota, handler, metrics.
+
+What lives here: the head of a request, the choice of its handler, and what becomes of its answer or its
+error.  What may not: sockets and frames (listener), and what an API does (handlers).
+
+Small pipelined requests are what this file is written for: nothing is made for a request that the next one
+could use again, and an API on the hot path may answer with bytes (`requests`, `quick`).
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
+from barnabas.broker.authorizer import Authorizer
+from barnabas.broker.quotas import Quotas
+from barnabas.broker.requests import Call, CloseConnectionError, Pieces
+from barnabas.broker.routes import Route
+from barnabas.protocol.apis import API_VERSIONS_KEY, api
+from barnabas.protocol.frame import write_response_pieces
+from barnabas.protocol.primitives import ProtocolError, skip_tagged_fields
+from barnabas.protocol.schema import Message
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk import Buffer, Slice
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
+
+_HEAD = struct.Struct(">hhih")
+_HEAD_SIZE = _HEAD.size
+_ANSWER_HEAD = struct.Struct(">ii")
+_ANSWER_HEAD_WITH_TAGS = struct.Struct(">iib")
+
+
+class Asker(Protocol):
+    """The connection that a request came from."""
+
+    call: Call
+    client_id_bytes: bytes
+
+    def answer(self, *parts: Buffer | Slice) -> None:
+        """Queue a response."""
+        ...
+
+    def wait(self) -> None:
+        """The answer will come later: take no further request."""
+        ...
+
+    def go_on(self) -> None:
+        """The answer that was waited for is queued, or there is none."""
+        ...
+
+    def be_silent(self, throttle_ms: int) -> None:
+        """Read nothing for this long (KIP-219)."""
+        ...
+
+    def fail(self, reason: str) -> None:
+        """Close the connection: there is no answer that this client could read."""
+        ...
+
+
+class Dispatch:
+    """Serves the requests of one listener."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        routes: Mapping[int, Route],
+        authorizer: Authorizer,
+        quotas: Quotas,
+        clock: Clock,
+    ) -> None:
+        self._broker = broker
+        self.routes = routes
+        self._may_call = authorizer.may_call
+        self._charge = quotas.charge
+        self._now_ns = clock.monotonic_ns
+
+    def serve(self, frame: memoryview, asker: Asker) -> None:
+        """One request.  ProtocolError: close the connection, its bytes make no sense."""
+        try:
+            key, version, correlation_id, client_id_size = _HEAD.unpack_from(frame)
+        except struct.error:
+            raise ProtocolError(f"a request of {len(frame)} bytes is cut off within its header") from None
+        route = self.routes.get(key)
+        if route is None or not route.lowest <= version <= route.highest:
+            route, version = self._other_route(key, version)
+        body = self._end_of_head(frame, asker, client_id_size, flexible=version >= route.flexible_from)
+        call = asker.call
+        call.api_key = key
+        call.api_version = version
+        call.correlation_id = correlation_id
+        if not self._may_call(call, route.api):
+            self._refuse_unread(frame, body, asker, route)
+            return
+        throttle_ms = self._charge(call, len(frame))
+        if throttle_ms:
+            self._serve_throttled(frame, body, asker, route, throttle_ms)
+            return
+        quick = route.quick
+        if quick is not None:
+            try:
+                pieces = quick(self._broker, frame, body, call)
+            except Exception as error:
+                self._refuse(asker, route, self._read(frame, body, version, route), error)
+                return
+            if pieces is not None:
+                size = sum(map(_length, pieces))
+                if version >= route.tagged_header_from:
+                    head = _ANSWER_HEAD_WITH_TAGS.pack(size + 5, correlation_id, 0)
+                else:
+                    head = _ANSWER_HEAD.pack(size + 4, correlation_id)
+                asker.answer(head, *pieces)
+                route.metrics.record(self._now_ns() - call.received_ns)
+                return
+        self._serve_message(frame, body, asker, route, 0)
+
+    def _other_route(self, key: int, version: int) -> tuple[Route, int]:
+        """Of a version that is not served: only ApiVersions answers then, and in version 0 (KIP-511)."""
+        route = self.routes.get(key)
+        if route is None:
+            raise ProtocolError(f"the API with key {key} is not served on this listener")
+        if key == API_VERSIONS_KEY and version > route.highest:
+            return route, version
+        raise ProtocolError(
+            f"version {version} of {route.api.name} is not served, only {route.lowest} to {route.highest}",
+            code=ErrorCode.UNSUPPORTED_VERSION,
+        )
+
+    @staticmethod
+    def _end_of_head(frame: memoryview, asker: Asker, client_id_size: int, *, flexible: bool) -> int:
+        """Where the message starts.  The client id is read anew only when it is another one."""
+        body = _HEAD_SIZE
+        if client_id_size > 0:
+            body += client_id_size
+            if body > len(frame):
+                raise ProtocolError(
+                    f"a client id of {client_id_size} bytes does not fit", position=_HEAD_SIZE
+                )
+        given = frame[_HEAD_SIZE:body]
+        if given != asker.client_id_bytes:
+            asker.client_id_bytes = bytes(given)
+            asker.call.client_id = str(given, "utf-8", "replace")
+        if not flexible:
+            return body
+        try:
+            return skip_tagged_fields(frame, body + 1, frame[body]) if frame[body] else body + 1
+        except IndexError:
+            raise ProtocolError("a request is cut off within its header", position=body) from None
+
+    # The ways of a request ------------------------------------------------------------------------------
+
+    def _serve_throttled(
+        self, frame: memoryview, body: int, asker: Asker, route: Route, throttle_ms: int
+    ) -> None:
+        asker.be_silent(throttle_ms)
+        self._serve_message(frame, body, asker, route, throttle_ms)
+
+    def _serve_message(
+        self, frame: memoryview, body: int, asker: Asker, route: Route, throttle_ms: int
+    ) -> None:
+        """Read the message, have it handled, and answer now or later."""
+        call = asker.call
+        request = self._read(frame, body, call.api_version, route)
+        try:
+            answer = route.handle(self._broker, request, call)
+        except Exception as error:
+            self._refuse(asker, route, request, error)
+            return
+        if answer.__class__ is Later:
+            asker.wait()
+            answer.then(
+                partial(self._come, asker, route, throttle_ms),
+                partial(self._refuse_late, asker, route, request),
+            )
+        else:
+            self._answer(asker, route, throttle_ms, answer)
+
+    def _read(self, frame: memoryview, body: int, version: int, route: Route) -> Message:
+        if version > route.highest:
+            # Nobody can read this ApiVersions request; its handler sees the version and says so.
+            return route.api.request()
+        message, _ = route.api.request.decode_from(frame, body, version)
+        return message
+
+    def _come(self, asker: Asker, route: Route, throttle_ms: int, answer: Message | None) -> None:
+        self._answer(asker, route, throttle_ms, answer)
+        asker.go_on()
+
+    def _refuse_late(self, asker: Asker, route: Route, request: Message, error: BaseException) -> None:
+        self._refuse(asker, route, request, error)
+        asker.go_on()
+
+    def _answer(self, asker: Asker, route: Route, throttle_ms: int, answer: Message | None) -> None:
+        call = asker.call
+        if answer is not None:
+            if throttle_ms and hasattr(answer, "throttle_time_ms"):
+                answer.throttle_time_ms = max(answer.throttle_time_ms, throttle_ms)
+            version = call.api_version if call.api_version <= route.highest else 0
+            pieces = write_response_pieces(answer, version, call.correlation_id)
+            # What handlers put into records fields are slices of the disk.
+            asker.answer(*cast("Pieces", pieces))
+        route.metrics.record(self._now_ns() - call.received_ns)
+
+    # Refusals -------------------------------------------------------------------------------------------
+
+    def _refuse_unread(self, frame: memoryview, body: int, asker: Asker, route: Route) -> None:
+        request = self._read(frame, body, asker.call.api_version, route)
+        self._refuse(asker, route, request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+
+    def _refuse(self, asker: Asker, route: Route, request: Message, error: BaseException) -> None:
+        """The one place that turns an error into a response."""
+        route.metrics.errors += 1
+        if isinstance(error, CloseConnectionError):
+            asker.fail(str(error))
+            return
+        if isinstance(error, KafkaError):
+            code, text = error.code, error.message
+        else:
+            logger.error("%s failed for %r", route.api.name, asker.call, exc_info=error)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            text = ERRORS[code].text
+        response = refusal(route, request, code, text)
+        if response is None:
+            asker.fail(f"{route.api.name} has no answer that could say {code.name}: {text}")
+            return
+        self._answer(asker, route, 0, response)
+
+
+def refusal(route: Route, request: Message, code: ErrorCode, text: str) -> Message | None:
+    """The API's answer to a request that failed as a whole; None if the API has none."""
+    if not route.is_loaded:
+        route.load()
+    if route.refuse is not None:
+        return route.refuse(request, code, text)
+    response: Any = api(route.api.key).response.schema.new()
+    if not hasattr(response, "error_code"):
+        return None
+    response.error_code = code
+    if hasattr(response, "error_message"):
+        response.error_message = text
+    message: Message = response
+    return message
+
+
+def _length(piece: Buffer | Slice) -> int:
+    return len(piece) if isinstance(piece, Buffer) else piece.length

@@ -1,0 +1,142 @@
+"""DeleteTopics (key 20, versions 1-6): delete topics by name or, from version 6 on, by id (KIP-516).
+
+* `delete.topic.enable=false` refuses all: INVALID_REQUEST before version 3, TOPIC_DELETION_DISABLED since.
+* Who may not see a topic learns nothing of it: an unknown one and a hidden one by name look alike.
+* The controller is asked by id, so that a topic made anew under the same name meanwhile is left alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
+from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.requests import Answer, Call
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from barnabas.protocol.schema import Message
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 20
+FIRST_WITH_DELETION_DISABLED = 3
+_BY_ID_VERSION = 6
+_Result = DeleteTopicsResponse.DeletableTopicResult
+
+
+def handle(broker: Broker, request: DeleteTopicsRequest, call: Call) -> Answer[DeleteTopicsResponse]:
+    if not broker.settings["delete.topic.enable"]:
+        if call.api_version < FIRST_WITH_DELETION_DISABLED:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
+        raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
+    results: list[_Result] = []
+    names, ids = _asked(request, results)
+    chosen = _by_id(broker, call, ids, results)
+    _by_name(broker, call, names, chosen, results)
+    if not chosen:
+        return DeleteTopicsResponse(throttle_time_ms=0, responses=results)
+    asked = DeleteTopicsRequest(
+        topics=[DeleteTopicsRequest.DeleteTopicState(topic_id=topic_id) for topic_id in chosen],
+        timeout_ms=request.timeout_ms,
+    )
+    answer: Later[DeleteTopicsResponse] = Later()
+    broker.metadata.ask(asked, _BY_ID_VERSION, call.principal).then(
+        partial(_joined, answer, results, chosen), answer.fail
+    )
+    return answer
+
+
+def refuse(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> DeleteTopicsResponse:
+    """Every topic gets the error."""
+    return DeleteTopicsResponse(
+        throttle_time_ms=0,
+        responses=[
+            *(_refused(name, ZERO_UUID, code, message) for name in request.topic_names),
+            *(_refused(one.name, one.topic_id, code, message) for one in request.topics),
+        ],
+    )
+
+
+def _asked(request: DeleteTopicsRequest, results: list[_Result]) -> tuple[list[str], list[Uuid]]:
+    """The names and ids that were given once; what was given twice or wrongly is refused."""
+    names: Counter[str] = Counter(request.topic_names)
+    ids: Counter[Uuid] = Counter()
+    for one in request.topics:
+        if one.name is not None and one.topic_id != ZERO_UUID:
+            why = "You may not specify both topic name and topic id."
+            results.append(_refused(one.name, one.topic_id, ErrorCode.INVALID_REQUEST, why))
+        elif one.name is not None:
+            names[one.name] += 1
+        elif one.topic_id != ZERO_UUID:
+            ids[one.topic_id] += 1
+        else:
+            why = "Neither topic name nor id were specified."
+            results.append(_refused(None, ZERO_UUID, ErrorCode.INVALID_REQUEST, why))
+    for name, count in names.items():
+        if count > 1:
+            results.append(_refused(name, ZERO_UUID, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+    for topic_id, count in ids.items():
+        if count > 1:
+            results.append(_refused(None, topic_id, ErrorCode.INVALID_REQUEST, "Duplicate topic id."))
+    return [name for name in names if names[name] == 1], [one for one in ids if ids[one] == 1]
+
+
+def _may(broker: Broker, call: Call, operation: Operation, name: str) -> bool:
+    allows = broker.authorizer.allows
+    return allows(call, Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME) or allows(
+        call, operation, Resource.TOPIC, name
+    )
+
+
+def _by_id(broker: Broker, call: Call, ids: list[Uuid], results: list[_Result]) -> dict[Uuid, str]:
+    chosen: dict[Uuid, str] = {}
+    for topic_id in ids:
+        topic = broker.image.topics.get(topic_id)
+        if topic is None:
+            results.append(_refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
+        elif _may(broker, call, Operation.DELETE, topic.name):
+            chosen[topic_id] = topic.name
+        else:
+            shown = topic.name if _may(broker, call, Operation.DESCRIBE, topic.name) else None
+            results.append(_refused(shown, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    return chosen
+
+
+def _by_name(
+    broker: Broker, call: Call, names: list[str], chosen: dict[Uuid, str], results: list[_Result]
+) -> None:
+    given_as_id = set(chosen)
+    for name in names:
+        topic_id = broker.image.topic_ids.get(name)
+        if not _may(broker, call, Operation.DESCRIBE, name):
+            results.append(_refused(name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        elif topic_id is None:
+            results.append(_refused(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        elif not _may(broker, call, Operation.DELETE, name):
+            results.append(_refused(name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        elif topic_id in given_as_id:
+            why = "The provided topic name maps to an ID that was already supplied."
+            chosen.pop(topic_id, None)
+            results.append(_refused(name, topic_id, ErrorCode.INVALID_REQUEST, why))
+        else:
+            chosen[topic_id] = name
+
+
+def _refused(name: str | None, topic_id: Uuid, code: ErrorCode, message: str | None = None) -> _Result:
+    text = ERRORS[code].text if message is None else message
+    return _Result(name=name, topic_id=topic_id, error_code=code, error_message=text)
+
+
+def _joined(
+    answer: Later[DeleteTopicsResponse], results: list[_Result], names: dict[Uuid, str], response: Message
+) -> None:
+    assert isinstance(response, DeleteTopicsResponse)
+    for result in response.responses:
+        # The answer is written in the client's version, which may have no other way to say which topic.
+        result.name = names.get(result.topic_id, result.name)
+    response.responses.extend(results)
+    answer.set(response)

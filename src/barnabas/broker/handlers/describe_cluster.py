@@ -1,0 +1,88 @@
+"""DescribeCluster (key 60, versions 0-2): the brokers, or the controllers, and the cluster's id (KIP-700).
+
+* On a broker's listener the endpoints are brokers, on a controller's they are controllers; asking for the
+  other kind is MISMATCHED_ENDPOINT_TYPE (KIP-919).
+* Fenced brokers are told from version 2 on, if asked for (KIP-1073).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker import cluster_view
+from barnabas.broker.handlers.metadata import cluster_operations
+from barnabas.broker.requests import Call
+from barnabas.broker.routes import Role
+from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 60
+BROKERS, CONTROLLERS = 1, 2
+_TYPES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
+
+
+def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+    here = CONTROLLERS if broker.role_of(call.listener) is Role.CONTROLLER else BROKERS
+    _check_type(request.endpoint_type, here, call.api_version)
+    nodes = _controllers(broker) if here == CONTROLLERS else _brokers(broker, request, call)
+    controller = (
+        broker.controller_id
+        if here == CONTROLLERS
+        else cluster_view.shown_controller(broker.image, broker.random)
+    )
+    response = DescribeClusterResponse(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        endpoint_type=here,
+        cluster_id=broker.cluster_id,
+        controller_id=controller if any(node.broker_id == controller for node in nodes) else -1,
+        brokers=nodes,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = cluster_operations(broker, call)
+    return response
+
+
+def _check_type(asked: int, here: int, version: int) -> None:
+    if asked not in _TYPES:
+        code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE if version else ErrorCode.INVALID_REQUEST
+        raise KafkaError(code, f"Unsupported endpoint type {asked}")
+    # Version 0 cannot ask for a type: it wants whatever this endpoint is of.
+    if asked != here and version:
+        raise KafkaError(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            f"The request was sent to an endpoint of type {_TYPES[here]}, "
+            f"but we wanted an endpoint of type {_TYPES[asked]}",
+        )
+
+
+def _brokers(
+    broker: Broker, request: DescribeClusterRequest, call: Call
+) -> list[DescribeClusterResponse.Broker]:
+    image = broker.image
+    found = []
+    for broker_id in sorted(image.brokers):
+        one = image.brokers[broker_id]
+        end = one.endpoint(call.listener)
+        if end is not None and (request.include_fenced_brokers or not one.fenced):
+            found.append(
+                DescribeClusterResponse.Broker(
+                    broker_id=one.id, host=end.host, port=end.port, rack=one.rack, is_fenced=one.fenced
+                )
+            )
+    return found
+
+
+def _controllers(broker: Broker) -> list[DescribeClusterResponse.Broker]:
+    """As they registered (KIP-919), on the first listener that each of them has."""
+    image = broker.image
+    return [
+        DescribeClusterResponse.Broker(
+            broker_id=one.id, host=one.endpoints[0].host, port=one.endpoints[0].port
+        )
+        for one in (image.controllers[node_id] for node_id in sorted(image.controllers))
+        if one.endpoints
+    ]

@@ -1,0 +1,194 @@
+"""DescribeConfigs (key 32, versions 1-4): every option with value, source, synonyms, type and documentation.
+
+* Of a topic, of this broker (or, with an empty name, of all brokers), of a group, of a client metrics
+  subscription (KIP-714), and the levels of this broker's loggers (KIP-412).
+* The rows come from the option tables through `config.layers`; nothing is listed by hand here.
+* Synonyms: KIP-226.  Types and documentation: KIP-569.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.topic_names import check_topic_name
+from barnabas.broker import loggers
+from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.requests import Call
+from barnabas.config.layers import ConfigSource, Entry
+from barnabas.config.option import Type
+from barnabas.metadata.image import ConfigResource
+from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 32
+UNKNOWN_TYPE = 0
+_TYPE_NUMBERS = {
+    Type.BOOLEAN: 1,
+    Type.STRING: 2,
+    Type.INT: 3,
+    Type.SHORT: 4,
+    Type.LONG: 5,
+    Type.DOUBLE: 6,
+    Type.LIST: 7,
+    Type.CLASS: 8,
+    Type.PASSWORD: 9,
+}
+# Options of a client metrics subscription (KIP-714) and what holds where one is not set.
+_CLIENT_METRICS = {"interval.ms": (Type.INT, "300000"), "match": (Type.LIST, ""), "metrics": (Type.LIST, "")}
+
+
+def handle(broker: Broker, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    for asked in request.resources:
+        if asked.resource_type not in _ENTRIES:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+    return DescribeConfigsResponse(
+        throttle_time_ms=0, results=[_result(broker, request, asked, call) for asked in request.resources]
+    )
+
+
+def refuse(request: DescribeConfigsRequest, code: ErrorCode, message: str) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        throttle_time_ms=0, results=[_refused(asked, code, message) for asked in request.resources]
+    )
+
+
+def _result(
+    broker: Broker, request: DescribeConfigsRequest, asked: DescribeConfigsRequest.Resource, call: Call
+) -> DescribeConfigsResponse.Result:
+    try:
+        _authorize(broker, asked, call)
+        entries = _ENTRIES[asked.resource_type](broker, asked.resource_name)
+    except KafkaError as error:
+        return _refused(asked, error.code, error.message)
+    if entries is None:
+        return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    wanted = set(asked.configuration_keys or ())
+    return DescribeConfigsResponse.Result(
+        error_code=ErrorCode.NONE,
+        error_message="",
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+        configs=[
+            _row(entry, request.include_synonyms, request.include_documentation)
+            for entry in entries
+            if not wanted or entry.name in wanted
+        ],
+    )
+
+
+def _refused(
+    asked: DescribeConfigsRequest.Resource, code: ErrorCode, message: str
+) -> DescribeConfigsResponse.Result:
+    return DescribeConfigsResponse.Result(
+        error_code=code,
+        error_message=message,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+        configs=[],
+    )
+
+
+def _authorize(broker: Broker, asked: DescribeConfigsRequest.Resource, call: Call) -> None:
+    resource, name, error = Resource.CLUSTER, CLUSTER_NAME, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if asked.resource_type == ConfigResource.TOPIC:
+        resource, name, error = Resource.TOPIC, asked.resource_name, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif asked.resource_type == ConfigResource.GROUP:
+        resource, name, error = Resource.GROUP, asked.resource_name, ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if not broker.authorizer.allows(call, Operation.DESCRIBE_CONFIGS, resource, name):
+        raise KafkaError(error)
+
+
+def _row(entry: Entry, synonyms: bool, documentation: bool) -> DescribeConfigsResponse.ResourceResult:
+    # What is no option, a logger, has no text to leave out, and Apache Kafka says so with an empty one.
+    no_text = "" if entry.source is ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG else None
+    return DescribeConfigsResponse.ResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[
+            DescribeConfigsResponse.Synonym(name=one.name, value=one.value, source=one.source)
+            for one in (entry.synonyms if synonyms else ())
+        ],
+        config_type=UNKNOWN_TYPE if entry.type is None else _TYPE_NUMBERS[entry.type],
+        documentation=entry.doc if documentation else no_text,
+    )
+
+
+def _topic_entries(broker: Broker, name: str) -> list[Entry] | None:
+    check_topic_name(name)
+    if broker.image.topic_named(name) is None:
+        return None
+    return broker.layers.describe_topic(broker.image.configs_of(ConfigResource.TOPIC, name))
+
+
+def _broker_entries(broker: Broker, name: str) -> list[Entry]:
+    if not name:
+        return broker.layers.describe_cluster()
+    _check_id(broker, name, " or empty string,")
+    return broker.layers.describe_broker()
+
+
+def _logger_entries(broker: Broker, name: str) -> list[Entry]:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    _check_id(broker, name, "")
+    source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+    return [
+        Entry(logger, level, source, None, False, False, (), "") for logger, level in loggers.levels().items()
+    ]
+
+
+def _check_id(broker: Broker, name: str, otherwise: str) -> None:
+    try:
+        node_id = int(name)
+    except ValueError as error:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        ) from error
+    if node_id != broker.node.node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {broker.node.node_id}{otherwise} but received {name}",
+        )
+
+
+def _group_entries(broker: Broker, name: str) -> list[Entry]:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+    return broker.layers.describe_group(broker.image.configs_of(ConfigResource.GROUP, name))
+
+
+def _client_metrics_entries(broker: Broker, name: str) -> list[Entry]:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+    known = broker.image.configs_of(ConfigResource.CLIENT_METRICS, name)
+    if not known:
+        return []
+    return [
+        Entry(
+            option,
+            known.get(option, default),
+            ConfigSource.CLIENT_METRICS_CONFIG if option in known else ConfigSource.DEFAULT_CONFIG,
+            kind,
+            False,
+            False,
+            (),
+            None,
+        )
+        for option, (kind, default) in _CLIENT_METRICS.items()
+    ]
+
+
+_ENTRIES: dict[int, Callable[[Broker, str], list[Entry] | None]] = {
+    ConfigResource.TOPIC: _topic_entries,
+    ConfigResource.BROKER: _broker_entries,
+    ConfigResource.BROKER_LOGGER: _logger_entries,
+    ConfigResource.CLIENT_METRICS: _client_metrics_entries,
+    ConfigResource.GROUP: _group_entries,
+}

@@ -1,0 +1,157 @@
+"""DescribeTopicPartitions (key 75, version 0): topics page by page, with eligible leaders (KIP-966).
+
+* Topics come in the order of their names; no topics means all of them.
+* A page ends after `max.request.partition.size.limit` partitions, or fewer if the client says so; the
+  cursor is where the next one begins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import ZERO_UUID
+from barnabas.base.topic_names import is_internal, is_valid
+from barnabas.broker import cluster_view
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.requests import Call
+from barnabas.metadata.image import Image
+from barnabas.metadata.topics import Topic
+from barnabas.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 75
+_LIMIT = "max.request.partition.size.limit"
+
+
+def handle(
+    broker: Broker, request: DescribeTopicPartitionsRequest, call: Call
+) -> DescribeTopicPartitionsResponse:
+    image, allows = broker.image, broker.authorizer.allows
+    wants_all = not request.topics
+    names = _names(image, request)
+    allowed = [name for name in names if allows(call, Operation.DESCRIBE, Resource.TOPIC, name)]
+    room = max(1, min(broker.settings[_LIMIT], request.response_partition_limit))
+    response = _page(image, request, allowed, room, call, skip_missing=wants_all)
+    for topic in response.topics:
+        topic.topic_authorized_operations = broker.authorizer.authorized_operations(
+            call, Resource.TOPIC, topic.name or ""
+        )
+    if not wants_all:
+        response.topics.extend(
+            _refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in names if name not in allowed
+        )
+    return response
+
+
+def refuse(
+    request: DescribeTopicPartitionsRequest, code: ErrorCode, message: str
+) -> DescribeTopicPartitionsResponse:
+    """Every topic that was asked for gets the error."""
+    return DescribeTopicPartitionsResponse(
+        throttle_time_ms=0,
+        topics=[_refused(one.name, code, internal=False) for one in request.topics],
+    )
+
+
+def _names(image: Image, request: DescribeTopicPartitionsRequest) -> list[str]:
+    """From the cursor on, in order."""
+    asked = {one.name for one in request.topics} or set(image.topic_ids)
+    cursor = request.cursor
+    if cursor is None:
+        return sorted(asked)
+    if request.topics and cursor.topic_name not in asked:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {cursor.topic_name}",
+        )
+    if cursor.partition_index < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor.partition_index}",
+        )
+    return sorted(name for name in asked if name >= cursor.topic_name)
+
+
+def _page(
+    image: Image,
+    request: DescribeTopicPartitionsRequest,
+    names: list[str],
+    room: int,
+    call: Call,
+    *,
+    skip_missing: bool,
+) -> DescribeTopicPartitionsResponse:
+    response = DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=[])
+    cursor = request.cursor
+    for name in names:
+        topic = image.topic_named(name)
+        start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        if room == 0:
+            response.next_cursor = _cursor(name, 0)
+            break
+        if topic is None:
+            if not skip_missing:
+                response.topics.append(_refused(name, _why_missing(name)))
+            continue
+        end = min(len(topic.partitions), start + room)
+        response.topics.append(_described(image, topic, range(start, end), call))
+        if end < len(topic.partitions):
+            response.next_cursor = _cursor(name, end)
+            break
+        room -= max(0, end - start)
+    return response
+
+
+def _cursor(name: str, partition: int) -> DescribeTopicPartitionsResponse.Cursor:
+    return DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=partition)
+
+
+def _why_missing(name: str) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def _refused(
+    name: str, code: ErrorCode, *, internal: bool | None = None
+) -> DescribeTopicPartitionsResponse.Topic:
+    return DescribeTopicPartitionsResponse.Topic(
+        error_code=code,
+        name=name,
+        topic_id=ZERO_UUID,
+        is_internal=is_internal(name) if internal is None else internal,
+        partitions=[],
+    )
+
+
+def _described(
+    image: Image, topic: Topic, numbers: range, call: Call
+) -> DescribeTopicPartitionsResponse.Topic:
+    partitions = []
+    for number in numbers:
+        one = topic.partitions[number]
+        reached = cluster_view.leader_endpoint(image, one, call.listener) is not None
+        partitions.append(
+            DescribeTopicPartitionsResponse.Partition(
+                error_code=ErrorCode.NONE,
+                partition_index=number,
+                leader_id=one.leader if reached else -1,
+                leader_epoch=one.leader_epoch,
+                replica_nodes=list(one.replicas),
+                isr_nodes=list(one.isr),
+                eligible_leader_replicas=list(one.elr),
+                last_known_elr=list(one.last_known_elr),
+                offline_replicas=cluster_view.offline_replicas(image, one, call.listener),
+            )
+        )
+    return DescribeTopicPartitionsResponse.Topic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=partitions,
+    )

@@ -1,0 +1,206 @@
+"""Metadata (key 3, versions 0-13): brokers, and the leaders and replicas of topics.
+
+* No topics means all of them in version 0, none from version 1 on, where null means all.
+* A topic that does not exist is made if `auto.create.topics.enable` and the request allow it; this answer
+  still says UNKNOWN_TOPIC_OR_PARTITION, the next one has it.
+* Version 0 leaves replicas out that cannot be reached and says REPLICA_NOT_AVAILABLE; below version 6 a
+  leader without this listener is LEADER_NOT_AVAILABLE, from then on LISTENER_NOT_FOUND (KIP-302).
+* Topic ids are answered from version 10 on and asked for from version 12 on (KIP-516).
+* Authorized operations: KIP-430; of the cluster up to version 10 only (DescribeCluster, KIP-700).
+* The controller of a KRaft cluster is not for clients: any live broker is named in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.base.topic_names import is_internal, is_valid
+from barnabas.broker import cluster_view
+from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.requests import Call
+from barnabas.metadata.image import Image
+from barnabas.metadata.topics import Partition, Topic
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 3
+FIRST_WITH_NULL_FOR_ALL = 1
+FIRST_WITH_LISTENER_NOT_FOUND = 6
+FIRST_WITH_OPERATIONS = 8
+LAST_WITH_CLUSTER_OPERATIONS = 10
+FIRST_WITH_IDS_ASKED_FOR = 12
+
+
+def handle(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse:
+    image, version = broker.image, call.api_version
+    topics = _topics(broker, request, call)
+    if version >= FIRST_WITH_OPERATIONS and request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.name is not None:
+                topic.topic_authorized_operations = broker.authorizer.authorized_operations(
+                    call, Resource.TOPIC, topic.name
+                )
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponse.Broker(node_id=one.id, host=end.host, port=end.port, rack=one.rack)
+            for one, end in cluster_view.live_brokers(image, call.listener)
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=cluster_view.shown_controller(image, broker.random),
+        topics=topics,
+    )
+    if version <= LAST_WITH_CLUSTER_OPERATIONS and request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = cluster_operations(broker, call)
+    return response
+
+
+def refuse(request: MetadataRequest, code: ErrorCode, message: str) -> MetadataResponse:
+    """Every topic that was asked for gets the error."""
+    return MetadataResponse(
+        brokers=[],
+        topics=[
+            MetadataResponse.Topic(error_code=code, name=one.name, topic_id=one.topic_id, partitions=[])
+            for one in request.topics or ()
+        ],
+        error_code=code,
+    )
+
+
+def cluster_operations(broker: Broker, call: Call) -> int:
+    if not broker.authorizer.allows(call, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+        return 0
+    return broker.authorizer.authorized_operations(call, Resource.CLUSTER, CLUSTER_NAME)
+
+
+def _topics(broker: Broker, request: MetadataRequest, call: Call) -> list[MetadataResponse.Topic]:
+    image, asked = broker.image, request.topics
+    if asked is None or (not asked and call.api_version < FIRST_WITH_NULL_FOR_ALL):
+        return _all_topics(broker, call)
+    _check(asked, call.api_version)
+    by_id = list(dict.fromkeys(one.topic_id for one in asked if one.topic_id != ZERO_UUID))
+    if not by_id:
+        names = list(dict.fromkeys(one.name or "" for one in asked))
+        return _named_topics(broker, names, call, may_create=request.allow_auto_topic_creation)
+    answers = [_refused(ErrorCode.UNKNOWN_TOPIC_ID, None, one) for one in by_id if one not in image.topics]
+    for topic_id in by_id:
+        topic = image.topics.get(topic_id)
+        if topic is None:
+            continue
+        if broker.authorizer.allows(call, Operation.DESCRIBE, Resource.TOPIC, topic.name):
+            answers.append(_described(image, topic, call))
+        else:
+            answers.append(_refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id))
+    return answers
+
+
+def _check(asked: Iterable[MetadataRequest.Topic], version: int) -> None:
+    for one in asked if version < FIRST_WITH_IDS_ASKED_FOR else ():
+        if one.name is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
+        if one.topic_id != ZERO_UUID:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {version}"
+            )
+
+
+def _all_topics(broker: Broker, call: Call) -> list[MetadataResponse.Topic]:
+    """Those that this principal may not see are not there."""
+    image = broker.image
+    return [
+        _described(image, image.topics[image.topic_ids[name]], call)
+        for name in sorted(image.topic_ids)
+        if broker.authorizer.allows(call, Operation.DESCRIBE, Resource.TOPIC, name)
+    ]
+
+
+def _named_topics(
+    broker: Broker, names: list[str], call: Call, *, may_create: bool
+) -> list[MetadataResponse.Topic]:
+    image = broker.image
+    answers, missing, forbidden = [], [], []
+    for name in names:
+        if not broker.authorizer.allows(call, Operation.DESCRIBE, Resource.TOPIC, name):
+            forbidden.append(name)
+            continue
+        topic = image.topic_named(name)
+        if topic is not None:
+            answers.append(_described(image, topic, call))
+        else:
+            missing.append(name)
+    answers.extend(_missing_topics(broker, missing, call, may_create=may_create))
+    answers.extend(_refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name) for name in forbidden)
+    return answers
+
+
+def _missing_topics(
+    broker: Broker, names: list[str], call: Call, *, may_create: bool
+) -> list[MetadataResponse.Topic]:
+    if not names:
+        return []
+    if not (may_create and broker.settings["auto.create.topics.enable"]):
+        return [_refused(_why_missing(name), name) for name in names]
+    allows = broker.authorizer.allows
+    creatable = [
+        name
+        for name in names
+        if allows(call, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
+        or allows(call, Operation.CREATE, Resource.TOPIC, name)
+    ]
+    told = broker.auto_topics.create(creatable, call)
+    return [_refused(told.get(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED), name) for name in names]
+
+
+def _why_missing(name: str) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def _refused(code: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUID) -> MetadataResponse.Topic:
+    return MetadataResponse.Topic(
+        error_code=code,
+        name=name,
+        topic_id=topic_id,
+        is_internal=name is not None and is_internal(name),
+        partitions=[],
+    )
+
+
+def _described(image: Image, topic: Topic, call: Call) -> MetadataResponse.Topic:
+    return MetadataResponse.Topic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=[
+            _partition(image, number, topic.partitions[number], call) for number in sorted(topic.partitions)
+        ],
+    )
+
+
+def _partition(image: Image, number: int, partition: Partition, call: Call) -> MetadataResponse.Partition:
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    error = ErrorCode.NONE
+    if call.api_version == 0:
+        replicas = cluster_view.reachable(image, replicas, call.listener)
+        isr = cluster_view.reachable(image, isr, call.listener)
+        if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
+    leader = partition.leader
+    if cluster_view.leader_endpoint(image, partition, call.listener) is None:
+        leader = cluster_view.NO_CONTROLLER
+        error = cluster_view.no_leader_error(image, partition)
+        if call.api_version < FIRST_WITH_LISTENER_NOT_FOUND:
+            error = ErrorCode.LEADER_NOT_AVAILABLE
+    return MetadataResponse.Partition(
+        error_code=error,
+        partition_index=number,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=cluster_view.offline_replicas(image, partition, call.listener),
+    )

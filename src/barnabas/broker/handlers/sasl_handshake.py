@@ -1,0 +1,18 @@
+"""SaslHandshake (key 17, versions 0-1) where no login is needed: ILLEGAL_SASL_STATE (KIP-43)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode
+from barnabas.broker.requests import Call
+from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 17
+
+
+def handle(broker: Broker, request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])

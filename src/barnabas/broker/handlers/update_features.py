@@ -1,0 +1,27 @@
+"""UpdateFeatures (key 57, versions 0-2): new levels of features, all of them or none (KIP-584).
+
+* From version 1 on a downgrade says whether it may lose metadata, and a request may be validated only
+  (KIP-778); version 2 has one outcome for all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.requests import Call
+from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
+from barnabas.protocol.schema import Message
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 57
+
+
+def handle(broker: Broker, request: UpdateFeaturesRequest, call: Call) -> Later[Message]:
+    if not broker.authorizer.allows(call, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return broker.metadata.ask(request, call.api_version, call.principal)

@@ -1,0 +1,379 @@
+"""The broker: where its parts are put together, started and stopped.
+
+What lives here: who knows whom, and in which order things come up and go down.  What may not: anything that
+decides.  There is no state outside of a `Broker`: several of them run in one process, on one reactor; signals
+and the set-up of logging are the command line's.
+
+Starting: folders locked and checked; ports taken; metadata up; registered; caught up; logs open; unfenced;
+clients let in.  Stopping: leaderships given away; connections drained; logs closed and marked; metadata down;
+folders let go.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from barnabas.broker.authorizer import AllowEverything, Authorizer
+from barnabas.broker.auto_topics import AutoTopics
+from barnabas.broker.connection_limits import ConnectionLimits
+from barnabas.broker.dispatch import Dispatch
+from barnabas.broker.folders import Folders, epoch_of_last_life, open_folders
+from barnabas.broker.lifecycle import Lifecycle, State
+from barnabas.broker.listener import ListenerDoor, drain_all
+from barnabas.broker.metrics import Metrics
+from barnabas.broker.modes.kraft import KraftMetadata
+from barnabas.broker.quotas import Quotas, Unlimited
+from barnabas.broker.replicas import Replicas
+from barnabas.broker.routes import Role, Route, routes_for
+from barnabas.broker.supported_features import supported_features
+from barnabas.config.errors import ConfigError
+from barnabas.config.layers import Layers
+from barnabas.config.listeners import Endpoint
+from barnabas.config.node import Node
+from barnabas.config.option import Mode
+from barnabas.config.settings import Settings
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.image import ConfigResource, Image
+from barnabas.runtime.chance import Random, random_uuid
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.executor import WorkerDoor
+from barnabas.runtime.later import Later
+from barnabas.runtime.network import Network
+from barnabas.runtime.timers import TimerDoor
+
+logger = logging.getLogger(__name__)
+
+# How long connections may take to read their last answers when the broker stops.
+DRAIN_MS = 5_000
+# How long a controller may take to let a broker go before it goes all the same (as Apache Kafka's).
+CONTROLLED_SHUTDOWN_MS = 5 * 60 * 1_000
+_MS = 1_000_000
+
+
+class Loop(Protocol):
+    """What a broker needs of the loop it runs on; `runtime.reactor.Reactor` has it."""
+
+    @property
+    def timers(self) -> TimerDoor: ...
+
+    def at_tick_end(self, action: Callable[[], None], /) -> None: ...
+
+
+class CannotListenError(Exception):
+    """A port or an address is not to be had; the message says which and what to do."""
+
+
+class Broker:
+    """One node: broker, controller, or both."""
+
+    def __init__(
+        self,
+        node: Node,
+        *,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        loop: Loop,
+        network: Network,
+        workers: WorkerDoor,
+        host_name: Callable[[], str],
+    ) -> None:
+        _refuse_unbuilt(node)
+        self.node = node
+        self.clock = clock
+        self.random = random
+        self.layers = Layers(node.settings.given, node.mode)
+        self.settings: Settings = node.settings
+        self.supported_features = supported_features(node.settings)
+        self.authorizer: Authorizer = AllowEverything()
+        self.quotas: Quotas = Unlimited()
+        self.metrics = Metrics()
+        self.auto_topics = AutoTopics(self)
+        # Told once, with the reason, when the broker cannot go on; whoever owns it is to stop it.
+        self.on_fatal: Callable[[BaseException], None] = _log_fatal
+        self.metadata = KraftMetadata(
+            node,
+            disk=disk,
+            clock=clock,
+            random=random,
+            timers=loop.timers,
+            workers=workers,
+            on_failure=self._metadata_failed,
+        )
+        self.image: Image = self.metadata.image
+        self.lifecycle = Lifecycle(
+            node.node_id, random_uuid(random), node.settings, self.metadata, clock, loop.timers
+        )
+        self._disk = disk
+        self._loop = loop
+        self._workers = workers
+        self._host_name = host_name
+        self._folders: Folders | None = None
+        self._replicas: Replicas | None = None
+        self._is_stopping = False
+        self._limits = ConnectionLimits(node.settings, node.listeners)
+        self._doors = self._make_doors(network)
+        self._add_gauges()
+
+    # What handlers ask ------------------------------------------------------------------------------------
+
+    @property
+    def broker_epoch(self) -> int:
+        return self.lifecycle.broker_epoch
+
+    @property
+    def cluster_id(self) -> str:
+        assert self._folders is not None
+        return self._folders.cluster_id
+
+    @property
+    def replicas(self) -> Replicas:
+        assert self._replicas is not None
+        return self._replicas
+
+    @property
+    def kraft_version(self) -> int:
+        """The level of kraft.version; 0 while the voters are those of the configuration."""
+        return self.metadata.kraft_version
+
+    @property
+    def controller_id(self) -> int:
+        """The active controller, as this node knows it."""
+        return self.metadata.leader_id
+
+    @property
+    def doors(self) -> Mapping[str, ListenerDoor]:
+        return self._doors
+
+    def role_of(self, listener: str) -> Role:
+        return self._doors[listener].role
+
+    def routes_of(self, listener: str) -> Mapping[int, Route]:
+        return self._doors[listener].dispatch.routes
+
+    @property
+    def is_running(self) -> bool:
+        return self.lifecycle.state is State.RUNNING
+
+    # Starting -----------------------------------------------------------------------------------------------
+
+    def start(self) -> Later[None]:
+        """Come up; done when clients can be served.  What stands in the way is raised or failed with.
+
+        Whoever starts a broker stops it, also after a failure.
+        """
+        done: Later[None] = Later()
+        self._folders = open_folders(self._disk, self.node, self.random, self.clock)
+        for path, reason in self._folders.dirs.offline.items():
+            logger.error("the log directory %s is offline: %s", path, reason)
+        for door in self._doors.values():
+            _bind(door)
+        self.metadata.subscribe(self._apply)
+        self.metadata.start().then(lambda _: self._metadata_up(done), done.fail)
+        return done
+
+    def _metadata_up(self, done: Later[None]) -> None:
+        if self._is_stopping:
+            return
+        self.image = self.metadata.image
+        self._take_settings()
+        for door in self._doors.values():
+            if door.role is Role.CONTROLLER:
+                door.open()
+        if not self.node.is_broker:
+            done.set(None)
+            return
+        assert self._folders is not None
+        folders = self._folders
+        self._replicas = Replicas(
+            self,
+            self._disk,
+            folders.dirs,
+            folders.directory_ids,
+            timers=self._loop.timers,
+            workers=self._workers,
+            at_tick_end=self._loop.at_tick_end,
+        )
+        self._replicas.on_dir_failed.append(self._dir_failed)
+        self.lifecycle.caught_up.then(lambda _: self._caught_up(done), done.fail)
+        self.lifecycle.start(
+            folders.cluster_id,
+            self._advertised(),
+            self.supported_features,
+            folders.live_ids,
+            epoch_of_last_life(self._disk, folders.dirs),
+        )
+
+    def _caught_up(self, done: Later[None]) -> None:
+        if not self._is_stopping:
+            self.replicas.start().then(lambda _: self._logs_open(done), done.fail)
+
+    def _logs_open(self, done: Later[None]) -> None:
+        if not self._is_stopping:
+            self.lifecycle.ready_to_unfence().then(lambda _: self._unfenced(done), done.fail)
+
+    def _unfenced(self, done: Later[None]) -> None:
+        if self._is_stopping:
+            return
+        for door in self._doors.values():
+            if door.role is not Role.CONTROLLER:
+                door.open()
+        places = ", ".join(f"{door.name} on {door.address}" for door in self._doors.values())
+        logger.info("node %d of cluster %s serves %s", self.node.node_id, self.cluster_id, places)
+        done.set(None)
+
+    def _make_doors(self, network: Network) -> dict[str, ListenerDoor]:
+        listeners = self.node.listeners
+        doors: dict[str, ListenerDoor] = {}
+        for endpoint in listeners.listeners:
+            role = Role.CLIENT
+            if endpoint.listener_name in listeners.controller_names:
+                role = Role.CONTROLLER
+            elif endpoint.listener_name == listeners.inter_broker_name:
+                role = Role.INTER_BROKER
+            routes = routes_for(self.node.mode, role, self.settings, self.metrics)
+            doors[endpoint.listener_name] = ListenerDoor(
+                endpoint,
+                role,
+                Dispatch(self, routes, self.authorizer, self.quotas, self.clock),
+                self._limits,
+                self.metrics,
+                network=network,
+                clock=self.clock,
+                timers=self._loop.timers,
+                max_request_bytes=self.settings["socket.request.max.bytes"],
+                max_idle_ms=self.settings["connections.max.idle.ms"],
+            )
+        return doors
+
+    def _advertised(self) -> list[Endpoint]:
+        """Where others reach us: port 0 means the one we got, no host means this machine's name."""
+        told = []
+        for end in self.node.listeners.advertised_to_clients:
+            port = end.port or self._doors[end.listener_name].address.port
+            told.append(replace(end, host=end.host or self._host_name(), port=port))
+        return told
+
+    # Running ------------------------------------------------------------------------------------------------
+
+    def _apply(self, delta: Delta) -> None:
+        """A committed delta: settings and image first, then who acts on them."""
+        self.image = delta.image
+        own = (ConfigResource.BROKER, str(self.node.node_id))
+        if own in delta.configs or (ConfigResource.BROKER, "") in delta.configs:
+            self._take_settings()
+        if self._replicas is not None:
+            self._replicas.apply(delta)
+
+    def _take_settings(self) -> None:
+        """The file's settings with what the cluster has set on top (KIP-226)."""
+        wide = self.image.configs_of(ConfigResource.BROKER, "")
+        own = self.image.configs_of(ConfigResource.BROKER, str(self.node.node_id))
+        self.layers = self.layers.with_cluster(wide).with_broker(own)
+        self.settings = self.layers.settings()
+        self._limits.configure(self.settings)
+        for door in self._doors.values():
+            door.make_room()
+
+    def _dir_failed(self, path: str, directory_id: object) -> None:
+        assert self._folders is not None
+        known = self._folders.directory_ids.get(path)
+        if known is not None:
+            self.lifecycle.dir_failed(known)
+        if path == self.node.metadata_log_dir:
+            self._metadata_failed(OSError(f"{path}: the folder of the metadata log has failed"))
+        elif not self._folders.dirs.live:
+            self.on_fatal(OSError("every log directory has failed; see the lines above, repair, restart"))
+
+    def _metadata_failed(self, error: BaseException) -> None:
+        logger.critical("the metadata of this node cannot be kept any more: %s", error)
+        self.on_fatal(error)
+
+    # Stopping -----------------------------------------------------------------------------------------------
+
+    def stop(self) -> Later[None]:
+        """Go down in order; done when every file, port and folder is free again.  Also for a failed start."""
+        done: Later[None] = Later()
+        self._is_stopping = True
+        timers = self._loop.timers
+        deadline_ns = self.clock.monotonic_ns() + CONTROLLED_SHUTDOWN_MS * _MS
+        timers.set((self, "let go"), deadline_ns, self.lifecycle.stop)
+        self.lifecycle.shut_down().then(lambda _: self._let_go(done), done.fail)
+        return done
+
+    def _let_go(self, done: Later[None]) -> None:
+        self._loop.timers.cancel((self, "let go"))
+        deadline_ns = self.clock.monotonic_ns() + DRAIN_MS * _MS
+        doors = list(self._doors.values())
+        drain_all(doors, deadline_ns, self._loop.timers, lambda: self._drained(done))
+
+    def _drained(self, done: Later[None]) -> None:
+        if self._replicas is not None:
+            self._replicas.stop()
+        self.metadata.stop().then(lambda _: self._stopped(done), done.fail)
+
+    def _stopped(self, done: Later[None]) -> None:
+        if self._folders is not None:
+            self._folders.dirs.close()
+        logger.info("node %d has stopped", self.node.node_id)
+        done.set(None)
+
+    # Metrics ------------------------------------------------------------------------------------------------
+
+    def _add_gauges(self) -> None:
+        gauge = self.metrics.gauge
+        gauge("connections", "connections that are open", lambda: self._limits.total)
+        gauge("topics", "topics of the cluster", lambda: len(self.image.topics))
+        gauge("metadata_offset", "offset of the last committed metadata record", lambda: self.image.offset)
+        gauge(
+            "partitions",
+            "partitions with a replica here",
+            lambda: 0 if self._replicas is None else len(self._replicas.partitions),
+        )
+        gauge(
+            "offline_log_dirs",
+            "log directories that do not serve",
+            lambda: 0 if self._folders is None else len(self._folders.dirs.offline),
+        )
+
+
+def _refuse_unbuilt(node: Node) -> None:
+    """The one place that chooses the mode."""
+    if node.mode is Mode.ZOOKEEPER:
+        raise ConfigError(
+            "process.roles is not set, which means ZooKeeper mode, and that is not built yet; "
+            "set process.roles=broker,controller for a node of its own"
+        )
+    if not node.is_controller:
+        raise ConfigError(
+            "process.roles=broker needs controllers on other nodes, and clusters are not built yet; "
+            "set process.roles=broker,controller"
+        )
+
+
+def _bind(door: ListenerDoor) -> None:
+    try:
+        door.bind()
+    except OSError as error:
+        raise CannotListenError(_why_not(door.endpoint, error)) from error
+
+
+def _why_not(endpoint: Endpoint, error: OSError) -> str:
+    import errno
+
+    advice = {
+        errno.EADDRINUSE: "another program, perhaps a broker, has this port; stop it or change listeners",
+        errno.EADDRNOTAVAIL: "this machine has no such address; correct the host in listeners",
+        errno.EACCES: "ports below 1024 need privileges; choose a higher one in listeners",
+        errno.EMFILE: "too many open files; raise the limit (ulimit -n) and restart",
+    }
+    reason = advice.get(error.errno or 0, error.strerror or str(error))
+    return f"cannot listen on {endpoint}: {reason}"
+
+
+def _log_fatal(error: BaseException) -> None:
+    logger.critical("the broker cannot go on: %s", error)
