@@ -231,7 +231,7 @@ def test_a_log_that_ends_before_its_start_begins_anew_there(caplog: pytest.LogCa
     disk = MemoryDisk()
     life(disk)
     with caplog.at_level(logging.WARNING):
-        log = open_log(disk, TINY, log_start_offset=500)
+        log = open_log(disk, TINY, log_start_offset=500, clean=False)
     assert "before its start offset 500" in caplog.text
     assert (log.log_start_offset, log.end_offset, log.size) == (500, 500, 0)
     assert log.epochs.entries == []

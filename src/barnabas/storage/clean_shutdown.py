@@ -13,6 +13,7 @@ from barnabas.runtime.disk import Disk
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 NO_BROKER_EPOCH = -1
+MAX_BROKER_EPOCH = 2**63 - 1
 MAX_MARK_BYTES = 4096
 
 
@@ -37,10 +38,12 @@ def clean_shutdown_epoch(disk: Disk, log_dir: str) -> int | None:
         if disk.size(path) > MAX_MARK_BYTES:
             return None
         content = json.loads(disk.read_bytes(path))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     epoch = content.get("brokerEpoch") if isinstance(content, dict) else None
-    return epoch if isinstance(epoch, int) and not isinstance(epoch, bool) else None
+    if not isinstance(epoch, int) or isinstance(epoch, bool):
+        return None
+    return epoch if NO_BROKER_EPOCH <= epoch <= MAX_BROKER_EPOCH else None
 
 
 def remove_clean_shutdown(disk: Disk, log_dir: str) -> None:

@@ -117,6 +117,7 @@ class LogCleaner:
         except DamagedFile as damage:
             logger.warning("%s; its logs are cleaned from their start", damage)
             self._clean_up_to[log_dir] = {}
+            checkpoint.write({})
         self._checkpoints[log_dir] = checkpoint
 
     def remove_dir(self, log_dir: str) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from barnabas.runtime.disk import Disk
 from barnabas.storage import log_files
 from barnabas.storage.checkpoints import CheckpointFile, parse_number
+from barnabas.storage.refused import DamagedFile
 
 CHECKPOINT_VERSION = 0
 UNDEFINED_EPOCH = -1
@@ -69,6 +70,9 @@ class LeaderEpochs:
         """Read the file, or make an empty one; DamagedFile if it is not readable."""
         self._file.create()
         for entry in self._file.read():
+            last = self.entries[-1] if self.entries else EpochEntry(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+            if entry.epoch <= last.epoch or entry.start_offset <= last.start_offset:
+                raise DamagedFile(self._file.path, f"{_to_line(entry)!r} does not follow {_to_line(last)!r}")
             self._assign(entry)
 
     def moved_to(self, folder: str) -> None:

@@ -48,7 +48,8 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Load
     folders = partition_folders(manager.disk, path)
     directory.forget_others({partition for name, partition in folders if not _waits_to_go(name)})
     recovery_points, log_starts = directory.read_recovery_points(), directory.read_log_starts()
-    manager.checkpointed_high_watermarks.update(directory.read_high_watermarks())
+    high_watermarks = directory.read_high_watermarks()
+    manager.checkpointed_high_watermarks.update(high_watermarks)
     if not directory.was_clean:
         # Folders that the last life made may not have reached the disk; a flush of their logs relies on it.
         manager.disk.sync_folder(path)
@@ -63,6 +64,7 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Load
                 clean=directory.was_clean,
                 recovery_point=recovery_points.get(partition, 0),
                 log_start_offset=log_starts.get(partition, 0),
+                high_watermark=high_watermarks.get(partition),
             )
         yield LoadProgress(path, partition, done, len(folders), not directory.was_clean)
     directory.is_loaded = True

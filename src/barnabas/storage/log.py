@@ -63,8 +63,12 @@ class Log(LocalLog):
         clean: bool,
         recovery_point: int,
         log_start_offset: int,
+        high_watermark: int | None = None,
     ) -> Log:
-        """Open or create the log in `folder`; after an unclean stop recover it from the recovery point on."""
+        """Open or create the log in `folder`; after an unclean stop recover it from the recovery point on.
+
+        The three offsets are those of the checkpoints; the high watermark is only there to be compared with.
+        """
         name = folder.rpartition("/")[2]
         log_files.parse_folder(name)  # refused before anything is touched
         loader = LogLoader(
@@ -76,6 +80,7 @@ class Log(LocalLog):
             clean=clean,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
+            high_watermark=high_watermark,
             jitter_ms=lambda: jitter_ms(options, random),
         )
         with failing(folder, "opening the log"):

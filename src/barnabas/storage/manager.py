@@ -103,6 +103,7 @@ class LogManager:
         clean: bool,
         recovery_point: int,
         log_start_offset: int,
+        high_watermark: int | None = None,
     ) -> Log:
         logs = self.futures if folder.endswith(log_files.FUTURE_FOLDER) else self.logs
         if partition in logs:
@@ -116,6 +117,7 @@ class LogManager:
             clean=clean,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
+            high_watermark=high_watermark,
         )
         logs[partition] = log
         self.logs_with_deletes.add(log)

@@ -6,13 +6,14 @@ snapshot and the batches after it.  What may not: a segment's files, and the che
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.control import batch_marker
-from barnabas.batch.view import BatchView, CorruptBatch
+from barnabas.batch.view import MAGIC_V2, BatchView, CorruptBatch
 from barnabas.runtime.disk import Buffer
 from barnabas.storage.heads import Head
 from barnabas.storage.producer_append import (
@@ -118,11 +119,18 @@ def replay_batch(
     ended = None
     if head.has_producer_id:
         append = producers.prepare(head.producer_id, AppendOrigin.REPLICATION)
-        completed = add_batch(append, head, batch)
-        producers.apply(append)
-        if completed is not None:
-            ended = completed, producers.stable_offset_after(completed)
-            producers.complete(completed)
+        try:
+            completed = add_batch(append, head, batch)
+        except CorruptBatch:
+            raise
+        except KafkaError as error:
+            # What came before it in this log was lost; that is no reason to lose more.
+            logger.warning("%s; its producer is taken as it was before", error)
+        else:
+            producers.apply(append)
+            if completed is not None:
+                ended = completed, producers.stable_offset_after(completed)
+                producers.complete(completed)
     producers.end_offset = head.last_offset + 1
     return ended
 
@@ -138,8 +146,8 @@ def rebuild_producers(
 ) -> None:
     """Bring the state to what it is before end_offset; snapshots are left where the next rebuild looks."""
     wanted = [*segments.base_offsets[-2:], end_offset]
-    if after_clean_stop and not producers.snapshots:
-        # A log that never had producers, or comes from before snapshots: a scan would find nothing.
+    if after_clean_stop and not producers.snapshots and not _may_have_producers(segments):
+        # An empty log, or one from before there were producers: a scan would find nothing.
         for offset in wanted:
             producers.end_offset = offset
             producers.take_snapshot(sync=True)
@@ -158,6 +166,16 @@ def rebuild_producers(
     producers.take_snapshot(sync=True)
 
 
+def _may_have_producers(segments: Segments) -> bool:
+    """Whether the last batches are of a format that knows producers."""
+    for segment in reversed(segments):
+        with contextlib.suppress(CorruptBatch):
+            first = next(segment.heads(), None)
+            if first is not None:
+                return first.magic >= MAGIC_V2
+    return False
+
+
 def _replay_segment(
     producers: Producers, segment: Segment, start_offset: int, end_offset: int | None
 ) -> None:
@@ -165,12 +183,14 @@ def _replay_segment(
         first = segment.locate(start_offset)
         if first is None:
             return
-        for head in segment.heads(first.position):
+        sound_end = segment.check(first.position, segment.size)
+        for head in segment.heads(first.position, sound_end):
             if end_offset is not None and head.last_offset >= end_offset:
                 return
             replay_batch(producers, head, reader(segment.read_at, head))
+        segment.check(sound_end, segment.size)
     except CorruptBatch as error:
-        logger.warning("%s: %s; what lies after it is not replayed", segment, error)
+        logger.warning("%s; it and what follows it in its segment is not replayed", error.message)
 
 
 def reader(read_at: Callable[[int, int], Buffer], head: Head) -> Callable[[], BatchView]:

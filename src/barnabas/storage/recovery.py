@@ -10,6 +10,7 @@ CRC ends the log, and all after it goes.  Their indexes, aborted transactions an
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ from barnabas.storage.transaction_index import DamagedIndex
 from barnabas.storage.unfinished import finish_interrupted
 
 logger = logging.getLogger(__name__)
+
+# So many of the last batches must contradict the file of leader epochs for it not to be believed.
+WITNESSES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class LogLoader:
         clean: bool,
         recovery_point: int,
         log_start_offset: int,
+        high_watermark: int | None,
         jitter_ms: Callable[[], int],
     ) -> None:
         self._disk = disk
@@ -72,6 +77,7 @@ class LogLoader:
         self._clean = clean
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
+        self._high_watermark = high_watermark
         self._jitter_ms = jitter_ms
         self._segments = Segments()
         self._epochs = LeaderEpochs(disk, folder)
@@ -89,6 +95,7 @@ class LogLoader:
         self._load_epochs()
         self._recover(damaged)
         end_offset = self._settle_end()
+        self._check_epochs()
         recovery_point = min(self._recovery_point, end_offset)
         if self._clean:
             recovery_point = end_offset
@@ -202,12 +209,28 @@ class LogLoader:
         try:
             self._epochs.load()
         except DamagedFile as error:
-            aside = f"{self._folder}/{log_files.LEADER_EPOCHS}.damaged"
-            logger.warning("%s; it is kept as %s and rebuilt from the log", error, aside)
-            self._disk.rename(f"{self._folder}/{log_files.LEADER_EPOCHS}", aside)
-            self._epochs = LeaderEpochs(self._disk, self._folder)
-            self._epochs.load()
-            self._epochs.assign_all(_epochs_of(self._segments))
+            self._rebuild_epochs(str(error))
+        else:
+            if not self._epochs.entries and _have_epochs(self._segments):
+                self._rebuild_epochs(f"{self._folder}/{log_files.LEADER_EPOCHS} is empty")
+
+    def _rebuild_epochs(self, reason: str) -> None:
+        path = f"{self._folder}/{log_files.LEADER_EPOCHS}"
+        logger.warning("%s; it is kept as %s.damaged and rebuilt from the log", reason, path)
+        self._disk.rename(path, f"{path}.damaged")
+        self._epochs = LeaderEpochs(self._disk, self._folder)
+        self._epochs.load()
+        self._epochs.assign_all(_epochs_of(self._segments))
+
+    def _check_epochs(self) -> None:
+        """The last batches know their leaders; a file that knows better about all of them is damaged."""
+        last = [head for head in self._segments[-1].last_heads(WITNESSES) if head.leader_epoch >= 0]
+        told = [self._epochs.epoch_for_offset(head.base_offset) for head in last]
+        if last and all(head.leader_epoch != epoch for head, epoch in zip(last, told, strict=True)):
+            self._rebuild_epochs(
+                f"{self._folder}/{log_files.LEADER_EPOCHS} gives the batch at offset {last[-1].base_offset}"
+                f" to epoch {told[-1]}, it is of epoch {last[-1].leader_epoch}"
+            )
 
     # Recovery
 
@@ -299,6 +322,16 @@ class LogLoader:
             end_offset = self._segments[-1].next_offset()
             if end_offset >= self._log_start_offset:
                 return end_offset
+            if not self._may_have_reached(self._log_start_offset):
+                logger.warning(
+                    "%s: the log ends at %d and was never at %d, where log-start-offset-checkpoint lets it"
+                    " start; it starts with its first segment",
+                    self._folder,
+                    end_offset,
+                    self._log_start_offset,
+                )
+                self._log_start_offset = self._segments[0].base_offset
+                return end_offset
             logger.warning(
                 "%s: the log ends at %d, before its start offset %d; its segments are deleted",
                 self._folder,
@@ -311,6 +344,14 @@ class LogLoader:
             producers.truncate_fully_to(self._log_start_offset)
         self._segments.add(self._new_segment(self._log_start_offset))
         return self._log_start_offset
+
+    def _may_have_reached(self, offset: int) -> bool:
+        """Whether the log may have lost its end, so that it once was at an offset beyond it.
+
+        Only a crash takes the end of a log, and only records below the high watermark are ever deleted.
+        """
+        known = self._high_watermark
+        return not self._clean and (known is None or offset <= max(known, self._recovery_point))
 
     def _mark_deleted(self, segments: Iterable[Segment]) -> None:
         producers = self._new_producers()
@@ -329,16 +370,29 @@ class LogLoader:
         self._disk.sync_folder(self._folder)
 
 
-def _epochs_of(segments: Segments) -> Iterable[tuple[int, int]]:
-    """(epoch, offset) of each batch that begins a later epoch than those before it."""
-    latest = -1
-    for segment in segments:
-        try:
-            for head in segment.heads():
-                if head.leader_epoch > latest:
-                    latest = head.leader_epoch
-                    yield latest, head.base_offset
-        except CorruptBatch:
-            continue
-        finally:
+def _have_epochs(segments: Segments) -> bool:
+    """Whether the last batches say who their leader was; those of old formats do not."""
+    for segment in reversed(segments):
+        with contextlib.suppress(CorruptBatch):
+            first = next(segment.heads(), None)
             segment.release()
+            if first is not None:
+                return first.leader_epoch >= 0
+    return False
+
+
+def _epochs_of(segments: Segments) -> Iterable[tuple[int, int]]:
+    """(epoch, offset) of each batch that begins a later epoch.
+
+    Epochs never go back: one that is followed by earlier ones is damage, for it lies outside of the CRC.
+    """
+    found: list[tuple[int, int]] = []
+    for segment in segments:
+        with contextlib.suppress(CorruptBatch):
+            for head in segment.heads():
+                while found and found[-1][0] > head.leader_epoch >= 0:
+                    found.pop()
+                if head.leader_epoch > (found[-1][0] if found else -1):
+                    found.append((head.leader_epoch, head.base_offset))
+        segment.release()
+    return found

@@ -13,7 +13,8 @@ when it is read for the first time: a start after a clean stop reads no more tha
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from barnabas.batch.view import CorruptBatch
@@ -158,10 +159,12 @@ class SegmentSearch(SegmentFiles):
 
     def next_offset(self) -> int:
         """One past the last offset that is stored here; base_offset if empty."""
-        next_offset = self.base_offset
-        for head in self._heads_for(self.offsets().last_offset):
-            next_offset = head.last_offset + 1
-        return next_offset
+        last = next(iter(self.last_heads(1)), None)
+        return self.base_offset if last is None else last.last_offset + 1
+
+    def last_heads(self, count: int) -> Sequence[Head]:
+        """The headers of the last batches, as far as they lie after the last index entry."""
+        return deque(self._heads_for(self.offsets().last_offset), maxlen=count)
 
     def offset_at(self, position: int) -> int | None:
         """An offset not below those of batches before this position, if the index knows one."""

@@ -26,7 +26,7 @@ from barnabas.storage.manager import LogManager
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.refused import StorageRefused
 from barnabas.testing.torn_damage import Wound, draw_wound
-from barnabas.testing.torn_folders import START_MS, DataFolder, open_manager
+from barnabas.testing.torn_folders import DATA, START_MS, DataFolder, open_manager
 from barnabas.testing.torn_judge import Judge, Served, TornFault, served
 
 # One in so many rounds damages two files.
@@ -180,6 +180,7 @@ class Round:
             result = log.append_as_leader(batch, epoch)
             appended[partition] = bytes(batch)
             judges[partition].known_offsets.append(result.first_offset)
+        manager.checkpoint_high_watermarks(DATA)
         manager.close()
         disk.restart()
         said: list[str] = []

@@ -26,6 +26,8 @@ MAX_FLIPPED_BITS = 6
 # The largest block that stands at the end of a file when only its last batch is torn.
 TAIL_BYTES = 120
 DRAWS = 20
+# How much likelier than others these kinds are.
+WEIGHTS = {log_files.LOG: 8, log_files.OFFSET_INDEX: 2, log_files.TIME_INDEX: 2, log_files.SNAPSHOT: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,12 @@ def kind_of(path: str) -> str:
 
 
 def draw_wound(random: Random, files: Mapping[str, bytes]) -> Wound:
-    """One file, each kind as likely as another, and something done to it that shows."""
+    """One file, drawn by its kind, and something done to it that shows."""
     by_kind: dict[str, list[str]] = {}
     for path in files:
         if not path.endswith(NOT_READ):
             by_kind.setdefault(kind_of(path), []).append(path)
-    kind = _choice(random, sorted(by_kind))
+    kind = _choice(random, [kind for kind in sorted(by_kind) for _ in range(WEIGHTS.get(kind, 1))])
     path = _choice(random, sorted(by_kind[kind]))
     before = files[path]
     for _ in range(DRAWS):

@@ -145,7 +145,7 @@ class Judge:
         self._check_epochs(log)
 
     def _check_aborted(self, log: Log) -> None:
-        """Of transactions that have records left; an index of them that was hit has nothing to vouch for it."""
+        """Of transactions that have records left; nothing vouches for an index of them that was hit."""
         aborted = {entry[:3] for entry in log.aborted_transactions(log.log_start_offset, log.end_offset)}
         if any(not 0 <= first <= last < log.end_offset for _, first, last in aborted):
             raise self._fault(f"cannot have aborted {sorted(aborted)}")
