@@ -58,7 +58,7 @@ class Replicas:
     ) -> None:
         settings = broker.settings
         self._broker = broker
-        self._clock = broker.clock
+        self.now_ns = broker.clock.monotonic_ns
         self._timers = timers
         self.broker_id = broker.node.node_id
         self.storage = ReplicaStorage(broker, disk, dirs, directory_ids, timers=timers, workers=workers)
@@ -226,7 +226,7 @@ class Replicas:
             known = self._host(name, transition.topic_id)
         log = self._open_log(name, known, state, is_new=is_new)
         if transition.become is Become.LEADER:
-            now_ns = self._clock.monotonic_ns()
+            now_ns = self.now_ns()
             self._guard(known, lambda: known.lead(state, log, now_ns))
         else:
             known.follow(state, log)
@@ -308,7 +308,7 @@ class Replicas:
             self.storage.set_options(partition.name, log, options.log)
         partition.flush_messages = options.log.flush_messages
         partition.set_min_isr(options.min_insync_replicas)
-        if partition.is_leader and partition.advance(self._clock.monotonic_ns()):
+        if partition.is_leader and partition.advance(self.now_ns()):
             self.room.changed(partition)
 
     # Appending
@@ -347,7 +347,7 @@ class Replicas:
         if partition.followers:
             # Followers see the records now, consumers when the high watermark has passed them.
             self.room.arrived(partition, size)
-            if partition.advance(self._clock.monotonic_ns()):
+            if partition.advance(self.now_ns()):
                 self.room.changed(partition)
         elif partition.advance(0):
             self.room.arrived(partition, size)
@@ -365,7 +365,7 @@ class Replicas:
     def _flushed(self, log: Log) -> None:
         partition = self.partitions.get((log.topic, log.partition))
         if partition is not None and partition.log is log and partition.flush_messages != NEVER_FLUSH:
-            partition.advance(self._clock.monotonic_ns())
+            partition.advance(self.now_ns())
             self.room.changed(partition)
 
     # Deleting records
@@ -389,6 +389,15 @@ class Replicas:
 
     # The ISR
 
+    def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
+        """Refuse what a follower asked in an earlier life (KIP-903)."""
+        known = self._broker.image.brokers.get(broker_id)
+        if broker_epoch != -1 and known is not None and not known.fenced and known.epoch > broker_epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {broker_id} has the epoch {known.epoch} by now, not {broker_epoch}",
+            )
+
     def _is_eligible(self, broker_id: int, broker_epoch: int) -> bool:
         broker = self._broker.image.brokers.get(broker_id)
         if broker is None or broker.fenced or broker.in_controlled_shutdown:
@@ -401,7 +410,7 @@ class Replicas:
 
     def _check_isrs(self) -> None:
         """Each half of replica.lag.time.max.ms: followers that lag are proposed to leave."""
-        now_ns = self._clock.monotonic_ns()
+        now_ns = self.now_ns()
         for partition in self.partitions.values():
             if len(partition.isr) > 1 and partition.propose_leaving(now_ns):
                 self.isr_changes.submit(partition)

@@ -19,6 +19,7 @@ None: it is none of these; `handle` takes the request as usual.  Nothing has hap
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
 from barnabas.protocol.primitives import Buffer
@@ -52,6 +53,7 @@ class Call:
         "client_id",
         "correlation_id",
         "listener",
+        "on_gone",
         "peer",
         "principal",
         "received_ns",
@@ -79,6 +81,8 @@ class Call:
         self.listener = listener
         self.peer = peer
         self.received_ns = received_ns
+        # Set by a handler that answers later: to be called if the client is gone before that.
+        self.on_gone: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         return (

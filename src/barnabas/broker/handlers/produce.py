@@ -1,0 +1,111 @@
+"""Produce (api key 0), versions 3 to 13.
+
+acks 0, 1 and all (-1); one batch of format v2 for each partition (KIP-98); idempotent duplicates get their
+first offsets; what is wrong with single records is told (KIP-467, version 8); the current leader is told to
+who asked the wrong broker (KIP-951, version 10); transactional writes wait for their coordinator's word
+(KIP-890, version 12 adds to the transaction); topics by id (KIP-516, version 13).
+An error in a request with acks=0 closes the connection: there is no answer that could tell it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import Uuid
+from barnabas.batch.check import only_batch
+from barnabas.batch.view import ATTRIBUTES_POSITION, HEADER_SIZE, TRANSACTIONAL_FLAG
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.produce import FIRST_VERSION_WITH_TOPIC_IDS, Produce, Write
+from barnabas.broker.produce_quick import quick
+from barnabas.broker.requests import Answer, Call
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.primitives import record_view
+from barnabas.storage.names import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+__all__ = ["KEY", "handle", "quick", "refuse"]
+
+KEY = 0
+
+
+def handle(broker: Broker, request: ProduceRequest, call: Call) -> Answer[ProduceResponse]:
+    """Check everything, ask the coordinator if need be, append, and answer when the acks are there."""
+    writes = _writes(broker, request, call)
+    transactional = [write for write in writes if _is_transactional(write.records)]
+    if transactional and not _may_write_as(broker, request.transactional_id, call):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    for write in writes:
+        if not write.is_refused:
+            _check(broker, write, call)
+    produce = Produce(broker, request, call, writes)
+    open_writes = [write for write in transactional if not write.is_refused]
+    if open_writes:
+        return produce.verify_and_append(open_writes)
+    return produce.append()
+
+
+def refuse(request: ProduceRequest, code: ErrorCode, text: str) -> ProduceResponse:
+    """A request that failed as a whole: every partition is told."""
+    return ProduceResponse(
+        responses=[
+            ProduceResponse.TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    ProduceResponse.PartitionProduceResponse(
+                        index=one.index, error_code=code, base_offset=-1, error_message=text
+                    )
+                    for one in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _writes(broker: Broker, request: ProduceRequest, call: Call) -> list[Write]:
+    """One for each partition; of one that is named twice, the last."""
+    by_id = call.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    image = broker.image
+    writes: dict[tuple[str | Uuid, int], Write] = {}
+    for topic in request.topic_data:
+        name, topic_id = topic.name, topic.topic_id
+        if by_id:
+            known = image.topics.get(topic_id)
+            name = "" if known is None else known.name
+        for one in topic.partition_data:
+            write = Write(TopicPartition(name, one.index), topic_id, record_view(one.records))
+            if by_id and not name:
+                write.refuse(ErrorCode.UNKNOWN_TOPIC_ID)
+            writes[topic_id if by_id else name, one.index] = write
+    return list(writes.values())
+
+
+def _is_transactional(records: memoryview) -> bool:
+    """Looked at before anything is checked, as Apache Kafka does; nonsense is no transaction."""
+    return len(records) >= HEADER_SIZE and bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_FLAG)
+
+
+def _may_write_as(broker: Broker, transactional_id: str | None, call: Call) -> bool:
+    return transactional_id is not None and broker.authorizer.allows(
+        call, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id
+    )
+
+
+def _check(broker: Broker, write: Write, call: Call) -> None:
+    """All that can be said before the partition's log is asked."""
+    name = write.name
+    if not broker.authorizer.allows(call, Operation.WRITE, Resource.TOPIC, name.topic):
+        write.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return
+    known = broker.image.topic_named(name.topic)
+    if known is None or name.partition not in known.partitions:
+        write.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return
+    try:
+        only_batch(write.records, call.api_version)
+    except KafkaError as error:
+        write.refuse(error.code)
