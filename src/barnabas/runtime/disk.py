@@ -150,6 +150,10 @@ class Disk(Protocol):
 
     def free_bytes(self, path: str) -> int: ...
 
+    def total_bytes(self, path: str) -> int:
+        """The size of the whole file system that holds the path."""
+        ...
+
     def lock(self, path: str) -> Lock:
         """Hold this lock file exclusively; BlockingIOError when another process (or this one) has it."""
         ...

@@ -272,6 +272,10 @@ class FolderDisk(WholeFiles):
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
 
+    def total_bytes(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize
+
     def lock(self, path: str) -> FolderLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:

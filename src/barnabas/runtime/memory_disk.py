@@ -314,6 +314,11 @@ class MemoryDisk(WholeFiles):
             "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"
         )
 
+    def total_bytes(self, path: str) -> int:
+        with self._lock:
+            self._tree.entry(path)
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
     def lock(self, path: str) -> MemoryLock:
         with self._lock:
             if canonical(path) in self._held:

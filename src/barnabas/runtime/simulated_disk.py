@@ -297,6 +297,11 @@ class SimulatedDisk(Faults, WholeFiles):
             return UNLIMITED_BYTES
         return max(0, self.capacity_bytes - self._used_bytes())
 
+    def total_bytes(self, path: str) -> int:
+        self.look(Kind.STAT, path)
+        self._names.tree.entry(path)
+        return UNLIMITED_BYTES if self.capacity_bytes is None else self.capacity_bytes
+
     def lock(self, path: str) -> SimulatedLock:
         self.look(Kind.LOCK, path)
         if canonical(path) in self._locked:

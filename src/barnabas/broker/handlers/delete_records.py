@@ -1,0 +1,153 @@
+"""DeleteRecords (api key 21), versions 0 to 2.
+
+All records before an offset go, on every replica (KIP-107); -1 means all that is committed.  The answer comes
+when all live replicas have let them go, and tells where the partition begins now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.topic_names import is_internal
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.replicas import Replicas
+from barnabas.broker.replicas_hosted import Hosted
+from barnabas.broker.requests import Answer, Call
+from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from barnabas.replica.waiting import Waiter
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 21
+UNKNOWN_LOW_WATERMARK = -1
+
+Result = DeleteRecordsResponse.PartitionResult
+
+
+class Deletion:
+    """One partition's records on their way out."""
+
+    __slots__ = ("hosted", "result", "wanted_offset")
+
+    def __init__(self, hosted: Hosted, result: Result, wanted_offset: int) -> None:
+        self.hosted = hosted
+        self.result = result
+        self.wanted_offset = wanted_offset
+
+    def is_done(self) -> bool:
+        """Gone everywhere, or no longer ours to say."""
+        hosted = self.hosted
+        if hosted.log is None or not hosted.is_leader:
+            is_offline = hosted.is_offline
+            code = ErrorCode.KAFKA_STORAGE_ERROR if is_offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self._refuse(code)
+            return True
+        self.result.low_watermark = hosted.low_watermark
+        return self.result.low_watermark >= self.wanted_offset
+
+    def expire(self) -> None:
+        self._refuse(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _refuse(self, code: ErrorCode) -> None:
+        self.result.error_code = code
+        self.result.low_watermark = UNKNOWN_LOW_WATERMARK
+
+
+def handle(broker: Broker, request: DeleteRecordsRequest, call: Call) -> Answer[DeleteRecordsResponse]:
+    response = DeleteRecordsResponse(throttle_time_ms=0, topics=[])
+    waiting: list[Deletion] = []
+    for topic in request.topics:
+        results = [_delete(broker, call, topic.name, one, waiting) for one in topic.partitions]
+        response.topics.append(DeleteRecordsResponse.TopicResult(name=topic.name, partitions=results))
+    waiting = [deletion for deletion in waiting if not deletion.is_done()]
+    if not waiting:
+        return response
+    return _wait(broker.replicas, call, waiting, response, request.timeout_ms)
+
+
+def refuse(request: DeleteRecordsRequest, code: ErrorCode, text: str) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        throttle_time_ms=0,
+        topics=[
+            DeleteRecordsResponse.TopicResult(
+                name=topic.name, partitions=[_error(one.partition_index, code) for one in topic.partitions]
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _error(index: int, code: ErrorCode) -> Result:
+    return Result(partition_index=index, low_watermark=UNKNOWN_LOW_WATERMARK, error_code=code)
+
+
+def _delete(
+    broker: Broker,
+    call: Call,
+    topic: str,
+    one: DeleteRecordsRequest.Partition,
+    waiting: list[Deletion],
+) -> Result:
+    index = one.partition_index
+    if not broker.authorizer.allows(call, Operation.DELETE, Resource.TOPIC, topic):
+        return _error(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    known = broker.image.topic_named(topic)
+    if known is None or index not in known.partitions:
+        return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if is_internal(topic):
+        return _error(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    try:
+        hosted = broker.replicas.find(topic, index)
+        wanted_offset = broker.replicas.delete_records(hosted, one.offset)
+    except KafkaError as error:
+        return _error(index, error.code)
+    result = Result(partition_index=index, low_watermark=hosted.low_watermark, error_code=0)
+    waiting.append(Deletion(hosted, result, wanted_offset))
+    return result
+
+
+def _wait(
+    replicas: Replicas,
+    call: Call,
+    waiting: list[Deletion],
+    response: DeleteRecordsResponse,
+    timeout_ms: int,
+) -> Later[DeleteRecordsResponse]:
+    waiter = DeletionWaiter(waiting, response)
+    deadline_ns = replicas.now_ns() + max(timeout_ms, 0) * 1_000_000
+    replicas.room.wait(waiter, _partitions(waiting), deadline_ns)
+    call.on_gone = partial(replicas.room.forget, waiter)
+    return waiter.later
+
+
+def _partitions(waiting: Iterable[Deletion]) -> list[Hosted]:
+    return [deletion.hosted for deletion in waiting]
+
+
+class DeletionWaiter(Waiter):
+    """Waits until every live replica has moved its log start."""
+
+    __slots__ = ("_response", "_waiting", "later")
+
+    def __init__(self, waiting: list[Deletion], response: DeleteRecordsResponse) -> None:
+        super().__init__()
+        self.later: Later[DeleteRecordsResponse] = Later()
+        self._waiting = waiting
+        self._response = response
+
+    def try_complete(self) -> bool:
+        self._waiting = [deletion for deletion in self._waiting if not deletion.is_done()]
+        if self._waiting:
+            return False
+        self.later.set(self._response)
+        return True
+
+    def expire(self) -> None:
+        for deletion in self._waiting:
+            deletion.expire()
+        self.later.set(self._response)

@@ -1,0 +1,85 @@
+"""DescribeLogDirs (api key 35), versions 1 to 4.
+
+Each folder of `log.dirs` with the partitions in it and their sizes (KIP-113), and from version 4 on the size
+of its file system (KIP-827).  A folder that is offline says so.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode
+from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.requests import Call
+from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from barnabas.storage.log import Log
+from barnabas.storage.manager import LogManager
+from barnabas.storage.names import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 35
+
+Result = DescribeLogDirsResponse.Result
+
+
+def handle(broker: Broker, request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
+    if not broker.authorizer.allows(call, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeLogDirsResponse(throttle_time_ms=0, error_code=code, results=[])
+    wanted = None
+    if request.topics is not None:
+        wanted = {
+            TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions
+        }
+    manager = broker.replicas.storage.manager
+    results = [_describe(manager, path, wanted) for path in manager.dirs.paths]
+    return DescribeLogDirsResponse(throttle_time_ms=0, results=results)
+
+
+def _describe(manager: LogManager, path: str, wanted: set[TopicPartition] | None) -> Result:
+    shown = os.path.abspath(path)
+    if path not in manager.live:
+        return Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=shown, topics=[])
+    topics: dict[str, DescribeLogDirsResponse.Topic] = {}
+    for partition, log in manager.logs_in(path).items():
+        if wanted is not None and partition not in wanted:
+            continue
+        topic = topics.get(partition.topic)
+        if topic is None:
+            topic = topics[partition.topic] = DescribeLogDirsResponse.Topic(
+                name=partition.topic, partitions=[]
+            )
+        topic.partitions.append(_partition(manager, partition, log))
+    try:
+        total_bytes, usable_bytes = manager.disk.total_bytes(path), manager.disk.free_bytes(path)
+    except OSError as error:
+        manager.fail(path, error)
+        return Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=shown, topics=[])
+    return Result(
+        error_code=0,
+        log_dir=shown,
+        topics=list(topics.values()),
+        total_bytes=total_bytes,
+        usable_bytes=usable_bytes,
+    )
+
+
+def _partition(manager: LogManager, partition: TopicPartition, log: Log) -> DescribeLogDirsResponse.Partition:
+    """A future log lags behind its current one; a current one behind what is committed, if at all."""
+    current = manager.logs.get(partition)
+    is_future = manager.futures.get(partition) is log
+    if current is None:
+        lag = -1
+    elif is_future:
+        lag = current.end_offset - log.end_offset
+    else:
+        lag = max(current.high_watermark - log.end_offset, 0)
+    return DescribeLogDirsResponse.Partition(
+        partition_index=partition.partition,
+        partition_size=log.size,
+        offset_lag=lag,
+        is_future_key=is_future,
+    )
