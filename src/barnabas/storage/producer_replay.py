@@ -16,6 +16,7 @@ from barnabas.batch.control import batch_marker
 from barnabas.batch.view import MAGIC_V2, BatchView, CorruptBatch
 from barnabas.runtime.disk import Buffer
 from barnabas.storage.heads import Head
+from barnabas.storage.options import LONG_MAX
 from barnabas.storage.producer_append import (
     AppendOrigin,
     BatchMetadata,
@@ -161,7 +162,10 @@ def rebuild_producers(
             producers.end_offset = start_offset
             if segment.base_offset in wanted:
                 producers.take_snapshot(sync=True)
-            _replay_segment(producers, segment, start_offset, end_offset if segment is last else None)
+            following = segments.after(segment)
+            limit = LONG_MAX if following is None else following.base_offset
+            stop = end_offset if segment is last else LONG_MAX
+            _replay_segment(producers, segment, start_offset, stop, limit)
     producers.end_offset = end_offset
     producers.take_snapshot(sync=True)
 
@@ -177,18 +181,18 @@ def _may_have_producers(segments: Segments) -> bool:
 
 
 def _replay_segment(
-    producers: Producers, segment: Segment, start_offset: int, end_offset: int | None
+    producers: Producers, segment: Segment, start_offset: int, end_offset: int, limit: int
 ) -> None:
     try:
         first = segment.locate(start_offset)
         if first is None:
             return
-        sound_end = segment.check(first.position, segment.size)
+        sound_end = segment.check(first.position, segment.size, limit)
         for head in segment.heads(first.position, sound_end):
-            if end_offset is not None and head.last_offset >= end_offset:
+            if head.last_offset >= end_offset:
                 return
             replay_batch(producers, head, reader(segment.read_at, head))
-        segment.check(sound_end, segment.size)
+        segment.check(sound_end, segment.size, limit)
     except CorruptBatch as error:
         logger.warning("%s; it and what follows it in its segment is not replayed", error.message)
 

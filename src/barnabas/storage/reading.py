@@ -112,14 +112,12 @@ class LogReader:
 
     def _check(self, segment: Segment, position: int, length: int, end_offset: int) -> int:
         """How much of it is sound: what this process has not written itself is checked when first read."""
-        following = self._segments.after(segment)
-        limit = end_offset if following is None else following.base_offset
+        limit = _limit(self._segments, segment, end_offset)
         return segment.check(position, position + length, limit) - position
 
     def _end_position(self, segment: Segment, upper_bound: int, end_offset: int) -> int:
         """Where the bytes of offsets below the bound end in this segment."""
-        following = self._segments.after(segment)
-        if upper_bound >= (end_offset if following is None else following.base_offset):
+        if upper_bound >= _limit(self._segments, segment, end_offset):
             return segment.size
         bound = self._bound
         if bound is not None and bound[0] == upper_bound and bound[1] is segment:
@@ -135,8 +133,7 @@ class LogReader:
         """Those that a reader of these bytes must know; the index tells where they end, generously."""
         upper_bound = segment.offset_at(end_position)
         if upper_bound is None:
-            following = self._segments.after(segment)
-            upper_bound = end_offset if following is None else following.base_offset
+            upper_bound = _limit(self._segments, segment, end_offset)
         return self.aborted_between(segment, offset, upper_bound)
 
     def aborted_between(self, first: Segment, offset: int, upper_bound: int) -> list[AbortedTransaction]:
@@ -166,10 +163,12 @@ class LogReader:
         if timestamp == LATEST_TIERED_TIMESTAMP:
             return TimestampAndOffset(-1, -1, -1)
         if timestamp == MAX_TIMESTAMP:
-            return self.of_max_timestamp()
-        return self.first_at_or_after(timestamp, log_start_offset)
+            return self.of_max_timestamp(end_offset)
+        return self.first_at_or_after(timestamp, log_start_offset, end_offset)
 
-    def first_at_or_after(self, timestamp: int, log_start_offset: int) -> TimestampAndOffset | None:
+    def first_at_or_after(
+        self, timestamp: int, log_start_offset: int, end_offset: int
+    ) -> TimestampAndOffset | None:
         """The first record, by offset, with this time or a later one."""
         for segment in list(self._segments):
             if segment.largest_timestamp < timestamp:
@@ -178,12 +177,12 @@ class LogReader:
             for head in segment.heads(segment.find_time(timestamp)):
                 if head.max_timestamp < timestamp or head.last_offset < log_start_offset:
                     continue
-                for record in _batch(segment, head).records():
+                for record in self._batch(segment, head, end_offset).records():
                     if record.timestamp >= timestamp and record.offset >= log_start_offset:
                         return TimestampAndOffset(record.timestamp, record.offset, _epoch(head))
         return None
 
-    def of_max_timestamp(self) -> TimestampAndOffset | None:
+    def of_max_timestamp(self, end_offset: int) -> TimestampAndOffset | None:
         """The first record with the largest time of all (KIP-734)."""
         segment = max(self._segments, key=lambda segment: segment.max_timestamp)
         timestamp, offset = segment.max_timestamp_offset
@@ -193,15 +192,21 @@ class LogReader:
         for head in segment.heads(segment.position_before(offset)):
             if head.max_timestamp == timestamp:
                 # None if compaction has taken all of its records, as in Apache Kafka.
-                newest = (r for r in _batch(segment, head).records() if r.timestamp == timestamp)
+                records = self._batch(segment, head, end_offset).records()
+                newest = (record for record in records if record.timestamp == timestamp)
                 return next((TimestampAndOffset(timestamp, r.offset, _epoch(head)) for r in newest), None)
         return None
 
+    def _batch(self, segment: Segment, head: Head, end_offset: int) -> BatchView | OldBatch:
+        segment.check(head.position, head.end, _limit(self._segments, segment, end_offset))
+        data = segment.read_at(head.position, head.size)
+        return BatchView(data) if head.magic == MAGIC_V2 else OldBatch(data)
 
-def _batch(segment: Segment, head: Head) -> BatchView | OldBatch:
-    segment.check(head.position, head.end)
-    data = segment.read_at(head.position, head.size)
-    return BatchView(data) if head.magic == MAGIC_V2 else OldBatch(data)
+
+def _limit(segments: Segments, segment: Segment, end_offset: int) -> int:
+    """No offset of the segment reaches this one."""
+    following = segments.after(segment)
+    return end_offset if following is None else following.base_offset
 
 
 def _epoch(head: Head) -> int | None:

@@ -124,12 +124,20 @@ class Segment(SegmentSearch):
     def _add_entries(self, last_offset: int, position: int) -> None:
         """One entry in each index; none when one append brings more batches than an index has room for."""
         assert self._max is not None
-        if self.offset_index.entries and last_offset <= self.offset_index.last_offset:
-            self.rebuild_indexes("the offset index is ahead of the batches")
+        offsets = self.offset_index
+        is_ahead = offsets.entries > 0 and last_offset <= offsets.last_offset
+        if is_ahead and not self.rebuild_indexes(f"{offsets.path} is ahead of the batches"):
+            return
         if not self.offset_index.is_full and not self.time_index.is_full:
             self.offset_index.append(last_offset, position)
-            self.time_index.maybe_append(*self._max)
+            self._add_time(*self._max)
             self._bytes_since_index = 0
+
+    def _add_time(self, timestamp: int, offset: int, *, closing: bool = False) -> None:
+        last = self.times().last
+        goes_back = offset < last.offset or timestamp < last.timestamp
+        if not goes_back or self._rebuilt is not False:  # an index that is wrong and stays is left alone
+            self.time_index.maybe_append(timestamp, offset, closing=closing)
 
     def _write(self, buffer: Buffer) -> None:
         file = self.file()
@@ -180,21 +188,34 @@ class Segment(SegmentSearch):
 
     # Indexes
 
-    def rebuild_indexes(self, reason: str) -> None:
-        """From the headers alone, at most once: afterwards what does not fit is the batches' own fault."""
+    def rebuild_indexes(self, reason: str) -> bool:
+        """From the headers alone, at most once, and only if they lead from the first batch to the last."""
+        if self._rebuilt is not None:
+            return self._rebuilt
+        self._rebuilt = self._are_heads_in_order()
+        if not self._rebuilt:
+            logger.warning("%s: %s, and batches are damaged", self.path(log_files.LOG), reason)
+            return False
         logger.warning("%s: %s; the indexes are rebuilt", self.path(log_files.LOG), reason)
-        self._rebuilt = True
         active = self._grown
         self.reset_indexes()
-        last_offset = self.base_offset - 1
-        with contextlib.suppress(CorruptBatch):
-            for head in self.heads():
-                if last_offset < head.base_offset and self.can_hold(head.last_offset):
-                    self.index_batch(head)
-                    last_offset = head.last_offset
+        for head in self.heads():
+            self.index_batch(head)
         self._bytes_since_index = 0
         if not active:
             self.close_indexes()
+        return True
+
+    def _are_heads_in_order(self) -> bool:
+        last_offset = self.base_offset - 1
+        try:
+            for head in self.heads():
+                if not last_offset < head.base_offset or not self.can_hold(head.last_offset):
+                    return False
+                last_offset = head.last_offset
+        except CorruptBatch:
+            return False
+        return True
 
     def reset_indexes(self) -> None:
         """Forget all entries of both sparse indexes, to feed them anew by `index_batch`."""
@@ -287,7 +308,7 @@ class Segment(SegmentSearch):
         self._bytes_since_index = 0
 
     def close_time_index(self) -> None:
-        self.times().maybe_append(*self.max_timestamp_offset, closing=True)
+        self._add_time(*self.max_timestamp_offset, closing=True)
 
     def close(self) -> None:
         """Trim what was grown, then release."""

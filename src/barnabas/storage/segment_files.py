@@ -85,8 +85,8 @@ class SegmentFiles(ABC):
             self.rebuild_indexes(f"{index.path} is not in order")
 
     @abstractmethod
-    def rebuild_indexes(self, reason: str) -> None:
-        """Make both sparse indexes anew from the batches, which only a segment knows."""
+    def rebuild_indexes(self, reason: str) -> bool:
+        """Make both sparse indexes anew from the batches, which only a segment knows; whether it could."""
 
     def file(self) -> File:
         if self._file is None:

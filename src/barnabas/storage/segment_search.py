@@ -4,7 +4,7 @@ What lives here: from an offset or a time to a batch, by indexes that may be wro
 damaged.  What may not: appending, and making indexes anew (segment.py).
 
 An index only says where to start looking.  What it points to is checked, and an index that points nowhere is
-made anew from the batches' headers; if it is the batches that are damaged, it is left as it is.
+made anew from the batches' headers; unless the batches are damaged, for then it may know better than they.
 
 A batch that this process has written, or has read during recovery, has a right CRC.  Any other is checked
 when it is read for the first time: a start after a clean stop reads no more than the last batches.
@@ -46,7 +46,8 @@ class SegmentSearch(SegmentFiles):
         self.sound_from = size
         # A part before that which readers have found to be sound.
         self._checked = (0, 0)
-        self._rebuilt = False
+        # Whether the indexes were made anew: None if they had not to be, False if they could not be.
+        self._rebuilt: bool | None = None
 
     # Walking
 
@@ -179,10 +180,9 @@ class SegmentSearch(SegmentFiles):
         following = self._confirmed(entry)
         if following is not None:
             return following
-        if self._are_batches_at_fault(entry):
-            return self._heads_before(entry)
-        self.rebuild_indexes(f"{entry} of the offset index leads to no batch")
-        return self.heads(self.offsets().lookup(offset).position)
+        if self.rebuild_indexes(f"{entry} of the offset index leads to no batch"):
+            return self.heads(self.offsets().lookup(offset).position)
+        return self._heads_before(entry)
 
     def _confirmed(self, entry: OffsetPosition) -> Iterator[Head] | None:
         """Headers from an index entry's batch on; None if there is no such batch."""
@@ -206,16 +206,6 @@ class SegmentSearch(SegmentFiles):
                 return following
         return self.heads()
 
-    def _are_batches_at_fault(self, entry: OffsetPosition) -> bool:
-        """Whether the way to an entry that leads to no batch ends at a damaged one."""
-        try:
-            for head in self._heads_before(entry):
-                if head.position >= entry.position:
-                    break
-        except CorruptBatch:
-            return True
-        return False
-
     # By time
 
     def find_time(self, timestamp: int) -> int:
@@ -224,17 +214,18 @@ class SegmentSearch(SegmentFiles):
         if entry.timestamp == NO_TIMESTAMP:
             return 0
         head = self.locate(entry.offset)
-        if not self._rebuilt and not self._has_time(head, entry):
-            self.rebuild_indexes(f"{entry} of the time index names another batch's time")
+        if self._rebuilt or self._has_time(head, entry):
+            return head.position if head is not None else 0
+        if self.rebuild_indexes(f"{entry} of the time index names another batch's time"):
             return self.find_time(timestamp)
-        return head.position if head is not None else 0
+        return 0
 
     def _has_time(self, head: Head | None, entry: TimestampOffset) -> bool:
         """Whether a batch confirms an entry of the time index; CorruptBatch if the batch is at fault."""
         if head is None:
             return False
         if head.max_timestamp != entry.timestamp:
-            self.check(head.position, head.end)
+            self._check_crc(head)
             return False
         return True
 
@@ -250,10 +241,24 @@ class SegmentSearch(SegmentFiles):
             confirmed = last.timestamp == NO_TIMESTAMP or self._has_time(self.locate(last.offset), last)
             for head in self._heads_for(self.offsets().last_offset) if confirmed else ():
                 if head.max_timestamp > last.timestamp:
-                    self.check(head.position, head.end)
+                    self._check_crc(head)
                     confirmed = False
         except CorruptBatch:
-            return last  # the batches are damaged: nothing better is to be had
-        if not confirmed and not self._rebuilt:
-            self.rebuild_indexes(f"{last} is not the last entry of the time index that it should have")
-        return self.times().last
+            self._rebuilt = False
+            return self._largest_time_from(0)
+        if confirmed or self.rebuild_indexes(f"{last} cannot be the last entry of the time index"):
+            return self.times().last
+        return self._largest_time_from(0)
+
+    def _largest_time_from(self, position: int) -> TimestampOffset:
+        """That of the last index entry or of a batch from there on, as far as they can be read."""
+        largest = self.times().last
+        with contextlib.suppress(CorruptBatch):
+            for head in self.heads(position):
+                if head.max_timestamp > largest.timestamp:
+                    largest = TimestampOffset(head.max_timestamp, head.last_offset)
+        return largest
+
+    def _check_crc(self, head: Head) -> None:
+        if not crc_ok(head, self.read_at(head.position, head.size), 0):
+            raise CorruptBatch(f"{self.path(log_files.LOG)}: {head!r} has a wrong CRC")
