@@ -1,0 +1,49 @@
+"""Logs of a server: lines on stderr or in a rotating file, as text for people or JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+# A log file is set aside when it has this many bytes; so many of them are kept.
+MAX_LOG_BYTES = 64 << 20
+KEPT_LOGS = 9
+FORMATS = ("text", "json")
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-11-15 11:49:39,123 INFO barnabas.broker.server: node 1 has stopped`."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+class JsonFormatter(logging.Formatter):
+    """One object a line: time in milliseconds, level, logger, message, and the traceback of a fault."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, object] = {
+            "time_ms": int(record.created * 1_000),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)
+
+
+def set_up_logs(form: str, path: str | None = None, level: int = logging.INFO) -> logging.Handler:
+    """Send what this process logs to a rotating file, or to stderr."""
+    handler: logging.Handler
+    if path is None:
+        handler = logging.StreamHandler(sys.stderr)
+    else:
+        from logging.handlers import RotatingFileHandler  # Only a daemon needs it, and it costs some ms.
+
+        handler = RotatingFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=KEPT_LOGS, encoding="utf-8")
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    logging.root.addHandler(handler)
+    logging.root.setLevel(level)
+    return handler

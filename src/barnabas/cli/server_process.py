@@ -1,0 +1,182 @@
+"""A server as a process: the loop, its doors, signals, and the way from start to exit code.
+
+What lives here: what `server-start` and `dev` share.  What may not: command lines and files of settings.
+
+There is no asyncio here: the reactor alone carries a broker, and importing less makes it listen sooner.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType
+
+from barnabas.broker.metrics_page import serve_metrics
+from barnabas.broker.server import Broker, CannotListenError
+from barnabas.cli.exits import CommandError, Exit
+from barnabas.cli.running_servers import Registration, ServerInfo
+from barnabas.config.errors import ConfigError
+from barnabas.config.node import Node
+from barnabas.runtime.chance import SystemRandom
+from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.folder_disk import FolderDisk
+from barnabas.runtime.host_name import canonical_host_name
+from barnabas.runtime.network import Address
+from barnabas.runtime.reactor import Reactor
+from barnabas.runtime.tcp import TcpNetwork
+from barnabas.runtime.workers import LoopWorkers, ThreadWorkers
+from barnabas.storage.refused import StorageRefused
+
+logger = logging.getLogger(__name__)
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class ServerProcess:
+    """One node in this process, from start to stop."""
+
+    def __init__(
+        self,
+        node: Node,
+        on_listening: Callable[[ServerInfo], None],
+        *,
+        config: str | None = None,
+        log: str | None = None,
+        metrics_at: Address | None = None,
+    ) -> None:
+        self._node = node
+        self._on_listening = on_listening
+        self._config = config
+        self._log = log
+        self._metrics_at = metrics_at
+        self._reactor = Reactor()
+        self._reactor.on_error = _log_fault
+        self._threads = ThreadWorkers()
+        workers = LoopWorkers(self._threads, self._reactor.post)
+        self._network = TcpNetwork(self._reactor, workers=workers)
+        self._disk = FolderDisk()
+        self._clock = SystemClock()
+        self._registration: Registration | None = None
+        self._failure: BaseException | None = None
+        self._is_stopping = False
+        self._has_stopped = False
+        self._broker = Broker(
+            node,
+            disk=self._disk,
+            clock=self._clock,
+            random=SystemRandom(),
+            loop=self._reactor,
+            network=self._network,
+            workers=workers,
+            host_name=canonical_host_name,
+        )
+        self._broker.on_fatal = self._fail
+        self._broker.metrics.gauge(
+            "longest_stall_seconds",
+            "longest time since the last look for which the loop served no socket",
+            lambda: self._reactor.take_longest_stall_ns() / 1e9,
+        )
+
+    def run(self) -> int:
+        """Serve until a signal or a fault ends it.  CommandError says why it could not start."""
+        before = {number: signal.signal(number, self._on_signal) for number in _STOP_SIGNALS}
+        try:
+            self._start()
+            while not self._has_stopped:
+                self._reactor.serve(None)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self._close()
+        if self._failure is not None:
+            raise _explained(self._failure) from self._failure
+        return Exit.OK
+
+    def _start(self) -> None:
+        for warning in self._node.warnings:
+            logger.warning("%s", warning)
+        try:
+            self._broker.start().then(lambda _: self._started(), self._fail)
+        except Exception as error:
+            self._fail(error)
+
+    def _started(self) -> None:
+        try:
+            if self._metrics_at is not None:
+                serve_metrics(self._network, *self._metrics_at, self._broker.metrics)
+            info = self._info()
+            self._registration = Registration(self._disk, info)
+        except OSError as error:
+            self._fail(error)
+            return
+        self._on_listening(info)
+
+    def _info(self) -> ServerInfo:
+        node = self._node
+        return ServerInfo(
+            pid=os.getpid(),
+            node_id=node.node_id,
+            roles=sorted(node.roles),
+            cluster_id=self._broker.cluster_id,
+            started_ms=self._clock.wall_ms(),
+            listeners={door.name: str(door.address) for door in self._broker.doors.values()},
+            config=self._config,
+            log=self._log,
+            metrics=None if self._metrics_at is None else str(self._metrics_at),
+            log_dirs=list(node.log_dirs),
+        )
+
+    # Stopping -------------------------------------------------------------------------------------------
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._is_stopping:
+            # Whoever asks twice does not want to wait for the end of the draining.
+            os._exit(Exit.INTERRUPTED)
+        self._is_stopping = True
+        self._reactor.post(self._stop)
+
+    def _fail(self, error: BaseException) -> None:
+        """The broker cannot start, or cannot go on: stop what there is of it, then say why."""
+        if self._failure is None:
+            self._failure = error
+            self._is_stopping = True
+            self._reactor.post(self._stop)
+
+    def _stop(self) -> None:
+        self._broker.stop().then(lambda _: self._stopped(), self._stop_failed)
+
+    def _stop_failed(self, error: BaseException) -> None:
+        logger.error("the node did not stop cleanly", exc_info=error)
+        self._failure = self._failure or error
+        self._stopped()
+
+    def _stopped(self) -> None:
+        self._has_stopped = True
+        self._reactor.interrupt()
+
+    def _close(self) -> None:
+        if self._registration is not None:
+            self._registration.end()
+        self._network.close()
+        self._threads.close()
+        self._reactor.close()
+
+
+def _explained(failure: BaseException) -> CommandError:
+    """One line for a person, with the code that fits."""
+    if isinstance(failure, CommandError):
+        return failure
+    if isinstance(failure, ConfigError | StorageRefused | CannotListenError):
+        return CommandError(f"barnabas: {failure}")
+    if isinstance(failure, OSError):
+        from barnabas.storage.dirs import explain
+
+        where = f"{failure.filename}: " if failure.filename else ""
+        return CommandError(f"barnabas: {where}{explain(failure)}")
+    return CommandError(f"barnabas: the server failed: {failure}")
+
+
+def _log_fault(error: Exception) -> None:
+    logger.error("a fault on the loop; it goes on", exc_info=error)

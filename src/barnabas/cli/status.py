@@ -1,0 +1,88 @@
+"""`barnabas status`: which servers run on this machine, and whether they answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from barnabas.cli.arguments import ArgumentParser
+from barnabas.cli.exits import CommandError, Exit
+from barnabas.cli.one_request import ask
+from barnabas.cli.running_servers import ServerInfo, running_servers
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.folder_disk import FolderDisk
+from barnabas.runtime.network import Address
+
+PROGRAM = "barnabas status"
+METADATA_VERSION = 9
+EVERYWHERE = ("::", "0.0.0.0", "")
+
+
+def run(arguments: Sequence[str]) -> int:
+    parser = ArgumentParser(
+        PROGRAM, "Show the servers of this user on this machine, and whether they answer."
+    )
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="how to print (default table)"
+    )
+    options = parser.parse(arguments)
+    servers = running_servers(FolderDisk())
+    if not servers:
+        raise CommandError(
+            "barnabas: no server runs here; barnabas server-start FILE starts one", Exit.NOT_FOUND
+        )
+    rows = [_look_at(info) for info in servers]
+    if options.output == "json":
+        print(json.dumps(rows, indent=2))
+    else:
+        for row in rows:
+            print(_line(row))
+    return Exit.OK if all(row["answers"] for row in rows) else Exit.UNREACHABLE
+
+
+def _look_at(info: ServerInfo) -> dict[str, object]:
+    row: dict[str, object] = {
+        **asdict(info),
+        "up_seconds": max(0, SystemClock().wall_ms() - info.started_ms) // 1_000,
+        "answers": True,
+    }
+    if "broker" not in info.roles:
+        return row
+    try:
+        seen = _metadata(info)
+    except CommandError as error:
+        return {**row, "answers": False, "fault": str(error)}
+    partitions = [one for topic in seen.topics for one in topic.partitions]
+    return {
+        **row,
+        "brokers": len(seen.brokers),
+        "topics": len(seen.topics),
+        "partitions": len(partitions),
+        "partitions_without_leader": sum(one.leader_id < 0 for one in partitions),
+    }
+
+
+def _metadata(info: ServerInfo) -> MetadataResponse:
+    host, _, port = next(iter(info.listeners.values())).rpartition(":")
+    host = host.strip("[]")
+    server = Address("127.0.0.1" if host in EVERYWHERE else host, int(port))
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    return ask(server, request, METADATA_VERSION, MetadataResponse)
+
+
+def _line(row: dict[str, object]) -> str:
+    listeners = row["listeners"]
+    assert isinstance(listeners, dict)
+    places = ", ".join(f"{name} {place}" for name, place in listeners.items())
+    roles = row["roles"]
+    assert isinstance(roles, list)
+    text = f"node {row['node_id']}  pid {row['pid']}  {','.join(roles)}  {places}  up {row['up_seconds']} s"
+    if not row["answers"]:
+        return f"{text}  DOES NOT ANSWER: {row['fault']}"
+    if "topics" in row:
+        text += f"  {row['topics']} topics, {row['partitions']} partitions"
+        if row["partitions_without_leader"]:
+            text += f" ({row['partitions_without_leader']} WITHOUT LEADER)"
+    return text
