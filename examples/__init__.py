@@ -1,0 +1,1 @@
+"""Small programs to read and to run: `make demo`, or `python -m examples.NAME`."""
