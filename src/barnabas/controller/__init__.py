@@ -1,1 +1,1 @@
-"""The controller: decides in metadata records; pure."""
+"""The controller: decides about the cluster in metadata records.  Pure: it touches no file and no clock."""

@@ -233,7 +233,7 @@ class Delta:
         self.image = replace(self.image, zk_migration_state=record.zk_migration_state)
 
     def _nothing(self, record: Message) -> None:
-        """It only moves the log on."""
+        """It only moves the log on.  What a transaction means is `replay`'s business."""
 
 
 _HANDLERS: dict[type[Message], Callable[[Delta, Any], None]] = {
@@ -260,4 +260,7 @@ _HANDLERS: dict[type[Message], Callable[[Delta, Any], None]] = {
     records.RemoveDelegationTokenRecord: Delta._remove_token,
     records.ZkMigrationStateRecord: Delta._zk_migration,
     records.NoOpRecord: Delta._nothing,
+    records.BeginTransactionRecord: Delta._nothing,
+    records.EndTransactionRecord: Delta._nothing,
+    records.AbortTransactionRecord: Delta._nothing,
 }

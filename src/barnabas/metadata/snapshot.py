@@ -9,19 +9,20 @@ from collections.abc import Iterator
 
 from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.image import Image
+from barnabas.metadata.levels import (
+    CONTROLLED_SHUTDOWN_LEVEL,
+    DIRECTORIES_LEVEL,
+    ELR_LEVEL,
+    ZK_MIGRATION_LEVEL,
+)
 from barnabas.protocol.records import metadata as records
 from barnabas.protocol.schema import Message
 
-# metadata.version levels from which a record has a higher version, lowest first.
-_CONTROLLED_SHUTDOWN = 7  # 3.3-IV3, KIP-841
-_ZK_MIGRATION = 8  # 3.4-IV0, KIP-866
-_DIRECTORIES = 17  # 3.7-IV2, KIP-858
-_ELR = 23  # 4.0-IV1, KIP-966
-
+# Levels from which a record has a higher version, lowest first.
 _STEPS: dict[type[Message], tuple[int, ...]] = {
-    records.RegisterBrokerRecord: (_CONTROLLED_SHUTDOWN, _ZK_MIGRATION, _DIRECTORIES),
-    records.PartitionRecord: (_DIRECTORIES, _ELR),
-    records.PartitionChangeRecord: (_DIRECTORIES, _ELR),
+    records.RegisterBrokerRecord: (CONTROLLED_SHUTDOWN_LEVEL, ZK_MIGRATION_LEVEL, DIRECTORIES_LEVEL),
+    records.PartitionRecord: (DIRECTORIES_LEVEL, ELR_LEVEL),
+    records.PartitionChangeRecord: (DIRECTORIES_LEVEL, ELR_LEVEL),
 }
 
 
@@ -59,7 +60,7 @@ def _features(image: Image) -> Iterator[Message]:
     """metadata.version before all others."""
     for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield records.FeatureLevelRecord(name=name, feature_level=image.features[name])
-    if image.metadata_version >= _ZK_MIGRATION:
+    if image.zk_migration_state:
         yield records.ZkMigrationStateRecord(zk_migration_state=image.zk_migration_state)
 
 

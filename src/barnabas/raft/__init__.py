@@ -1,1 +1,1 @@
-"""The quorum that keeps the metadata log: pure step machines."""
+"""The quorum that keeps the metadata log: elections, voters, snapshots.  No files, no time, no network."""

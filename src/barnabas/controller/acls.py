@@ -1,0 +1,205 @@
+"""CreateAcls and DeleteAcls: access rules are stored and found again (KIP-140, KIP-290, KIP-801).
+
+What lives here: which rules exist.  What may not: judging a request by them (security/).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.controller.decision import MAX_RECORDS_PER_BATCH, NO_FAULT, Context, Decision, Fault, too_large
+from barnabas.controller.state import ControllerState
+from barnabas.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from barnabas.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from barnabas.protocol.records.metadata import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from barnabas.protocol.schema import Message
+from barnabas.runtime.chance import random_uuid
+
+UNKNOWN, ANY = 0, 1
+WILDCARD = "*"
+CLUSTER_NAME = "kafka-cluster"
+
+
+class ResourceType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Permission(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+Rule = tuple[int, str, int, str, str, int, int]
+
+
+def create_acls(state: ControllerState, request: CreateAclsRequest, context: Context) -> Decision:
+    """A rule that is there already is not stored again."""
+    present = {_rule(record) for record in state.image.acls.values()}
+    records: list[Message] = []
+    results = []
+    for asked in request.creations:
+        fault = NO_FAULT
+        try:
+            _check(asked)
+            record = AccessControlEntryRecord(
+                id=random_uuid(state.random),
+                resource_type=asked.resource_type,
+                resource_name=asked.resource_name,
+                pattern_type=asked.resource_pattern_type,
+                principal=asked.principal,
+                host=asked.host,
+                operation=asked.operation,
+                permission_type=asked.permission_type,
+            )
+            if _rule(record) not in present:
+                present.add(_rule(record))
+                records.append(record)
+        except KafkaError as error:
+            fault = Fault.of(error)
+        results.append(
+            CreateAclsResponse.AclCreationResult(error_code=fault.code, error_message=fault.message)
+        )
+    return Decision(records, CreateAclsResponse(throttle_time_ms=0, results=results))
+
+
+def _rule(record: AccessControlEntryRecord) -> Rule:
+    return (
+        record.resource_type,
+        record.resource_name,
+        record.pattern_type,
+        record.principal,
+        record.host,
+        record.operation,
+        record.permission_type,
+    )
+
+
+def _check(asked: CreateAclsRequest.AclCreation) -> None:
+    if asked.resource_type == ResourceType.CLUSTER and asked.resource_name != CLUSTER_NAME:
+        raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    if not asked.resource_name:
+        raise _invalid("Invalid empty resource name")
+    _check_known(ResourceType, asked.resource_type, "resourceType")
+    if asked.resource_pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        raise _invalid(f"Invalid patternType {_name(PatternType, asked.resource_pattern_type)}")
+    _check_known(Operation, asked.operation, "operation")
+    if asked.permission_type not in (Permission.DENY, Permission.ALLOW):
+        raise _invalid(f"Invalid permissionType {_name(Permission, asked.permission_type)}")
+
+
+def _check_known(kind: type[IntEnum], value: int, field: str) -> None:
+    if _name(kind, value) in ("UNKNOWN", "ANY"):
+        raise _invalid(f"Invalid {field} {_name(kind, value)}")
+
+
+def _name(kind: type[IntEnum], value: int) -> str:
+    return kind(value).name if value in frozenset(kind) else "UNKNOWN"
+
+
+def _invalid(why: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, why)
+
+
+def delete_acls(state: ControllerState, request: DeleteAclsRequest, context: Context) -> Decision:
+    """Each filter tells what it removed; a rule that two filters match goes once."""
+    going: dict[bytes, Message] = {}
+    results = []
+    for asked in request.filters:
+        result = DeleteAclsResponse.FilterResult(error_code=0, error_message=None, matching_acls=[])
+        results.append(result)
+        fault = _unknown_filter(asked)
+        if fault:
+            result.error_code, result.error_message = fault.code, fault.message
+            continue
+        for acl_id, record in sorted(state.image.acls.items()):
+            if matches(asked, record):
+                going[acl_id] = RemoveAccessControlEntryRecord(id=acl_id)
+                result.matching_acls.append(_matching(record))
+        if len(going) > MAX_RECORDS_PER_BATCH:
+            raise too_large()
+    reply = DeleteAclsResponse(throttle_time_ms=0, filter_results=results)
+    return Decision(list(going.values()), reply)
+
+
+def _unknown_filter(asked: DeleteAclsRequest.Filter) -> Fault:
+    if UNKNOWN in (asked.resource_type_filter, asked.pattern_type_filter):
+        return Fault(ErrorCode.INVALID_REQUEST, "Unknown patternFilter.")
+    if UNKNOWN in (asked.operation, asked.permission_type):
+        return Fault(ErrorCode.INVALID_REQUEST, "Unknown entryFilter.")
+    return NO_FAULT
+
+
+def matches(asked: DeleteAclsRequest.Filter, record: AccessControlEntryRecord) -> bool:
+    """Whether a rule is among those that a filter means; null and ANY mean all."""
+    return (
+        asked.resource_type_filter in (ANY, record.resource_type)
+        and _matches_pattern(asked, record)
+        and asked.principal_filter in (None, record.principal)
+        and asked.host_filter in (None, record.host)
+        and asked.operation in (ANY, record.operation)
+        and asked.permission_type in (ANY, record.permission_type)
+    )
+
+
+def _matches_pattern(asked: DeleteAclsRequest.Filter, record: AccessControlEntryRecord) -> bool:
+    kind, name = asked.pattern_type_filter, asked.resource_name_filter
+    if kind not in (PatternType.ANY, PatternType.MATCH, record.pattern_type):
+        return False
+    if name is None:
+        return True
+    if kind != PatternType.MATCH:
+        return name == record.resource_name
+    if record.pattern_type == PatternType.PREFIXED:
+        return name.startswith(record.resource_name)
+    return record.resource_name in (name, WILDCARD)
+
+
+def _matching(record: AccessControlEntryRecord) -> DeleteAclsResponse.MatchingAcl:
+    return DeleteAclsResponse.MatchingAcl(
+        error_code=0,
+        error_message=None,
+        resource_type=record.resource_type,
+        resource_name=record.resource_name,
+        pattern_type=record.pattern_type,
+        principal=record.principal,
+        host=record.host,
+        operation=record.operation,
+        permission_type=record.permission_type,
+    )

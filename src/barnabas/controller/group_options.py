@@ -1,0 +1,43 @@
+"""The options of a group within the bounds that the broker sets for its kind (KIP-848, KIP-932)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from barnabas.config import GROUP, ConfigError, Settings
+
+# Options with the bounds that the broker's options of the same group kind set for them.
+_BOUNDED = (
+    "consumer.heartbeat.interval.ms",
+    "consumer.session.timeout.ms",
+    "share.heartbeat.interval.ms",
+    "share.session.timeout.ms",
+    "share.record.lock.duration.ms",
+    "streams.heartbeat.interval.ms",
+    "streams.session.timeout.ms",
+)
+_STANDBYS, _MOST_STANDBYS = "streams.num.standby.replicas", "group.streams.max.standby.replicas"
+_KINDS = ("consumer", "share", "streams")
+
+
+def check_group_options(options: Mapping[str, str], broker: Settings) -> None:
+    """Stop at the first rule that these options break."""
+    GROUP.refuse_unknown(options)
+    for broken in _broken_rules(GROUP.parse(options), broker):
+        raise ConfigError(broken)
+
+
+def _broken_rules(group: Settings, broker: Settings) -> Iterator[str]:
+    for name in _BOUNDED:
+        kind, _, rest = name.partition(".")
+        least, most = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+        if group[name] < broker[least]:
+            yield f"{name} must be greater than or equal to {least}"
+        if group[name] > broker[most]:
+            yield f"{name} must be less than or equal to {most}"
+    if group[_STANDBYS] > broker[_MOST_STANDBYS]:
+        yield f"{_STANDBYS} must be less than or equal to {_MOST_STANDBYS}"
+    for kind in _KINDS:
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if group[session] <= group[heartbeat]:
+            yield f"{session} must be greater than {heartbeat}"

@@ -1,0 +1,134 @@
+"""The controller as a record machine: requests in, decisions out, records applied.
+
+What lives here: which decision belongs to which request, and the jobs that come by the clock.  What may not:
+the decisions themselves (one file an area), the log, time.
+
+`decide` changes nothing durable; `apply` alone does, with records that the log has taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.controller import (
+    acls,
+    alter_partition,
+    brokers,
+    configs,
+    controllers,
+    deletions,
+    directories,
+    elections,
+    features,
+    partitions,
+    producer_ids,
+    quotas,
+    reassign,
+    scram,
+    topics,
+)
+from barnabas.controller.activation import activation_records
+from barnabas.controller.decision import Context, Decision
+from barnabas.controller.state import ControllerOptions, ControllerState
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.image import Image
+from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
+from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
+from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
+from barnabas.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from barnabas.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
+from barnabas.protocol.messages.controller_registration import ControllerRegistrationRequest
+from barnabas.protocol.messages.create_acls import CreateAclsRequest
+from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages.delete_acls import DeleteAclsRequest
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
+from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
+from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from barnabas.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
+from barnabas.protocol.schema import Message
+from barnabas.runtime.chance import Random
+
+R = TypeVar("R", bound=Message)
+Decide = Callable[[ControllerState, Any, Context], Decision]
+
+_DECISIONS: dict[type[Message], Decide] = {
+    AllocateProducerIdsRequest: producer_ids.allocate_producer_ids,
+    AlterClientQuotasRequest: quotas.alter_quotas,
+    AlterConfigsRequest: configs.alter_configs,
+    AlterPartitionRequest: alter_partition.alter_partition,
+    AlterPartitionReassignmentsRequest: reassign.alter_reassignments,
+    AlterUserScramCredentialsRequest: scram.alter_scram_credentials,
+    AssignReplicasToDirsRequest: directories.assign_replicas,
+    BrokerHeartbeatRequest: brokers.heartbeat,
+    BrokerRegistrationRequest: brokers.register_broker,
+    ControllerRegistrationRequest: controllers.register_controller,
+    CreateAclsRequest: acls.create_acls,
+    CreatePartitionsRequest: partitions.create_partitions,
+    CreateTopicsRequest: topics.create_topics,
+    DeleteAclsRequest: acls.delete_acls,
+    DeleteTopicsRequest: deletions.delete_topics,
+    ElectLeadersRequest: elections.elect_leaders,
+    IncrementalAlterConfigsRequest: configs.incremental_alter_configs,
+    ListPartitionReassignmentsRequest: reassign.list_reassignments,
+    UnregisterBrokerRequest: brokers.unregister_broker,
+    UpdateFeaturesRequest: features.update_features,
+}
+
+
+class Controller:
+    """Decides while its node leads the quorum; follows the records all the time."""
+
+    def __init__(self, options: ControllerOptions, random: Random) -> None:
+        self.state = ControllerState(options, random)
+
+    @property
+    def image(self) -> Image:
+        """With all records that the log has taken, committed or not."""
+        return self.state.image
+
+    def load(self, image: Image) -> None:
+        self.state.load(image)
+
+    def activate(self, bootstrap: Sequence[Message], now_ns: int, *, in_transaction: bool) -> list[Message]:
+        """This node leads: the records to begin with.  All leases start anew."""
+        state = self.state
+        state.heartbeats.activate(state.image.brokers.values(), now_ns, local_id=state.options.node_id)
+        return activation_records(state, bootstrap, in_transaction=in_transaction)
+
+    def deactivate(self) -> None:
+        """It leads no more: what was soft is gone."""
+        self.state.heartbeats.deactivate()
+
+    def decide(self, request: Message, context: Context) -> Decision:
+        """What is to be written and answered; KafkaError if the request is refused as a whole."""
+        decide = _DECISIONS.get(type(request))
+        if decide is None:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, f"{request.schema.name} is no request for the controller"
+            )
+        return decide(self.state, request, context)
+
+    def apply(self, records: Sequence[Message], base_offset: int, epoch: int, timestamp_ms: int) -> Delta:
+        """The log has taken these records at this offset; what they change."""
+        return self.state.apply(records, base_offset, epoch, timestamp_ms)
+
+    # By the clock
+
+    def fence_stale(self, now_ns: int) -> list[Message]:
+        """One broker whose session is over; asked again until there is none."""
+        return brokers.fence_one_stale(self.state, now_ns)
+
+    def balance_leaders(self) -> list[Message]:
+        return elections.balance_leaders(self.state)
+
+    def elect_unclean_leaders(self) -> list[Message]:
+        return elections.elect_unclean_leaders(self.state)

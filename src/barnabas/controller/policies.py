@@ -1,0 +1,30 @@
+"""Policies: what an operator forbids beyond what the protocol allows (KIP-108, KIP-133).
+
+What lives here: their shapes.  A policy is a callable that raises KafkaError(POLICY_VIOLATION, why) or
+returns.  What may not: how one is found and made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created: by numbers, or by an assignment; the other is None."""
+
+    name: str
+    partitions: int | None
+    replication_factor: int | None
+    assignments: Mapping[int, Sequence[int]] | None
+    configs: Mapping[str, str | None]
+
+
+class CreateTopicPolicy(Protocol):
+    def __call__(self, topic: NewTopic, /) -> None: ...
+
+
+class AlterConfigPolicy(Protocol):
+    def __call__(self, resource_type: int, name: str, altered: Mapping[str, str | None], /) -> None: ...

@@ -1,0 +1,224 @@
+"""AlterClientQuotas and DescribeClientQuotas: what users, clients and addresses may use (KIP-546, KIP-612).
+
+What lives here: which quotas exist.  What may not: holding anybody to them (security/).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.controller.decision import Context, Decision, Fault
+from barnabas.controller.java_order import hash_map_order
+from barnabas.controller.state import ControllerState
+from barnabas.metadata.image import Image, QuotaEntity
+from barnabas.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from barnabas.protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from barnabas.protocol.records.metadata import ClientQuotaRecord
+from barnabas.protocol.schema import Message
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+ENTITY_TYPES = frozenset((USER, CLIENT_ID, IP))
+MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
+# Keys with the largest value of their type, and its name; None where a value need not be whole.
+USER_AND_CLIENT_KEYS: Mapping[str, tuple[int, str] | None] = {
+    "producer_byte_rate": (2**63 - 1, "a LONG"),
+    "consumer_byte_rate": (2**63 - 1, "a LONG"),
+    "request_percentage": None,
+    "controller_mutation_rate": None,
+}
+IP_KEYS: Mapping[str, tuple[int, str] | None] = {"connection_creation_rate": (2**31 - 1, "an INT")}
+SMALLEST_FRACTION = 1e-6
+LOCALHOST = "localhost"
+
+
+def alter_quotas(state: ControllerState, request: AlterClientQuotasRequest, context: Context) -> Decision:
+    """Each entity is taken or refused by itself; named again it is ignored, and nothing of it is done."""
+    records: list[Message] = []
+    faults: dict[QuotaEntity, Fault] = {}
+    for entry in request.entries:
+        # An entity type that is given twice counts once, the last name wins.
+        entity = tuple(sorted({part.entity_type: part.entity_name for part in entry.entity}.items()))
+        if entity in faults:
+            faults[entity] = _invalid(f"Ignoring duplicate entity {_shown(entity)}")
+            continue
+        faults[entity] = Fault()
+        try:
+            records += _alter(state, entity, entry)
+        except KafkaError as error:
+            faults[entity] = Fault.of(error)
+    reply = AlterClientQuotasResponse(
+        throttle_time_ms=0,
+        entries=[
+            AlterClientQuotasResponse.EntryData(
+                error_code=fault.code,
+                error_message=fault.message,
+                entity=[
+                    AlterClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
+                    for kind, name in entity
+                ],
+            )
+            for entity, fault in faults.items()
+        ],
+    )
+    return Decision([] if request.validate_only else records, reply)
+
+
+def _invalid(why: str) -> Fault:
+    return Fault(ErrorCode.INVALID_REQUEST, why)
+
+
+def _refuse(why: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, why)
+
+
+def _shown(entity: QuotaEntity) -> str:
+    names = {kind: "null" if name is None else name for kind, name in entity}
+    return f"ClientQuotaEntity(entries={{{', '.join(f'{kind}={names[kind]}' for kind in names)}}})"
+
+
+def _alter(
+    state: ControllerState, entity: QuotaEntity, entry: AlterClientQuotasRequest.EntryData
+) -> list[Message]:
+    wanted: dict[str, float | None] = {}
+    for op in entry.ops:
+        if op.key in wanted:
+            # Apache Kafka notes the double key and then takes the whole entity for named twice.
+            raise _refuse(f"Ignoring duplicate entity {_shown(entity)}")
+        wanted[op.key] = None if op.remove else op.value
+    keys = _keys_of(entity)
+    current: Mapping[str, float] = state.image.quotas.get(entity, {})
+    records: list[Message] = []
+    for key in hash_map_order(wanted):
+        value = wanted[key]
+        if value is None:
+            if key in current:
+                records.append(_record(entity, key, 0.0, remove=True))
+            continue
+        _check_value(keys, key, value)
+        if current.get(key) != value:
+            records.append(_record(entity, key, value, remove=False))
+    return records
+
+
+def _record(entity: QuotaEntity, key: str, value: float, *, remove: bool) -> ClientQuotaRecord:
+    parts = [ClientQuotaRecord.EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
+    return ClientQuotaRecord(entity=parts, key=key, value=value, remove=remove)
+
+
+def _keys_of(entity: QuotaEntity) -> Mapping[str, tuple[int, str] | None]:
+    """The quota keys of an entity of this kind."""
+    kinds = [kind for kind, _ in entity]
+    if not kinds:
+        raise _refuse("Invalid empty client quota entity")
+    for kind, name in entity:
+        if kind not in ENTITY_TYPES:
+            raise _refuse(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise _refuse(f"Empty {kind} not supported")
+    if IP not in kinds:
+        return USER_AND_CLIENT_KEYS
+    if len(kinds) > 1:
+        raise _refuse(
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
+        )
+    address = dict(entity)[IP]
+    if address is not None and not _is_address(address):
+        raise _refuse(f"{address} is not a valid IP or resolvable host.")
+    return IP_KEYS
+
+
+def _is_address(text: str) -> bool:
+    """A literal address; names other than the one everybody knows are not looked up."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return text == LOCALHOST
+    return True
+
+
+def _check_value(keys: Mapping[str, tuple[int, str] | None], key: str, value: float) -> None:
+    if key not in keys:
+        raise _refuse(f"Invalid configuration key {key}")
+    if value <= 0.0:
+        raise _refuse(f"Quota {key} must be greater than 0")
+    bounds = keys[key]
+    if bounds is not None:
+        largest, type_name = bounds
+        if value > largest:
+            raise _refuse(f"Proposed value for {key} is too large for {type_name}.")
+        if value % 1.0 > SMALLEST_FRACTION:
+            raise _refuse(f"{key} cannot be a fractional value.")
+
+
+# Describing
+
+
+def describe_quotas(image: Image, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+    """DescribeClientQuotas: from the image, without the controller."""
+    exact: dict[str, str | None] = {}
+    specified: set[str] = set()
+    for component in request.components:
+        _take_component(component, exact, specified)
+    named = exact.keys() | specified
+    if IP in named and len(named) > 1:
+        raise _refuse(
+            "Invalid entity filter component combination. IP filter component should not be used with user or"
+            " clientId filter component."
+        )
+    entries = [
+        DescribeClientQuotasResponse.EntryData(
+            entity=[
+                DescribeClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
+                for kind, name in entity
+            ],
+            values=[
+                DescribeClientQuotasResponse.ValueData(key=key, value=value)
+                for key, value in sorted(quotas.items())
+            ],
+        )
+        for entity, quotas in sorted(image.quotas.items(), key=repr)
+        if _matches(dict(entity), exact, specified, strict=request.strict)
+    ]
+    return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=0, error_message=None, entries=entries)
+
+
+def _take_component(
+    component: DescribeClientQuotasRequest.ComponentData, exact: dict[str, str | None], specified: set[str]
+) -> None:
+    kind = component.entity_type
+    if not kind:
+        raise _refuse("Invalid empty entity type.")
+    if kind in exact or kind in specified:
+        raise _refuse(f"Entity type {kind} cannot appear more than once in the filter.")
+    if kind not in ENTITY_TYPES:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+    match component.match_type:
+        case 0:
+            if component.match is None:
+                raise _refuse("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+            exact[kind] = component.match
+        case 1 | 2:
+            if component.match is not None:
+                name = "DEFAULT" if component.match_type == MATCH_DEFAULT else "SPECIFIED"
+                raise _refuse(f"Request specified MATCH_TYPE_{name}, but also specified a match string.")
+            if component.match_type == MATCH_DEFAULT:
+                exact[kind] = None
+            else:
+                specified.add(kind)
+        case other:
+            raise _refuse(f"Unknown match type {other}")
+
+
+def _matches(
+    entity: Mapping[str, str | None], exact: Mapping[str, str | None], specified: set[str], *, strict: bool
+) -> bool:
+    if strict and len(entity) != len(exact) + len(specified):
+        return False
+    return specified <= entity.keys() and all(
+        kind in entity and entity[kind] == name for kind, name in exact.items()
+    )

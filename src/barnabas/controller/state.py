@@ -1,0 +1,223 @@
+"""What the controller decides on: the image, the soft state, and what follows from both.
+
+What lives here: the state, the few questions that several decisions ask of it, and how records change it.
+What may not: decisions.  `apply` alone changes the durable part, which is the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import LOST_DIR, MIGRATING_DIR, UNASSIGNED_DIR, Uuid
+from barnabas.config import TOPIC, Settings
+from barnabas.config.layers import Layers
+from barnabas.controller.colliding_names import CollidingNames
+from barnabas.controller.heartbeats import Heartbeats
+from barnabas.controller.placement import UsableBroker
+from barnabas.controller.policies import AlterConfigPolicy, CreateTopicPolicy
+from barnabas.metadata.cluster import Broker
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+from barnabas.metadata.image import EMPTY_IMAGE, ConfigResource, Image
+from barnabas.metadata.levels import DIRECTORIES_LEVEL
+from barnabas.metadata.topics import NO_LEADER, Partition, Topic
+from barnabas.protocol.schema import Message
+from barnabas.runtime.chance import Random
+
+MIN_ISR = "min.insync.replicas"
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+# Directory ids below this are states, not directories (KIP-858).
+RESERVED_DIRECTORIES = frozenset(Uuid.from_words(0, number) for number in range(100))
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerOptions:
+    """What the controller knows from its own node."""
+
+    node_id: int
+    cluster_id: str
+    static: Settings
+    kraft_version: int = 0
+    controller_ids: frozenset[int] = frozenset()
+    create_topic_policy: CreateTopicPolicy | None = None
+    alter_config_policy: AlterConfigPolicy | None = None
+
+    @property
+    def session_timeout_ns(self) -> int:
+        return int(self.static["broker.session.timeout.ms"]) * 1_000_000
+
+
+@dataclass(slots=True)
+class ControllerState:
+    """All that the controller knows."""
+
+    options: ControllerOptions
+    random: Random
+    image: Image = EMPTY_IMAGE
+    heartbeats: Heartbeats = field(init=False)
+    colliding: CollidingNames = field(init=False)
+    # Offsets of the records that registered brokers; a broker is caught up when it has read its own.
+    registered_at: dict[int, int] = field(init=False)
+    _layers: Layers = field(init=False)
+    _settings: Settings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.heartbeats = Heartbeats(self.options.session_timeout_ns)
+        self.colliding = CollidingNames()
+        self.registered_at = {}
+        self.load(self.image)
+
+    def load(self, image: Image) -> None:
+        """Begin with this image; nothing soft is left."""
+        self.image = image
+        self.heartbeats.deactivate()
+        self.colliding.replace(sorted(image.topic_ids))
+        self.registered_at = {broker.id: image.offset for broker in image.brokers.values()}
+        self._read_configs()
+
+    def apply(self, records: Sequence[Message], base_offset: int, epoch: int, timestamp_ms: int) -> Delta:
+        """The records are in the log; what they change."""
+        delta = Delta(self.image)
+        for record in records:
+            delta.apply(record)
+        delta.at(base_offset + len(records) - 1, epoch, timestamp_ms)
+        self.image = delta.image
+        self._follow(delta, base_offset + len(records) - 1)
+        return delta
+
+    def _follow(self, delta: Delta, last_offset: int) -> None:
+        for broker_id in sorted(delta.brokers):
+            broker = delta.image.brokers.get(broker_id)
+            before = delta.before.brokers.get(broker_id)
+            if broker is None:
+                self.heartbeats.removed(broker_id)
+                self.registered_at.pop(broker_id, None)
+                continue
+            self.heartbeats.registered(broker)
+            if before is None or before.epoch != broker.epoch:
+                self.registered_at[broker_id] = last_offset
+        for topic_id in sorted(delta.topics):
+            before_topic, topic = delta.before.topics.get(topic_id), delta.image.topics.get(topic_id)
+            if before_topic is None and topic is not None:
+                self.colliding.add(topic.name)
+            elif before_topic is not None and topic is None:
+                self.colliding.remove(before_topic.name)
+        if any(kind == ConfigResource.BROKER for kind, _ in delta.configs):
+            self._read_configs()
+
+    # Options
+
+    def _read_configs(self) -> None:
+        self._layers = Layers(
+            self.options.static.given,
+            self.options.static.mode,
+            cluster=dict(self.image.configs_of(ConfigResource.BROKER, "")),
+            broker=dict(self.image.configs_of(ConfigResource.BROKER, str(self.options.node_id))),
+        )
+        self._settings = self._layers.settings()
+
+    @property
+    def layers(self) -> Layers:
+        """The options of this node, under those of a topic."""
+        return self._layers
+
+    @property
+    def settings(self) -> Settings:
+        """The broker options in force here."""
+        return self._settings
+
+    def topic_option(self, topic: str, name: str) -> object:
+        """The value of one topic option in force."""
+        given = self.image.configs_of(ConfigResource.TOPIC, topic).get(name)
+        if given is not None:
+            return TOPIC.parse_one(name, given)
+        return self._settings[name]
+
+    def min_isr(self, topic: Topic) -> int:
+        """No more than there are replicas."""
+        wanted = self.topic_option(topic.name, MIN_ISR)
+        assert isinstance(wanted, int), "its row says INT"
+        return min(wanted, len(topic.partitions[0].replicas))
+
+    def allows_unclean_election(self, topic: str) -> bool:
+        return bool(self.topic_option(topic, UNCLEAN_ELECTION))
+
+    @property
+    def elr_enabled(self) -> bool:
+        return self.image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) >= 1
+
+    @property
+    def directories_supported(self) -> bool:
+        return self.image.metadata_version >= DIRECTORIES_LEVEL
+
+    # Brokers
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether it may lead and be in an ISR."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    def usable_brokers(self) -> list[UsableBroker]:
+        """Those that may get replicas: all that are registered and not on their way out."""
+        return [
+            UsableBroker(broker.id, broker.rack, broker.fenced)
+            for _, broker in sorted(self.image.brokers.items())
+            if not self.heartbeats.is_shutting_down(broker.id)
+        ]
+
+    def default_directory(self, broker_id: int) -> Uuid:
+        """Where a new replica is, as far as the controller can say."""
+        if not self.directories_supported:
+            return MIGRATING_DIR
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            return UNASSIGNED_DIR
+        if not broker.directories:
+            return MIGRATING_DIR
+        return broker.directories[0] if len(broker.directories) == 1 else UNASSIGNED_DIR
+
+    def has_online_directory(self, broker_id: int, directory: Uuid) -> bool:
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and has_online_directory(broker, directory)
+
+    def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> Broker:
+        """The broker, if it speaks for its present registration."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            raise KafkaError(
+                ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}"
+            )
+        if broker.epoch != broker_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_BROKER_EPOCH,
+                f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}",
+            )
+        return broker
+
+    # Partitions, in an order that does not depend on how they are kept
+
+    def partitions(self) -> Iterator[tuple[Topic, int, Partition]]:
+        for _, topic in sorted(self.image.topics.items()):
+            for number, partition in sorted(topic.partitions.items()):
+                yield topic, number, partition
+
+    def leaderless(self) -> Iterator[tuple[Topic, int, Partition]]:
+        return (found for found in self.partitions() if found[2].leader == NO_LEADER)
+
+    def in_isr(self, broker_id: int) -> Iterator[tuple[Topic, int, Partition]]:
+        return (found for found in self.partitions() if broker_id in found[2].isr)
+
+    def in_elr(self, broker_id: int) -> Iterator[tuple[Topic, int, Partition]]:
+        return (found for found in self.partitions() if broker_id in found[2].elr)
+
+    def leads_any(self, broker_id: int) -> bool:
+        return any(partition.leader == broker_id for _, _, partition in self.partitions())
+
+
+def has_online_directory(broker: Broker, directory: Uuid) -> bool:
+    """A directory that nobody has named yet counts as online."""
+    if directory in (UNASSIGNED_DIR, MIGRATING_DIR):
+        return True
+    return directory != LOST_DIR and (not broker.directories or directory in broker.directories)

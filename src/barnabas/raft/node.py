@@ -1,0 +1,178 @@
+"""The Raft node: a step machine that keeps one log the same on a majority of voters (KIP-595).
+
+What lives here: elections, who may append, what is committed.  What may not: bytes, files, time stamps and
+what the records mean.
+
+Events in, effects out (base.effects).  A vote is persisted before it counts; what a leader appends counts for
+its own log once it is persisted; the rest waits in the executor's queue behind both.  A quorum of one voter
+elects itself at once, in a new epoch at every start, as Apache Kafka's does; a vote for itself that it still
+finds is good for its epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from barnabas.base.effects import Apply, Effect, Event, Persist, Persisted, Reply, Requested
+from barnabas.batch.control import QuorumMessage
+from barnabas.protocol.records.control import KRaftVersionRecord, LeaderChangeMessage
+from barnabas.raft.messages import (
+    Append,
+    AppendBatch,
+    Committed,
+    ControlRecords,
+    DataRecords,
+    LeaderChanged,
+    NotLeader,
+    Start,
+    StoreElection,
+)
+from barnabas.raft.progress import Progress
+from barnabas.raft.quorum_state import NOBODY, ElectionState
+from barnabas.raft.roles import Candidate, Leader, Role, Unattached
+from barnabas.raft.voters import DYNAMIC_QUORUM, Voter, Voters
+
+# The voters came with the folder and stand in no record of the log yet.
+VOTERS_NOT_IN_LOG = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedQuorum:
+    """What a node finds in its folder when it starts."""
+
+    election: ElectionState
+    voters: Voters
+    kraft_version: int
+    voters_offset: int
+    log_end_offset: int
+    log_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class _VotePersisted:
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class _LogPersisted:
+    epoch: int
+    end_offset: int
+
+
+class RaftNode:
+    """One voter.  `me` describes it as the others are to know it."""
+
+    def __init__(self, me: Voter, loaded: LoadedQuorum) -> None:
+        self.me = me
+        self.voters = loaded.voters
+        self.kraft_version = loaded.kraft_version
+        self.end_offset = loaded.log_end_offset
+        self._voters_offset = loaded.voters_offset
+        self._found = loaded.election
+        # A log may be ahead of the file: a leader of an epoch that this node never voted in wrote it.
+        self.role: Role = Unattached(max(loaded.election.epoch, loaded.log_epoch))
+
+    @property
+    def epoch(self) -> int:
+        return self.role.epoch
+
+    @property
+    def is_leader(self) -> bool:
+        return isinstance(self.role, Leader)
+
+    @property
+    def leader_id(self) -> int:
+        return self.me.id if self.is_leader else NOBODY
+
+    @property
+    def high_watermark(self) -> int | None:
+        """Up to where the log is committed; None until this leader knows."""
+        return self.role.progress.high_watermark if isinstance(self.role, Leader) else None
+
+    def step(self, event: Event, now_ns: int, /) -> Sequence[Effect]:
+        """One event; what is to be done about it, in order."""
+        match event:
+            case Requested(_, Start()):
+                return self._start()
+            case Requested(reply_to, Append() as append):
+                if not isinstance(self.role, Leader) or append.epoch != self.role.epoch:
+                    return [Reply(reply_to, NotLeader(self.role.epoch))]
+                return [self._append(self.role, append.records, len(append.records.values))]
+            case Persisted(_VotePersisted(epoch)):
+                return self._vote_persisted(epoch)
+            case Persisted(_LogPersisted(epoch, end_offset)):
+                return self._log_persisted(epoch, end_offset)
+        return []
+
+    # Elections
+
+    def _start(self) -> list[Effect]:
+        if not self.voters.is_only(self.me.id, self.me.directory_id):
+            return []
+        found = self._found
+        in_vain = found.epoch == self.role.epoch and found.leader_id == NOBODY
+        if in_vain and found.voted_for(self.me.id, self.me.directory_id):
+            return self._stand(found.epoch)
+        return self._stand(self.role.epoch + 1)
+
+    def _stand(self, epoch: int) -> list[Effect]:
+        self.role = Candidate(epoch)
+        vote = ElectionState(epoch, NOBODY, self.me.id, self.me.directory_id)
+        return [self._store(vote, _VotePersisted(epoch)), Apply(LeaderChanged(epoch, NOBODY))]
+
+    def _store(self, state: ElectionState, token: _VotePersisted | None = None) -> Persist:
+        return Persist(StoreElection(state, self.voters.ids, self.kraft_version), token)
+
+    def _vote_persisted(self, epoch: int) -> list[Effect]:
+        role = self.role
+        if not isinstance(role, Candidate) or role.epoch != epoch:
+            return []
+        role.granted.add(self.me.id)
+        return self._lead(role) if len(role.granted) >= self.voters.majority else []
+
+    def _lead(self, candidate: Candidate) -> list[Effect]:
+        epoch = candidate.epoch
+        leader = self.role = Leader(epoch, Progress(self.voters, self.end_offset))
+        messages = self._first_messages(candidate)
+        return [
+            self._store(ElectionState(epoch, self.me.id)),
+            self._append(leader, ControlRecords(tuple(messages)), len(messages)),
+            Apply(LeaderChanged(epoch, self.me.id)),
+        ]
+
+    def _first_messages(self, candidate: Candidate) -> list[QuorumMessage]:
+        """Who leads by whose votes; and the voters, if the log has them not or not as they are now."""
+        voter = LeaderChangeMessage.Voter
+        messages: list[QuorumMessage] = [
+            LeaderChangeMessage(
+                version=0,
+                leader_id=self.me.id,
+                voters=[voter(voter_id=voter_id) for voter_id in self.voters.ids],
+                granting_voters=[voter(voter_id=voter_id) for voter_id in sorted(candidate.granted)],
+            )
+        ]
+        if self.kraft_version >= DYNAMIC_QUORUM:
+            changed = self.voters.get(self.me.id) != self.me
+            if changed or self._voters_offset == VOTERS_NOT_IN_LOG:
+                self.voters = self.voters.with_voter(self.me)
+                messages.append(KRaftVersionRecord(version=0, kraft_version=self.kraft_version))
+                messages.append(self.voters.to_record())
+                self._voters_offset = self.end_offset + len(messages) - 1
+        return messages
+
+    # The log
+
+    def _append(self, leader: Leader, records: DataRecords | ControlRecords, count: int) -> Persist:
+        batch = AppendBatch(self.end_offset, leader.epoch, records)
+        self.end_offset += count
+        return Persist(batch, _LogPersisted(leader.epoch, self.end_offset))
+
+    def _log_persisted(self, epoch: int, end_offset: int) -> list[Effect]:
+        role = self.role
+        if not isinstance(role, Leader) or role.epoch != epoch:
+            return []
+        if not role.progress.advance(self.me.id, end_offset):
+            return []
+        assert role.progress.high_watermark is not None, "it has just moved"
+        return [Apply(Committed(role.progress.high_watermark))]
