@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.check import CheckRules, Origin, check_batch
@@ -32,8 +33,7 @@ _CODECS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AppendResult:
+class AppendResult(NamedTuple):
     """Where an append went.  A duplicate gets the offsets it got the first time."""
 
     first_offset: int

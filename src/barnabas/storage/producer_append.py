@@ -127,6 +127,11 @@ class ProducerEntry:
                     return batch
         return None
 
+    def wrote(self, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> None:
+        """A batch of the same epoch that follows the last one."""
+        self.batches.append(BatchMetadata(last_sequence, last_offset, offset_delta, timestamp))
+        self.last_timestamp = timestamp
+
     def take_epoch(self, epoch: int) -> None:
         if epoch != self.epoch:
             self.batches.clear()

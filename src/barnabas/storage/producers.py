@@ -129,6 +129,11 @@ class Producers:
     def verification(self, producer_id: int) -> Verification | None:
         return self._verifications.get(producer_id)
 
+    @property
+    def is_verifying(self) -> bool:
+        """Whether any producer waits for its coordinator's word."""
+        return bool(self._verifications)
+
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool, now_ms: int
     ) -> Verification:

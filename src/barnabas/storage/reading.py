@@ -7,6 +7,7 @@ may see what (the caller gives the bound).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from barnabas.batch.legacy import OldBatch
 from barnabas.batch.records import NO_TIMESTAMP
@@ -26,8 +27,7 @@ EARLIEST_LOCAL_TIMESTAMP = -4
 LATEST_TIERED_TIMESTAMP = -5
 
 
-@dataclass(frozen=True, slots=True)
-class ReadResult:
+class ReadResult(NamedTuple):
     """What a fetch gets: bytes from the batch that holds its offset on, of one segment.
 
     `slice` is None when there is nothing to read below the bound.  `aborted` is None unless it was asked for.

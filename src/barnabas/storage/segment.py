@@ -121,6 +121,41 @@ class Segment(SegmentSearch):
             self._bytes_since_index += head.size
         self.size = position
 
+    def is_at_a_turn(
+        self, size: int, last_offset: int, max_timestamp: int, segment_bytes: int, segment_ms: int
+    ) -> bool:
+        """Whether an append may find it new, full, old or not ready; `append_one` is for all between."""
+        first = self._first_timestamp
+        return (
+            self._max is None
+            or first is None
+            or first < 0
+            or not self._grown
+            or self._preallocated
+            or self.size == 0
+            or self.size > segment_bytes - size
+            or max_timestamp - first > segment_ms - self.jitter_ms
+            or last_offset - self.base_offset > RELATIVE_OFFSET_LIMIT
+            or self.offset_index.is_full
+            or self.time_index.is_full
+        )
+
+    def append_one(self, buffer: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
+        """`append_batches` for one batch, when the segment is not at a turn."""
+        is_entry_due = self._bytes_since_index > self._index_interval_bytes
+        if is_entry_due:
+            self.offset_index.make_room()
+            self.time_index.make_room()
+        self._write(buffer)
+        largest = self._max
+        assert largest is not None, "a segment between turns knows its times"
+        if max_timestamp > largest.timestamp:
+            self._max = TimestampOffset(max_timestamp, last_offset)
+        if is_entry_due:
+            self._add_entries(last_offset, self.size)
+        self._bytes_since_index += size
+        self.size += size
+
     def _add_entries(self, last_offset: int, position: int) -> None:
         """One entry in each index; none when one append brings more batches than an index has room for."""
         assert self._max is not None
