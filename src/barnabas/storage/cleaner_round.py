@@ -23,6 +23,7 @@ from barnabas.runtime.disk import Disk, File
 from barnabas.storage import log_files
 from barnabas.storage.cleaner_plan import LogToClean, group_segments, segments_between
 from barnabas.storage.cleaner_transactions import CleanedTransactions, CleaningJudge
+from barnabas.storage.log import Log
 from barnabas.storage.segment import Segment
 from barnabas.storage.transaction_index import AbortedTransaction
 
@@ -145,7 +146,7 @@ class CleaningRound:
             head = segment.locate(first)
             position = segment.size if head is None else head.position
             while position < segment.size:
-                piece = _piece(segment, position, self.limits.piece_bytes)
+                piece = _piece(log, segment, position, self.limits.piece_bytes)
                 walk = Walk()
                 position += index_chunk(offsets, piece, first, self.limits.max_entries, judge, walk)
                 self.stats.map_bytes_read += walk.bytes_read
@@ -193,7 +194,7 @@ class CleaningRound:
         stop = self.target.first_uncleanable_offset
         position = 0
         while position < segment.size:
-            piece = _piece(segment, position, self.limits.piece_bytes)
+            piece = _piece(self.target.log, segment, position, self.limits.piece_bytes)
             walk = Walk()
             position += filter_chunk(offsets, piece, self.now_ms, delete_retention_ms, stop, judge, walk)
             output = walk.output()
@@ -215,10 +216,18 @@ def _keeper(cleaned: Segment) -> Callable[[AbortedTransaction], None]:
     return lambda transaction: cleaned.add_aborted(*transaction)
 
 
-def _piece(segment: Segment, position: int, limit: int) -> bytes:
-    """Up to `limit` bytes from there on, more if the first batch is larger: one whole batch at least."""
+def _piece(log: Log, segment: Segment, position: int, limit: int) -> bytes:
+    """Up to `limit` bytes from there on, more if the first batch is larger: one whole batch at least.
+
+    The engine checks CRCs, which do not cover offsets: one that is too high would outdate later records.
+    """
     data = segment.read_at(position, limit)
     size = LOG_OVERHEAD + int.from_bytes(data[8:LOG_OVERHEAD], "big", signed=True)
     if len(data) < LOG_OVERHEAD or size < LOG_OVERHEAD or position + size > segment.size:
         raise ValueError(f"the batch at position {position} of {segment} does not fit the segment")
-    return data if size <= len(data) else segment.read_at(position, size)
+    if size > len(data):
+        data = segment.read_at(position, size)
+    following = log.segments.after(segment)
+    highest = log.end_offset if following is None else following.base_offset
+    sound_end = segment.check(position, position + len(data), highest)
+    return data[: sound_end - position]

@@ -55,6 +55,8 @@ class CleanedTransactions:
         """A control batch: True if it may go, as the walk met no batch of its transaction."""
         self._advance_to(last_offset)
         if control_type == ControlType.ABORT:
+            if producer_id in self._committed:
+                raise _contradiction(producer_id, last_offset, "was aborted and is not there")
             aborted = self._aborted.pop(producer_id, None)
             if aborted is None or not aborted[1]:
                 return True
@@ -62,11 +64,21 @@ class CleanedTransactions:
                 self.keep_aborted(aborted[0])
             return False
         if control_type == ControlType.COMMIT:
+            if self._aborted.get(producer_id, (None, False))[1]:
+                raise _contradiction(producer_id, last_offset, "was committed and is there")
             had_data = producer_id in self._committed
             self._committed.discard(producer_id)
             return not had_data
         # A batch without a record was cleaned before; other control records are not ours to remove.
         return control_type == ControlType.UNKNOWN
+
+
+def _contradiction(producer_id: int, offset: int, what: str) -> ValueError:
+    """Records are gone for good once they are cleaned: better none goes than one that counts."""
+    return ValueError(
+        f"the transaction of producer {producer_id} that ends at offset {offset} {what} in the index of"
+        " aborted ones, which must be damaged"
+    )
 
 
 class CleaningJudge:

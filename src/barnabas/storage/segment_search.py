@@ -16,6 +16,7 @@ import contextlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from barnabas.batch.view import CorruptBatch
 from barnabas.runtime.disk import Disk
@@ -29,6 +30,17 @@ from barnabas.storage.segment_files import SegmentFiles
 ENTRIES_TRIED = 8
 # Of the batches after the last index entry the last of this size are checked after a clean stop.
 MAX_TAIL_BYTES = 8 << 20
+
+
+class Checked(NamedTuple):
+    """Batches between two positions were found to be sound; the last one ends with this offset."""
+
+    start: int
+    end: int
+    last_offset: int
+
+
+NOTHING_CHECKED = Checked(-1, -1, -1)
 
 
 class SegmentSearch(SegmentFiles):
@@ -45,7 +57,7 @@ class SegmentSearch(SegmentFiles):
         super().__init__(disk, folder, base_offset, index_bytes, size, suffix)
         self.sound_from = size
         # A part before that which readers have found to be sound.
-        self._checked = (0, 0)
+        self._checked = NOTHING_CHECKED
         # Whether the indexes were made anew: None if they had not to be, False if they could not be.
         self._rebuilt: bool | None = None
 
@@ -80,47 +92,66 @@ class SegmentSearch(SegmentFiles):
         Their CRCs are right, and their offsets ascend and stay below the limit, which is that of the next
         segment.  A batch of which `end` cuts off a part is not looked at, and left out unless it is alone.
         """
-        first, last = self._checked
-        sound = max(start, last) if first <= start <= last else start
+        known = self._checked
+        sound, last_offset = start, self.base_offset - 1 if start == 0 else None
+        if known.start <= start <= known.end:
+            sound, last_offset = known.end, known.last_offset
         stop = min(end, self.sound_from)
         if sound >= stop:
             return end
         try:
-            for head in self._sound_heads(sound, stop, limit):
-                sound = head.end
+            for head in self._sound_heads(sound, stop, last_offset, limit):
+                sound, last_offset = head.end, head.last_offset
         except CorruptBatch as error:
             if sound == start:
                 raise self._corrupt(error) from error
-        self._note_sound(start, sound)
+        if sound > start and last_offset is not None:
+            self._note_sound(Checked(start, sound, last_offset))
         return sound if start < sound < stop else end
 
-    def _sound_heads(self, start: int, end: int, limit: int) -> Iterator[Head]:
-        last_offset = self.base_offset - 1
-        for position, data, found in self.pieces(start, end):
-            for head in found:
-                if not crc_ok(head, data, head.position - position):
-                    raise CorruptBatch(f"the batch at position {head.position} has a wrong CRC")
-                if not last_offset < head.base_offset <= head.last_offset < limit:
-                    raise CorruptBatch(
-                        f"the batch at position {head.position} has the offsets {head.base_offset} to"
-                        f" {head.last_offset}, which do not fit between {last_offset} and {limit}"
-                    )
-                yield head
-                last_offset = head.last_offset
+    def _sound_heads(self, start: int, end: int, last_offset: int | None, limit: int) -> Iterator[Head]:
+        """Each waits for its successor: of two that do not follow each other, the one that leapt is damaged.
 
-    def _note_sound(self, start: int, end: int) -> None:
-        first, last = self._checked
-        if start <= last and first <= end:
-            start, end = min(first, start), max(last, end)
-        if start < end:
-            self._checked = (start, end)
-            if end >= self.sound_from:
-                self.sound_from = start
+        Where that cannot be told, both are.
+        """
+        waiting: Head | None = None
+        try:
+            for position, data, found in self.pieces(start, end):
+                for head in found:
+                    if not crc_ok(head, data, head.position - position):
+                        raise CorruptBatch(f"the batch at position {head.position} has a wrong CRC")
+                    if waiting is not None:
+                        if head.base_offset <= waiting.last_offset and waiting.base_offset - 1 != last_offset:
+                            leapt, waiting = waiting, None
+                            raise _misplaced(leapt)
+                        yield waiting
+                        last_offset, waiting = waiting.last_offset, None
+                    if head.last_offset >= limit or (
+                        last_offset is not None and head.base_offset <= last_offset
+                    ):
+                        raise _misplaced(head)
+                    waiting = head
+        except CorruptBatch:
+            if waiting is not None:
+                yield waiting
+            raise
+        if waiting is not None:
+            yield waiting
+
+    def _note_sound(self, checked: Checked) -> None:
+        known = self._checked
+        if checked.start <= known.end and known.start <= checked.end:
+            later = max(checked, known, key=lambda one: one.end)
+            checked = Checked(min(known.start, checked.start), later.end, later.last_offset)
+        self._checked = checked
+        if checked.end >= self.sound_from:
+            self.sound_from = checked.start
 
     def cut(self, size: int) -> None:
         super().cut(size)
         self.sound_from = min(self.sound_from, size)
-        self._checked = (min(self._checked[0], size), min(self._checked[1], size))
+        if self._checked.end > size:
+            self._checked = NOTHING_CHECKED
 
     def note_all_sound(self) -> None:
         """Recovery has read every batch."""
@@ -262,3 +293,10 @@ class SegmentSearch(SegmentFiles):
     def _check_crc(self, head: Head) -> None:
         if not crc_ok(head, self.read_at(head.position, head.size), 0):
             raise CorruptBatch(f"{self.path(log_files.LOG)}: {head!r} has a wrong CRC")
+
+
+def _misplaced(head: Head) -> CorruptBatch:
+    return CorruptBatch(
+        f"the batch at position {head.position} has the offsets {head.base_offset} to {head.last_offset},"
+        " which do not fit those around it"
+    )

@@ -26,11 +26,12 @@ from barnabas.storage.manager import LogManager
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.refused import StorageRefused
 from barnabas.testing.torn_damage import Wound, draw_wound
-from barnabas.testing.torn_folders import DATA, START_MS, DataFolder, open_manager
-from barnabas.testing.torn_judge import Judge, Served, TornFault, served
+from barnabas.testing.torn_folders import CLEANER_STEPS, DATA, START_MS, TABLE, DataFolder, open_manager
+from barnabas.testing.torn_judge import Judge, Served, TornFault, committed_values, served
 
-# One in so many rounds damages two files.
+# One in so many rounds damages two files; one in so many is disturbed after the first start.
 TWO_WOUNDS_IN = 4
+DISTURBED_IN = 4
 # No file of these folders is longer, so nothing may be asked for that is.
 MAX_READ_BYTES = 64 * 1024
 # Far more than any round needs: whoever reads on is caught in a loop.
@@ -139,6 +140,7 @@ class Round:
             found = {
                 partition: judge.check(manager.logs[partition], random) for partition, judge in judges.items()
             }
+        manager = self._disturb(disk, manager, judges, found, random)
         self._go_on(disk, manager, judges, found)
         if any(one.refusals for one in found.values()):
             return Outcome.READER
@@ -164,6 +166,42 @@ class Round:
             left = served(manager.logs[partition], ()).batches
             if left != content.visible():
                 raise TornFault(f"the start was refused, and yet something of {partition} is gone")
+
+    def _disturb(
+        self,
+        disk: SimulatedDisk,
+        manager: LogManager,
+        judges: dict[TopicPartition, Judge],
+        found: dict[TopicPartition, Served],
+        random: SeededRandom,
+    ) -> LogManager:
+        """Now and then the process is killed again at once, or compacts what there is to compact."""
+        drawn = random.integer(0, DISTURBED_IN - 1)
+        if drawn == 0 and not self.folder.clean:
+            disk.restart()
+            with listening(self.said):
+                manager = open_manager(disk)
+            for partition, log in manager.logs.items():
+                again = served(log, judges[partition].known_offsets)
+                if again.batches != found[partition].batches:
+                    raise TornFault(f"{partition} is not the same after another crash")
+        elif drawn == 1 and TABLE in manager.logs:
+            log = manager.logs[TABLE]
+            before = committed_values(log, found[TABLE])
+            with listening(self.said):
+                self._compact(manager)
+            found[TABLE] = served(log, judges[TABLE].known_offsets)
+            if committed_values(log, found[TABLE]) != before:
+                raise TornFault(f"compaction of {TABLE} changed what its keys stand for")
+        return manager
+
+    def _compact(self, manager: LogManager) -> None:
+        assert manager.cleaner is not None
+        manager.logs[TABLE].set_high_watermark(manager.logs[TABLE].end_offset)
+        for _ in range(CLEANER_STEPS):
+            manager.cleaner.step()
+        if manager.cleaner.uncleanable and not any(wound.is_in(TABLE) for wound in self.wounds):
+            raise TornFault("the cleaner has given up on a log that is whole")
 
     def _go_on(
         self,

@@ -20,10 +20,15 @@ from functools import lru_cache
 
 from barnabas.batch.view import BatchView, CorruptBatch, batches
 from barnabas.runtime.chance import Random
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.memory_disk import MemoryDisk
 from barnabas.storage import log_files
-from barnabas.storage.checkpoints import LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
+from barnabas.storage.checkpoints import LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint
 from barnabas.storage.clean_shutdown import CLEAN_SHUTDOWN_FILE
+from barnabas.storage.epochs import LeaderEpochs
 from barnabas.storage.log import Log
+from barnabas.storage.names import TopicPartition
+from barnabas.storage.refused import DamagedFile
 from barnabas.testing.torn_damage import Wound
 from barnabas.testing.torn_folders import LATE, Content, producers_of
 
@@ -80,6 +85,20 @@ def times_of(batch: bytes) -> tuple[tuple[int, int], ...]:
     return tuple((record.offset, record.timestamp) for record in BatchView(batch).records())
 
 
+def committed_values(log: Log, found: Served) -> dict[bytes, bytes | None]:
+    """The last committed value of each key, as far as readers get it."""
+    aborted = log.aborted_transactions(log.log_start_offset, log.end_offset)
+    values: dict[bytes, bytes | None] = {}
+    for batch in map(BatchView, found.batches):
+        if batch.is_control or any(
+            batch.producer_id == one.producer_id and one.first_offset <= batch.base_offset <= one.last_offset
+            for one in aborted
+        ):
+            continue
+        values.update((record.key, record.value) for record in batch.records() if record.key is not None)
+    return values
+
+
 @lru_cache(maxsize=4096)
 def without_place(batch: bytes) -> bytes:
     """The batch as far as its length and its CRC vouch for it."""
@@ -127,8 +146,13 @@ class Judge:
             return
         if log.end_offset != content.end_offset:
             raise self._fault(f"ends at {log.end_offset}, not at {content.end_offset}")
-        if not self.log_starts and log.log_start_offset != content.log_start_offset:
-            raise self._fault(f"starts at {log.log_start_offset}, not at {content.log_start_offset}")
+        starts = {content.log_start_offset}
+        if self.log_starts:
+            first = next(iter(content.segments))
+            told = _log_start(self.log_starts[0], content.partition)
+            starts = {first if told is None or not first <= told <= content.end_offset else told}
+        if log.log_start_offset not in starts:
+            raise self._fault(f"starts at {log.log_start_offset}, not at {starts}")
 
     # The batches
 
@@ -155,10 +179,12 @@ class Judge:
                 raise self._fault(f"aborted are {sorted(aborted)}, not {sorted(self.content.aborted)}")
 
     def _check_epochs(self, log: Log) -> None:
-        if self.log_starts or log_files.LEADER_EPOCHS in self.kinds():
+        if self.log_starts or any(_says_epochs(wound) for wound in self.wounds):
             return
-        if log.epochs.entries != self.content.epochs:
-            raise self._fault(f"has the leader epochs {log.epochs.entries}, not {self.content.epochs}")
+        for batch in map(BatchView, self.content.visible()):
+            epoch = log.epochs.epoch_for_offset(max(batch.base_offset, log.log_start_offset))
+            if epoch != batch.leader_epoch:
+                raise self._fault(f"has the leader epochs {log.epochs.entries}, not {self.content.epochs}")
 
     def _all(self) -> Iterator[bytes]:
         return (data for _, _, data in self.content.batches())
@@ -219,7 +245,7 @@ class Judge:
             try:
                 result = log.read(offset, 1, upper_bound=log.end_offset)
             except CorruptBatch:
-                if not found.refusals:
+                if not self.hit:
                     raise
                 continue  # beyond a damaged batch, and the index was damaged too
             if result.slice is None or result.slice.read() != data:
@@ -233,7 +259,7 @@ class Judge:
             try:
                 answer = log.offset_for_time(timestamp)
             except CorruptBatch:
-                if not found.refusals:
+                if not self.hit:
                     raise
                 continue
             expected = next((row for row in records if row[1] >= timestamp), None)
@@ -248,6 +274,33 @@ class Judge:
 
     def _fault(self, what: str) -> TornFault:
         return TornFault(f"{self.content.partition} {what}")
+
+
+def _on_a_disk(wound: Wound) -> Disk:
+    disk = MemoryDisk()
+    if wound.after is not None:
+        disk.write_atomically("/" + wound.kind, wound.after)
+    return disk
+
+
+def _log_start(wound: Wound, partition: TopicPartition) -> int | None:
+    """What the damaged checkpoint says, as there is nothing to tell it from the truth by."""
+    try:
+        return OffsetCheckpoint(_on_a_disk(wound), "", wound.kind).read().get(partition)
+    except DamagedFile:
+        return None
+
+
+def _says_epochs(wound: Wound) -> bool:
+    """Whether it is a file of leader epochs, damaged but such that nothing tells it from a true one."""
+    if wound.kind != log_files.LEADER_EPOCHS:
+        return False
+    epochs = LeaderEpochs(_on_a_disk(wound), "")
+    try:
+        epochs.load()
+    except DamagedFile:
+        return False
+    return bool(epochs.entries)
 
 
 def _offset(wound: Wound) -> int | None:
