@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from barnabas.runtime.disk import refuse
 
 OPEN_FILES_MAX = 1024
-"""Descriptors held for idle files.  A quarter of the usual 4,096; the rest is for connections and slices."""
+"""Descriptors held for files.  A quarter of the usual 4,096; the rest is for connections and slices."""
 
 _CLOSED = -1
 
@@ -60,7 +60,8 @@ class DescriptorCache:
     def __init__(self, open_files_max: int = OPEN_FILES_MAX) -> None:
         self._open_files_max = open_files_max
         self._lock = threading.Lock()
-        self._idle: OrderedDict[CachedFile, None] = OrderedDict()
+        # Files that have a descriptor and a name to open it again by, the one used last at the end.
+        self._closable: OrderedDict[CachedFile, None] = OrderedDict()
         self._open_count = 0
         self._by_folder: dict[str, dict[str, CachedFile]] = {}
         self._dropped_pins: deque[CachedFile] = deque()
@@ -93,17 +94,17 @@ class DescriptorCache:
         with self._lock:
             if self._dropped_pins:
                 self._take_dropped_pins()
-            if file.pins == 0:
-                if file.descriptor == _CLOSED:
-                    self._reopen(file)
-                self._idle.pop(file, None)
+            if file.descriptor == _CLOSED:
+                self._reopen(file)
+            elif not file.nameless:
+                self._closable.move_to_end(file)
             file.pins += 1
             return file.descriptor
 
     def unpin(self, file: CachedFile) -> None:
         with self._lock:
             file.pins -= 1
-            if file.pins == 0:
+            if not file.pins and (not file.handles or self._open_count > self._open_files_max):
                 self._settle(file)
 
     def drop_pin(self, file: CachedFile) -> None:
@@ -172,22 +173,30 @@ class DescriptorCache:
             self._settle(file)
 
     def _settle(self, file: CachedFile) -> None:
-        """After a handle or a pin went: idle, closed, or as it was."""
+        """After a handle or a pin went: closed, or as it was."""
         if file.pins > 0:
             return
         if file.handles == 0:
-            self._idle.pop(file, None)
+            self._closable.pop(file, None)
             self._forget_name(file)
             if file.descriptor != _CLOSED:
                 self._close_descriptor(file)
-        elif file.descriptor != _CLOSED and not file.nameless:
-            self._idle[file] = None
-            if self._open_count > self._open_files_max:
-                self._make_room(0)
+        elif self._open_count > self._open_files_max:
+            self._make_room(0)
 
     def _make_room(self, wanted: int) -> None:
-        while self._idle and self._open_count + wanted > self._open_files_max:
-            self._close_descriptor(self._idle.popitem(last=False)[0])
+        while self._open_count + wanted > self._open_files_max:
+            if not self._close_one():
+                return
+
+    def _close_one(self) -> bool:
+        """The descriptor of the file that was idle for longest; False if none is idle."""
+        for file in self._closable:
+            if not file.pins:
+                del self._closable[file]
+                self._close_descriptor(file)
+                return True
+        return False
 
     def _close_descriptor(self, file: CachedFile) -> None:
         descriptor, file.descriptor = file.descriptor, _CLOSED
@@ -207,7 +216,7 @@ class DescriptorCache:
         self._open_count += 1
         file = CachedFile(path, descriptor, writable=writable, status=status)
         self._remember_name(file)
-        self._idle[file] = None
+        self._closable[file] = None
         return file
 
     def _reopen(self, file: CachedFile) -> None:
@@ -221,7 +230,7 @@ class DescriptorCache:
             refuse(errno.ESTALE, file.path, advice)
         file.descriptor = descriptor
         self._open_count += 1
-        self._idle[file] = None
+        self._closable[file] = None
 
     def _hold(self, file: CachedFile) -> None:
         """Get a descriptor while there is a name to get it by; what vanished meanwhile is lost anyway."""
@@ -238,7 +247,7 @@ class DescriptorCache:
         if file.descriptor == _CLOSED:
             file.descriptor = descriptor
             self._open_count += 1
-            self._idle[file] = None
+            self._closable[file] = None
         else:
             os.dup2(descriptor, file.descriptor, inheritable=False)
             os.close(descriptor)
@@ -252,9 +261,8 @@ class DescriptorCache:
                 return os.open(path, flags | os.O_CLOEXEC, 0o644)
             except OSError as error:
                 # Connections may have taken the room we counted on: give idle descriptors back.
-                if error.errno != errno.EMFILE or not self._idle:
+                if error.errno != errno.EMFILE or not self._close_one():
                     raise
-                self._close_descriptor(self._idle.popitem(last=False)[0])
 
     def _still_named(self, file: CachedFile) -> bool:
         try:
@@ -266,7 +274,7 @@ class DescriptorCache:
     def _make_nameless(self, file: CachedFile) -> None:
         """Its name is gone: it can not be opened again, so its descriptor stays until the last user goes."""
         self._forget_name(file)
-        self._idle.pop(file, None)
+        self._closable.pop(file, None)
         file.nameless = True
 
     def _known(self, path: str) -> CachedFile | None:
