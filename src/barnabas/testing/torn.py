@@ -140,12 +140,13 @@ class Round:
             found = {
                 partition: judge.check(manager.logs[partition], random) for partition, judge in judges.items()
             }
-        manager = self._disturb(disk, manager, judges, found, random)
-        self._go_on(disk, manager, judges, found)
+            manager = self._disturb(disk, manager, judges, found, random)
+            self._append_and_stop(disk, manager, judges, found)
+        self._start_again(disk, judges, found)
         if any(one.refusals for one in found.values()):
             return Outcome.READER
         whole = all(
-            found[partition].batches == content.visible()
+            found[partition].batches[:-1] == content.visible
             for partition, content in self.folder.contents.items()
         )
         return Outcome.UNTOUCHED if whole and not self.said else Outcome.RECOVERED
@@ -164,7 +165,7 @@ class Round:
         manager = open_manager(disk)
         for partition, content in self.folder.contents.items():
             left = served(manager.logs[partition], ()).batches
-            if left != content.visible():
+            if left != content.visible:
                 raise TornFault(f"the start was refused, and yet something of {partition} is gone")
 
     def _disturb(
@@ -179,8 +180,7 @@ class Round:
         drawn = random.integer(0, DISTURBED_IN - 1)
         if drawn == 0 and not self.folder.clean:
             disk.restart()
-            with listening(self.said):
-                manager = open_manager(disk)
+            manager = open_manager(disk)
             for partition, log in manager.logs.items():
                 again = served(log, judges[partition].known_offsets)
                 if again.batches != found[partition].batches:
@@ -188,8 +188,7 @@ class Round:
         elif drawn == 1 and TABLE in manager.logs:
             log = manager.logs[TABLE]
             before = committed_values(log, found[TABLE])
-            with listening(self.said):
-                self._compact(manager)
+            self._compact(manager)
             found[TABLE] = served(log, judges[TABLE].known_offsets)
             if committed_values(log, found[TABLE]) != before:
                 raise TornFault(f"compaction of {TABLE} changed what its keys stand for")
@@ -203,32 +202,38 @@ class Round:
         if manager.cleaner.uncleanable and not any(wound.is_in(TABLE) for wound in self.wounds):
             raise TornFault("the cleaner has given up on a log that is whole")
 
-    def _go_on(
+    def _append_and_stop(
         self,
         disk: SimulatedDisk,
         manager: LogManager,
         judges: dict[TopicPartition, Judge],
         found: dict[TopicPartition, Served],
     ) -> None:
-        """Append, stop cleanly, start again: all is as it was, and there is nothing to say about it."""
-        appended = {}
+        """Whatever was lost, the log goes on."""
         for partition, log in manager.logs.items():
-            epoch = (log.epochs.latest_epoch or 0) + 1
             batch = build([Record(0, START_MS, b"new", b"new")])
-            result = log.append_as_leader(batch, epoch)
-            appended[partition] = bytes(batch)
+            result = log.append_as_leader(batch, (log.epochs.latest_epoch or 0) + 1)
             judges[partition].known_offsets.append(result.first_offset)
+            found[partition].batches.append(bytes(batch))
         manager.checkpoint_high_watermarks(DATA)
         manager.close()
         disk.restart()
+
+    def _start_again(
+        self,
+        disk: SimulatedDisk,
+        judges: dict[TopicPartition, Judge],
+        found: dict[TopicPartition, Served],
+    ) -> None:
+        """After a clean stop all is as it was, and there is nothing to say about it."""
         said: list[str] = []
         with listening(said):
-            again = open_manager(disk)
+            manager = open_manager(disk)
             if said:
                 raise TornFault(f"the second start had something to say: {said}")
-            for partition, log in again.logs.items():
+            for partition, log in manager.logs.items():
                 left = served(log, judges[partition].known_offsets)
-                if left.batches != [*found[partition].batches, appended[partition]]:
+                if left.batches != found[partition].batches:
                     raise TornFault(f"{partition} is not the same after a clean stop")
 
 

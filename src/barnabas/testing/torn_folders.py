@@ -110,6 +110,8 @@ class Content:
     recovery_point: int = 0
     # Segment's base offset -> its batches in order, at (position, bytes).
     segments: dict[int, list[tuple[int, bytes]]] = field(default_factory=dict)
+    # The batches that a reader from the log's start gets.
+    visible: list[bytes] = field(default_factory=list)
     # Aborted transactions (producer id, first offset, last offset): those with records left, and all.
     aborted: set[tuple[int, int, int]] = field(default_factory=set)
     all_aborted: set[tuple[int, int, int]] = field(default_factory=set)
@@ -126,10 +128,6 @@ class Content:
         for base_offset, rows in self.segments.items():
             for position, data in rows:
                 yield base_offset, position, data
-
-    def visible(self) -> list[bytes]:
-        """The batches that a reader from the log's start gets."""
-        return [data for _, _, data in self.batches() if BatchView(data).last_offset >= self.log_start_offset]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +202,10 @@ def _content(log: Log, files: Mapping[str, bytes]) -> Content:
     for segment in log.segments:
         data = files[segment.path(log_files.LOG)]
         content.segments[segment.base_offset] = [(view.start, view.copy()) for view in batches(data)]
-    data_of = [(view.producer_id, view.base_offset) for view in map(BatchView, content.visible())]
+    content.visible = [
+        data for _, _, data in content.batches() if BatchView(data).last_offset >= log.log_start_offset
+    ]
+    data_of = [(view.producer_id, view.base_offset) for view in map(BatchView, content.visible)]
     content.aborted = {
         (producer_id, first, last)
         for producer_id, first, last in content.all_aborted
