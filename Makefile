@@ -31,7 +31,7 @@ verify: setup ## hold our work against Apache Kafka; writes docs/verified.md
 	$(BIN)/python -m tools.verify
 
 suites: setup ## real clients' own test suites against a barnabas broker
-	$(BIN)/python -m tools.suites
+	$(BIN)/python -m tools.suites $(ONLY)
 
 sim: setup ## long simulation: SEEDS=n seeds of every scenario
 	$(BIN)/python -m barnabas.testing.simulation --seeds $(or $(SEEDS),10000)
