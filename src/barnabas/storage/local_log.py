@@ -51,7 +51,7 @@ class LocalLog:
 
     @property
     def active(self) -> Segment:
-        return self.segments[-1]
+        return self.segments.last
 
     @property
     def size(self) -> int:

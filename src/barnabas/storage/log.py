@@ -94,6 +94,7 @@ class Log(LocalLog):
     def set_options(self, options: LogOptions) -> None:
         """The topic's configuration has changed."""
         self.options = options
+        self.active.limits = None
         self._rules = rules_of(options)
         self._plain_rules = plain_rules(options, self._rules)
 
@@ -130,7 +131,7 @@ class Log(LocalLog):
         batch = plain_batch(buffer, rules, now_ms)
         if batch is None:
             return None
-        size, count, max_timestamp, producer_id, producer_epoch, base_sequence = batch
+        _, count, _, _, max_timestamp, producer_id, producer_epoch, base_sequence = batch
         producers = self.producers
         entry = None
         if producer_id >= 0:
@@ -139,9 +140,10 @@ class Log(LocalLog):
                 return None
         base_offset = self.end_offset
         last_offset = base_offset + count - 1
-        segment = self.active
-        if leader_epoch != self.epochs.latest_epoch or segment.is_at_a_turn(
-            size, last_offset, max_timestamp, rules.segment_bytes, rules.segment_ms
+        segment = self.segments.last
+        size = len(buffer)
+        if leader_epoch != self.epochs.latest_epoch or not segment.is_between_turns(
+            size, last_offset, max_timestamp
         ):
             return None
         place(buffer, base_offset, leader_epoch)  # type: ignore[arg-type]  # a plain batch is writable
@@ -221,6 +223,8 @@ class Log(LocalLog):
             if segment.should_roll(self.options, now_ms, size, last_offset, prepared.max_timestamp):
                 segment = self._roll(prepared.first_offset)
             segment.append_batches(prepared.data, prepared.heads)
+            if segment.limits is None:
+                segment.set_limits(self.options)
         except OSError as error:
             self._refuse_write(error)
         self.end_offset = last_offset + 1

@@ -14,30 +14,22 @@ from typing import NamedTuple
 from fastcrc import crc32
 
 from barnabas.base.errors import KafkaError
-from barnabas.batch.check import MAX_INT64, CheckRules
+from barnabas.batch.check import CheckRules
 from barnabas.batch.compression import Codec, decompress
-from barnabas.batch.engine.walk import walk
+from barnabas.batch.engine.plain import Plain, inspect
 from barnabas.batch.records import TimestampType
-from barnabas.batch.view import (
-    ATTRIBUTES_POSITION,
-    HEADER,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    MAGIC_V2,
-    MAX_SEQUENCE,
-    SMALLEST_RECORD,
-)
+from barnabas.batch.view import ATTRIBUTES_POSITION, CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD, MAX_SEQUENCE
 from barnabas.runtime.disk import Buffer
 from barnabas.storage.options import LogOptions
 from barnabas.storage.producer_append import ProducerEntry
 
-# A batch's own time, no transaction, no control records, no delete horizon: only a codec may be set.
-_PLAIN_ATTRIBUTES = 4
 _CODECS = tuple(Codec)
+_CODEC_POSITION = ATTRIBUTES_POSITION + 1
+_LENGTH_AND_CRC = Struct(">8xi5xI")
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
 _crc32c = crc32.iscsi
-_unpack_header = HEADER.unpack_from
+_unpack_length_and_crc = _LENGTH_AND_CRC.unpack_from
 _pack_base_offset = _BASE_OFFSET.pack_into
 _pack_leader_epoch = _LEADER_EPOCH.pack_into
 
@@ -52,13 +44,6 @@ class PlainRules(NamedTuple):
     before_max_ms: int
     after_max_ms: int
     decompressed_limit: int
-    segment_bytes: int
-    segment_ms: int
-
-
-# What is known of a batch that was found plain: size, number of records, largest time, producer id, producer
-# epoch, base sequence.  A bare tuple, because one is made for every append.
-PlainBatch = tuple[int, int, int, int, int, int]
 
 
 def plain_rules(options: LogOptions, rules: CheckRules) -> PlainRules | None:
@@ -72,64 +57,42 @@ def plain_rules(options: LogOptions, rules: CheckRules) -> PlainRules | None:
         before_max_ms=rules.timestamp_before_max_ms,
         after_max_ms=rules.timestamp_after_max_ms,
         decompressed_limit=rules.decompressed_limit,
-        segment_bytes=options.segment_bytes,
-        segment_ms=options.max_segment_ms,
     )
 
 
-def plain_batch(buffer: Buffer, rules: PlainRules, now_ms: int) -> PlainBatch | None:
-    """The batch that fills a buffer, if it is one to be written as it is."""
+def plain_batch(buffer: Buffer, rules: PlainRules, now_ms: int) -> Plain | None:
+    """What is known of the batch that fills a buffer, if it is one to be written as it is."""
     size = len(buffer)
-    if size <= HEADER_SIZE or size > rules.max_bytes:
+    if not HEADER_SIZE < size <= rules.max_bytes:
         return None
-    (
-        base_offset,
-        length,
-        _,
-        magic,
-        crc,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-    ) = _unpack_header(buffer)
-    if (
-        magic != MAGIC_V2
-        or length != size - LOG_OVERHEAD
-        or base_offset
-        or not 0 <= attributes <= _PLAIN_ATTRIBUTES
-        or count != last_offset_delta + 1
-    ):
-        return None
+    length, crc = _unpack_length_and_crc(buffer)
     view = memoryview(buffer)
-    if view.readonly or _crc32c(view[ATTRIBUTES_POSITION:]) != crc:
+    if length != size - LOG_OVERHEAD or view.readonly or _crc32c(view[ATTRIBUTES_POSITION:]) != crc:
         return None
-    payload = _payload(view, attributes, rules)
-    if payload is None or not 0 < count <= len(payload) // SMALLEST_RECORD:
-        return None
-    fault, _, keyless, in_order, _, low, high = walk(payload, count)
-    if fault or not in_order or (keyless and rules.compacted):
-        return None
+    if rules.codec is None and not buffer[_CODEC_POSITION] & CODEC_MASK:
+        data = bytes(view)
+        found = inspect(data, data, HEADER_SIZE)
+    else:
+        payload = _payload(view, rules)
+        if payload is None:
+            return None
+        found = inspect(bytes(view[:HEADER_SIZE]), payload, 0)
+    is_plain, _, keyless, lowest, highest, _, _, _ = found
     if (
-        base_timestamp + high != max_timestamp
-        or base_timestamp + low < now_ms - rules.before_max_ms
-        or max_timestamp > now_ms + rules.after_max_ms
-        or not -MAX_INT64 <= base_timestamp + low <= max_timestamp <= MAX_INT64
+        not is_plain
+        or lowest < now_ms - rules.before_max_ms
+        or highest > now_ms + rules.after_max_ms
+        or (keyless and rules.compacted)
     ):
         return None
-    return size, count, max_timestamp, producer_id, producer_epoch, base_sequence
+    return found
 
 
-def _payload(view: memoryview, attributes: int, rules: PlainRules) -> bytes | None:
-    codec = _CODECS[attributes]
-    if rules.codec is not None and rules.codec is not codec:
+def _payload(view: memoryview, rules: PlainRules) -> bytes | None:
+    number = view[_CODEC_POSITION] & CODEC_MASK
+    codec = _CODECS[number] if number < len(_CODECS) else None
+    if codec is None or (rules.codec is not None and rules.codec is not codec):
         return None
-    if not attributes:
-        return bytes(view[HEADER_SIZE:])
     try:
         return decompress(codec, view[HEADER_SIZE:], rules.decompressed_limit)
     except KafkaError:

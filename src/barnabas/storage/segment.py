@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from barnabas.batch.view import CorruptBatch
 from barnabas.runtime.clock import Clock
@@ -30,6 +31,14 @@ from barnabas.storage.segment_search import SegmentSearch
 logger = logging.getLogger(__name__)
 
 
+class Limits(NamedTuple):
+    """Up to which size, time and offset a segment takes batches without another look."""
+
+    size: int
+    timestamp: int
+    offset: int
+
+
 class Segment(SegmentSearch):
     """The batches of one base offset, and the way to find one among them."""
 
@@ -41,6 +50,7 @@ class Segment(SegmentSearch):
         "_max",
         "created_ms",
         "jitter_ms",
+        "limits",
     )
 
     def __init__(
@@ -63,6 +73,8 @@ class Segment(SegmentSearch):
         self._max: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._bytes_since_index = 0
+        # None whenever it is not sure that the next append goes here as it is.
+        self.limits: Limits | None = None
 
     @classmethod
     def create(
@@ -121,27 +133,30 @@ class Segment(SegmentSearch):
             self._bytes_since_index += head.size
         self.size = position
 
-    def is_at_a_turn(
-        self, size: int, last_offset: int, max_timestamp: int, segment_bytes: int, segment_ms: int
-    ) -> bool:
-        """Whether an append may find it new, full, old or not ready; `append_one` is for all between."""
+    def set_limits(self, options: LogOptions) -> None:
+        """After an append: up to where the next ones need not ask whether to roll."""
         first = self._first_timestamp
+        if first is not None and first >= 0 and self._grown and not self._preallocated:
+            self.limits = Limits(
+                options.segment_bytes,
+                first + options.max_segment_ms - self.jitter_ms,
+                self.base_offset + RELATIVE_OFFSET_LIMIT,
+            )
+
+    def is_between_turns(self, size: int, last_offset: int, max_timestamp: int) -> bool:
+        """Whether `append_one` will do for a batch: the segment is in use and not full, old or odd."""
+        limits = self.limits
         return (
-            self._max is None
-            or first is None
-            or first < 0
-            or not self._grown
-            or self._preallocated
-            or self.size == 0
-            or self.size > segment_bytes - size
-            or max_timestamp - first > segment_ms - self.jitter_ms
-            or last_offset - self.base_offset > RELATIVE_OFFSET_LIMIT
-            or self.offset_index.is_full
-            or self.time_index.is_full
+            limits is not None
+            and self.size <= limits.size - size
+            and max_timestamp <= limits.timestamp
+            and last_offset <= limits.offset
+            and self.offset_index.entries < self.offset_index.max_entries
+            and self.time_index.entries < self.time_index.max_entries
         )
 
     def append_one(self, buffer: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
-        """`append_batches` for one batch, when the segment is not at a turn."""
+        """`append_batches` for one batch, when the segment is between turns."""
         is_entry_due = self._bytes_since_index > self._index_interval_bytes
         if is_entry_due:
             self.offset_index.make_room()
@@ -254,6 +269,7 @@ class Segment(SegmentSearch):
 
     def reset_indexes(self) -> None:
         """Forget all entries of both sparse indexes, to feed them anew by `index_batch`."""
+        self.limits = None
         for index in (self.offset_index, self.time_index):
             if not index.is_loaded:
                 index.load()
@@ -305,6 +321,7 @@ class Segment(SegmentSearch):
 
     def truncate_to(self, offset: int) -> int:
         """Drop the batch of this offset and all later ones; the number of bytes that went."""
+        self.limits = None
         head = self.locate(offset)
         self.offsets().truncate_to(offset)
         self.times().truncate_to(offset)
@@ -331,6 +348,7 @@ class Segment(SegmentSearch):
 
     def become_inactive(self) -> None:
         """Last time index entry; indexes and a preallocated log trimmed: on roll, at the end of cleaning."""
+        self.limits = None
         self.close_time_index()
         self.trim_indexes()
         if self._preallocated:
@@ -347,6 +365,7 @@ class Segment(SegmentSearch):
 
     def close(self) -> None:
         """Trim what was grown, then release."""
+        self.limits = None
         if self._grown and self._max is not None:
             self.close_time_index()
         for index in (self.offset_index, self.time_index):

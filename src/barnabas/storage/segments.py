@@ -18,9 +18,11 @@ OPEN_SEGMENTS = 8
 
 
 class Segments(Sequence[Segment]):
-    """Sorted, and never empty once a log is open; the last one is active."""
+    """Sorted, and never empty once a log is open; the `last` one is active."""
 
-    __slots__ = ("_base_offsets", "_recently_read", "_segments")
+    __slots__ = ("_base_offsets", "_recently_read", "_segments", "last")
+
+    last: Segment
 
     def __init__(self) -> None:
         self._base_offsets: list[int] = []
@@ -59,6 +61,7 @@ class Segments(Sequence[Segment]):
         else:
             self._base_offsets.insert(at, segment.base_offset)
             self._segments.insert(at, segment)
+        self.last = self._segments[-1]
 
     def remove(self, segment: Segment) -> None:
         """Fine if it is gone, or if another one has taken its place."""
@@ -67,6 +70,8 @@ class Segments(Sequence[Segment]):
             del self._base_offsets[at]
             del self._segments[at]
             self._recently_read.pop(segment.base_offset, None)
+            if self._segments:
+                self.last = self._segments[-1]
 
     def clear(self) -> None:
         self._base_offsets.clear()

@@ -24,10 +24,10 @@ from barnabas.batch.engine.varints import read_varint, read_varlong
 Walk = tuple[int, int, int, bool, int, int, int]
 
 
-def walk(data: bytes, count: i64) -> Walk:
-    """Check `count` records that must fill `data` exactly."""
+def walk(data: bytes, count: i64, start: i64 = 0) -> Walk:
+    """Check `count` records that must fill `data` from `start` on exactly."""
     end: i64 = len(data)
-    position: i64 = 0
+    position: i64 = start
     index: i64 = 0
     keyless: i64 = 0
     in_order = True

@@ -1,0 +1,73 @@
+"""Is a batch a plain one: sound, and to be written as it is, with nothing to change but its offsets?
+
+Nearly all batches are.  One look at header and records says so; whatever is unusual, right or wrong, is not
+plain and is looked at again elsewhere, where there are words for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from barnabas.batch.engine.varints import HALF_I64
+from barnabas.batch.engine.walk import walk
+
+HEADER_SIZE: Final = 61
+LOG_OVERHEAD: Final = 12
+MAGIC_V2: Final = 2
+# A batch's own time, no transaction, no control records, no delete horizon: only a codec may be set.
+LARGEST_CODEC: Final = 4
+
+# What inspect() returns: whether the batch is plain; the number of records, of those without a key, the
+# smallest and the largest time, producer id, producer epoch and base sequence.
+Plain = tuple[bool, int, int, int, int, int, int, int]
+
+
+def number(data: bytes, position: i64, size: i64) -> i64:
+    """A signed number of up to eight bytes, the highest first."""
+    value: i64 = data[position]
+    if value > 127:
+        value -= 256
+    end: i64 = position + size
+    position += 1
+    while position < end:
+        value = (value << 8) | data[position]
+        position += 1
+    return value
+
+
+def inspect(head: bytes, payload: bytes, start: i64) -> Plain:
+    """Look at a batch by its header and its records, which stand uncompressed in `payload` from `start` on.
+
+    The header alone, or the whole batch, is in `head`; its CRC and its length are the caller's business.
+    """
+    count: i64 = number(head, 57, 4)
+    base_timestamp: i64 = number(head, 27, 8)
+    max_timestamp: i64 = number(head, 35, 8)
+    if (
+        head[16] != MAGIC_V2
+        or number(head, 0, 8) != 0
+        or head[21] != 0
+        or head[22] > LARGEST_CODEC
+        or count <= 0
+        or count != number(head, 23, 4) + 1
+        or base_timestamp < 0
+        or base_timestamp > HALF_I64
+    ):
+        return False, 0, 0, 0, 0, 0, 0, 0
+    fault, _, keyless, in_order, _, low, high = walk(payload, count, start)
+    if fault != 0 or not in_order or low < -HALF_I64 or high > HALF_I64:
+        return False, 0, 0, 0, 0, 0, 0, 0
+    if base_timestamp + high != max_timestamp:
+        return False, 0, 0, 0, 0, 0, 0, 0
+    return (
+        True,
+        count,
+        keyless,
+        base_timestamp + low,
+        max_timestamp,
+        number(head, 43, 8),
+        number(head, 51, 2),
+        number(head, 53, 4),
+    )
