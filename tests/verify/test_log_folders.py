@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.verify.log_life_writer import CODECS, MAX_SEQUENCE, Life, LifeWriter, ProducerState, Written
+from tests.verify.log_life import MAX_SEQUENCE, Life, ProducerState, Written
+from tests.verify.log_life_writer import CODECS, LifeWriter
 
 from barnabas.batch.compression import Codec
 

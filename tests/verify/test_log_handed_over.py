@@ -11,14 +11,8 @@ from typing import Any
 
 import pytest
 from tests.verify.apache_broker import Seen, View, apache_broker
-from tests.verify.log_life_writer import (
-    MIXED,
-    OPTIONS,
-    Life,
-    LifeWriter,
-    Written,
-    open_manager,
-)
+from tests.verify.log_life import Life, Written
+from tests.verify.log_life_writer import MIXED, OPTIONS, LifeWriter, open_manager
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.build import build
