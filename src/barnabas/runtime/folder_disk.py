@@ -103,20 +103,10 @@ class FolderFile:
     def append(self, parts: Sequence[Buffer]) -> int:
         file = self._file
         start = file.size
-        if len(parts) != 1 or not self._features.gathered_io:
+        if len(parts) != 1 or not self._features.gathered_io or self._closed or not self._writable:
             self._write(start, parts)
             return start
-        # One part is what the log appends, many thousand times a second: no detours.
-        descriptor = self._pin(for_writing=True)
-        try:
-            written = os.pwritev(descriptor, parts, start)
-            file.size = start + written
-        except OSError:
-            file.size = os.fstat(descriptor).st_size
-            raise
-        finally:
-            self._cache.unpin(file)
-        if written != len(parts[0]):
+        if self._cache.append(file, parts) != len(parts[0]):
             self._write(start, parts)
         return start
 

@@ -25,7 +25,7 @@ from barnabas.storage.epochs import EpochEnd
 from barnabas.storage.failure import StorageFailure, failing
 from barnabas.storage.local_log import LocalLog, jitter_ms
 from barnabas.storage.options import LogOptions
-from barnabas.storage.plain_append import PlainRules, continues, place, plain_batch, plain_rules
+from barnabas.storage.plain_append import append_plain, plain_rules
 from barnabas.storage.producer_append import AppendOrigin, BatchMetadata, Verification
 from barnabas.storage.producer_replay import ProducerChanges, check_append, rebuild_producers
 from barnabas.storage.reading import ReadResult, TimestampAndOffset
@@ -50,7 +50,7 @@ class Log(LocalLog):
         self.high_watermark = self.log_start_offset
         self.first_unstable_offset: int | None = None
         self._rules = rules_of(options)
-        self._plain_rules = plain_rules(options, self._rules)
+        self.plain_rules = plain_rules(options, self._rules)
         self._find_first_unstable()
 
     @classmethod
@@ -96,7 +96,7 @@ class Log(LocalLog):
         self.options = options
         self.active.limits = None
         self._rules = rules_of(options)
-        self._plain_rules = plain_rules(options, self._rules)
+        self.plain_rules = plain_rules(options, self._rules)
 
     # Appending
 
@@ -113,8 +113,8 @@ class Log(LocalLog):
         The buffer is patched in place where it can be.
         """
         now_ms = self.clock.wall_ms()
-        if origin is AppendOrigin.CLIENT and self._plain_rules is not None:
-            result = self._append_plain(buffer, leader_epoch, self._plain_rules, now_ms)
+        if origin is AppendOrigin.CLIENT:
+            result = append_plain(self, buffer, leader_epoch, now_ms)
             if result is not None:
                 return result
         if origin is AppendOrigin.RAFT_LEADER:
@@ -123,40 +123,6 @@ class Log(LocalLog):
         else:
             prepared = prepare_leader(buffer, leader_epoch, self.end_offset, origin, self._rules, now_ms)
         return self._append(prepared, origin, verification, now_ms)
-
-    def _append_plain(
-        self, buffer: Buffer, leader_epoch: int, rules: PlainRules, now_ms: int
-    ) -> AppendResult | None:
-        """The short way; None: nothing has happened, the batch needs the careful one."""
-        batch = plain_batch(buffer, rules, now_ms)
-        if batch is None:
-            return None
-        _, count, _, _, max_timestamp, producer_id, producer_epoch, base_sequence = batch
-        producers = self.producers
-        entry = None
-        if producer_id >= 0:
-            entry = producers.entries.get(producer_id)
-            if not continues(entry, producer_epoch, base_sequence, count) or producers.is_verifying:
-                return None
-        base_offset = self.end_offset
-        last_offset = base_offset + count - 1
-        segment = self.segments.last
-        size = len(buffer)
-        if leader_epoch != self.epochs.latest_epoch or not segment.is_between_turns(
-            size, last_offset, max_timestamp
-        ):
-            return None
-        place(buffer, base_offset, leader_epoch)  # type: ignore[arg-type]  # a plain batch is writable
-        try:
-            segment.append_one(buffer, size, last_offset, max_timestamp)
-        except OSError as error:
-            self._refuse_write(error)
-        self.end_offset = producers.end_offset = last_offset + 1
-        if entry is not None:
-            entry.wrote(base_sequence + count - 1, last_offset, count - 1, max_timestamp)
-        return AppendResult(
-            base_offset, last_offset, max_timestamp, NO_TIMESTAMP, self.log_start_offset, size
-        )
 
     def append_as_follower(self, buffer: Buffer, leader_epoch: int) -> AppendResult:
         """Write batches as the leader of this epoch sent them; a batch cut short at the end is left out."""
@@ -226,10 +192,10 @@ class Log(LocalLog):
             if segment.limits is None:
                 segment.set_limits(self.options)
         except OSError as error:
-            self._refuse_write(error)
+            self.refuse_write(error)
         self.end_offset = last_offset + 1
 
-    def _refuse_write(self, error: OSError) -> None:
+    def refuse_write(self, error: OSError) -> None:
         """The segment has undone the write.  Lack of space is told to the client; all else is a failure."""
         if error.errno in _NO_SPACE:
             raise KafkaError(

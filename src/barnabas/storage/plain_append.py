@@ -9,7 +9,7 @@ nothing has been changed then.
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fastcrc import crc32
 
@@ -17,11 +17,15 @@ from barnabas.base.errors import KafkaError
 from barnabas.batch.check import CheckRules
 from barnabas.batch.compression import Codec, decompress
 from barnabas.batch.engine.plain import Plain, inspect
-from barnabas.batch.records import TimestampType
+from barnabas.batch.records import NO_TIMESTAMP, TimestampType
 from barnabas.batch.view import ATTRIBUTES_POSITION, CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD, MAX_SEQUENCE
 from barnabas.runtime.disk import Buffer
+from barnabas.storage.appending import AppendResult
 from barnabas.storage.options import LogOptions
 from barnabas.storage.producer_append import ProducerEntry
+
+if TYPE_CHECKING:
+    from barnabas.storage.log import Log
 
 _CODECS = tuple(Codec)
 _CODEC_POSITION = ATTRIBUTES_POSITION + 1
@@ -58,6 +62,38 @@ def plain_rules(options: LogOptions, rules: CheckRules) -> PlainRules | None:
         after_max_ms=rules.timestamp_after_max_ms,
         decompressed_limit=rules.decompressed_limit,
     )
+
+
+def append_plain(log: Log, buffer: Buffer, leader_epoch: int, now_ms: int) -> AppendResult | None:
+    """The short way; None: nothing has happened, the batch needs the careful one."""
+    rules = log.plain_rules
+    batch = None if rules is None else plain_batch(buffer, rules, now_ms)
+    if batch is None:
+        return None
+    _, count, _, _, max_timestamp, producer_id, producer_epoch, base_sequence = batch
+    producers = log.producers
+    entry = None
+    if producer_id >= 0:
+        entry = producers.entries.get(producer_id)
+        if not _continues(entry, producer_epoch, base_sequence, count) or producers.is_verifying:
+            return None
+    base_offset = log.end_offset
+    last_offset = base_offset + count - 1
+    segment = log.segments.last
+    size = len(buffer)
+    if leader_epoch != log.epochs.latest_epoch or not segment.is_between_turns(
+        size, last_offset, max_timestamp
+    ):
+        return None
+    _place(buffer, base_offset, leader_epoch)  # type: ignore[arg-type]  # a plain batch is writable
+    try:
+        segment.append_one(buffer, size, last_offset, max_timestamp)
+    except OSError as error:
+        log.refuse_write(error)
+    log.end_offset = producers.end_offset = last_offset + 1
+    if entry is not None:
+        entry.wrote(base_sequence + count - 1, last_offset, count - 1, max_timestamp)
+    return AppendResult(base_offset, last_offset, max_timestamp, NO_TIMESTAMP, log.log_start_offset, size)
 
 
 def plain_batch(buffer: Buffer, rules: PlainRules, now_ms: int) -> Plain | None:
@@ -99,7 +135,7 @@ def _payload(view: memoryview, rules: PlainRules) -> bytes | None:
         return None
 
 
-def continues(entry: ProducerEntry | None, epoch: int, base_sequence: int, count: int) -> bool:
+def _continues(entry: ProducerEntry | None, epoch: int, base_sequence: int, count: int) -> bool:
     """Whether a batch is the next one of a producer that the log knows, outside of any transaction."""
     return (
         entry is not None
@@ -111,7 +147,7 @@ def continues(entry: ProducerEntry | None, epoch: int, base_sequence: int, count
     )
 
 
-def place(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
+def _place(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
     """Give the batch its place in the log; both fields lie before the CRC."""
     _pack_base_offset(buffer, 0, base_offset)
     _pack_leader_epoch(buffer, LOG_OVERHEAD, leader_epoch)

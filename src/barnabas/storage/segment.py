@@ -161,7 +161,11 @@ class Segment(SegmentSearch):
         if is_entry_due:
             self.offset_index.make_room()
             self.time_index.make_room()
-        self._write(buffer)
+        try:
+            (self._file or self.file()).append((buffer,))
+        except OSError as error:
+            self._undo_write(error)
+            raise
         largest = self._max
         assert largest is not None, "a segment between turns knows its times"
         if max_timestamp > largest.timestamp:
@@ -190,19 +194,21 @@ class Segment(SegmentSearch):
             self.time_index.maybe_append(timestamp, offset, closing=closing)
 
     def _write(self, buffer: Buffer) -> None:
-        file = self.file()
         try:
             if self._preallocated:
-                file.write_at(self.size, buffer)
+                self.file().write_at(self.size, buffer)
             else:
-                file.append((buffer,))
+                (self._file or self.file()).append((buffer,))
         except OSError as error:
-            try:
-                file.truncate(self.size)
-            except OSError as second:
-                raise StorageFailure(self.folder, "undoing a failed write", second) from error
-            self._preallocated = False
+            self._undo_write(error)
             raise
+
+    def _undo_write(self, error: OSError) -> None:
+        try:
+            self.file().truncate(self.size)
+        except OSError as second:
+            raise StorageFailure(self.folder, "undoing a failed write", second) from error
+        self._preallocated = False
 
     def can_hold(self, last_offset: int) -> bool:
         """Whether the offset still fits the four bytes that indexes have for it."""
