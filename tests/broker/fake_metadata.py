@@ -152,9 +152,7 @@ class FakeMetadata:
             should_shut_down=request.want_shut_down,
         )
 
-    def _create(
-        self, topic: CreateTopicsRequest.CreatableTopic
-    ) -> CreateTopicsResponse.CreatableTopicResult:
+    def _create(self, topic: CreateTopicsRequest.CreatableTopic) -> CreateTopicsResponse.CreatableTopicResult:
         result = CreateTopicsResponse.CreatableTopicResult(
             name=topic.name, error_code=0, error_message=None, num_partitions=max(1, topic.num_partitions)
         )
@@ -167,7 +165,9 @@ class FakeMetadata:
         self.commit(
             records.TopicRecord(name=topic.name, topic_id=topic_id),
             *(
-                records.ConfigRecord(resource_type=2, resource_name=topic.name, name=one.name, value=one.value)
+                records.ConfigRecord(
+                    resource_type=2, resource_name=topic.name, name=one.name, value=one.value
+                )
                 for one in topic.configs
             ),
             *(

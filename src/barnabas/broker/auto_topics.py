@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 # Creations on their way at one time.  What is above is asked for again by the client that wants it.
 MAX_ON_THEIR_WAY = 10_000
 _CREATE_TOPICS_VERSION = 7
-# What the coordinators' topics are made with, as Apache Kafka's coordinators do.
-_COMPACTED = {"cleanup.policy": "compact", "compression.type": "producer"}
+# What the coordinators' topics are made with, as Apache Kafka's coordinators do: the start of the names of
+# their broker options, and the topic's options.
 _INTERNAL = {
-    CONSUMER_OFFSETS: ("offsets.topic", _COMPACTED),
+    CONSUMER_OFFSETS: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
     TRANSACTION_STATE: (
         "transaction.state.log",
         {
@@ -94,6 +94,8 @@ def creatable_topic(name: str, settings: Settings) -> CreateTopicsRequest.Creata
         partitions = settings[f"{prefix}.num.partitions"]
         replicas = settings[f"{prefix}.replication.factor"]
         configs = {**configs, "segment.bytes": str(settings[f"{prefix}.segment.bytes"])}
+        if f"{prefix}.min.isr" in settings:
+            configs["min.insync.replicas"] = str(settings[f"{prefix}.min.isr"])
     else:
         partitions = settings["num.partitions"]
         replicas, configs = settings["default.replication.factor"], {}

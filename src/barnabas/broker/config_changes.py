@@ -105,7 +105,7 @@ def check_broker_options(broker: Broker, name: str, values: Mapping[str, str]) -
     try:
         check_dynamic(values, per_broker=bool(name), mode=broker.node.mode)
     except ConfigError as error:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+        raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
 
 
 def unknown_type(kind: int) -> KafkaError:
