@@ -46,6 +46,7 @@ class FakeMetadata:
         self.image: Image = EMPTY_IMAGE
         self.kraft_version = 0
         self.leader_id = 1
+        self.controller_endpoints: object = ()
         self.asked: list[tuple[Message, int, str]] = []
         # What a test wants answered instead, by type of the request.
         self.answers: dict[type[Message], Later[Message] | BaseException] = {}
@@ -74,7 +75,7 @@ class FakeMetadata:
         for listener in self._listeners:
             listener(delta)
 
-    def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    def describe_quorum(self, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
         return DescribeQuorumResponse(error_code=0, topics=[])
 
     def ask(self, request: Message, version: int, principal: str) -> Later[Message]:

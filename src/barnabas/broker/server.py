@@ -12,7 +12,7 @@ folders let go.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -172,6 +172,7 @@ class Broker:
             logger.error("the log directory %s is offline: %s", path, reason)
         for door in self._doors.values():
             _bind(door)
+        self.metadata.controller_endpoints = self._reachable(self.node.listeners.advertised_controllers)
         self.metadata.subscribe(self._apply)
         self.metadata.start().then(lambda _: self._metadata_up(done), done.fail)
         return done
@@ -202,7 +203,7 @@ class Broker:
         self.lifecycle.caught_up.then(lambda _: self._caught_up(done), done.fail)
         self.lifecycle.start(
             folders.cluster_id,
-            self._advertised(),
+            self._reachable(self.node.listeners.advertised_to_clients),
             self.supported_features,
             folders.live_ids,
             epoch_of_last_life(self._disk, folders.dirs),
@@ -250,13 +251,16 @@ class Broker:
             )
         return doors
 
-    def _advertised(self) -> list[Endpoint]:
-        """Where others reach us: port 0 means the one we got, no host means this machine's name."""
-        told = []
-        for end in self.node.listeners.advertised_to_clients:
-            port = end.port or self._doors[end.listener_name].address.port
-            told.append(replace(end, host=end.host or self._host_name(), port=port))
-        return told
+    def _reachable(self, told: Iterable[Endpoint]) -> list[Endpoint]:
+        """As others reach them: port 0 means the one we got, no host means this machine's name."""
+        return [
+            replace(
+                end,
+                host=end.host or self._host_name(),
+                port=end.port or self._doors[end.listener_name].address.port,
+            )
+            for end in told
+        ]
 
     # Running ------------------------------------------------------------------------------------------------
 
