@@ -22,4 +22,4 @@ KEY = 55
 def handle(broker: Broker, request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
     if not broker.authorizer.allows(call, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return broker.metadata.describe_quorum(request)
+    return broker.metadata.describe_quorum(request, call.api_version)
