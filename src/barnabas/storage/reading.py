@@ -26,6 +26,9 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL_TIMESTAMP = -4
 LATEST_TIERED_TIMESTAMP = -5
 
+# Readers at so many different places near the end of a log are served without a search.
+ENDS_KEPT = 16
+
 
 class ReadResult(NamedTuple):
     """What a fetch gets: bytes from the batch that holds its offset on, of one segment.
@@ -55,18 +58,21 @@ class TimestampAndOffset:
 
 
 class LogReader:
-    """Reads the segments of one log; remembers where the last bound lay."""
+    """Reads the segments of one log; remembers where the last bound lay, and where readers go on."""
 
-    __slots__ = ("_bound", "_segments")
+    __slots__ = ("_bound", "_ends", "_segments")
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         # (offset, segment, position): the high watermark's place is asked for by every fetch until it moves.
         self._bound: tuple[int, Segment, int] | None = None
+        # Ends that the log had when it was read up to them: readers that keep up go on there.
+        self._ends: dict[int, tuple[Segment, int]] = {}
 
     def forget(self) -> None:
         """The log was cut or its segments replaced: places are no longer what they were."""
         self._bound = None
+        self._ends.clear()
 
     def read(
         self,
@@ -78,10 +84,17 @@ class LogReader:
         min_one_batch: bool,
         read_committed: bool,
     ) -> ReadResult:
+        known = self._ends.get(offset)
+        if known is not None and offset < upper_bound == end_offset and not read_committed:
+            result = self._read_on(offset, known[0], known[1], max_bytes, end_offset)
+            if result is not None:
+                return result
         aborted: tuple[AbortedTransaction, ...] | None = () if read_committed else None
         segment = self._segments.floor(offset)
         if offset >= upper_bound:
-            active = self._segments[-1]
+            active = self._segments.last
+            if offset == end_offset:
+                self._remember_end(offset, active)
             return ReadResult(offset, active.base_offset, active.size, aborted=aborted)
         while segment is not None:
             self._segments.reading(segment)
@@ -91,7 +104,7 @@ class LogReader:
             # All from this offset to the segment's end was compacted away.
             segment = self._segments.after(segment)
         else:
-            active = self._segments[-1]
+            active = self._segments.last
             return ReadResult(offset, active.base_offset, active.size, aborted=aborted)
         room = max(max_bytes, head.size) if min_one_batch else max_bytes
         length = min(self._end_position(segment, upper_bound, end_offset) - head.position, room)
@@ -109,6 +122,23 @@ class LogReader:
             first_batch_incomplete=room < head.size,
             aborted=aborted,
         )
+
+    def _read_on(
+        self, offset: int, segment: Segment, position: int, max_bytes: int, end_offset: int
+    ) -> ReadResult | None:
+        """All that was appended since the log was read up to this place; None if that is not so simple."""
+        length = segment.size - position
+        if segment is not self._segments.last or not 0 < length <= max_bytes or position < segment.sound_from:
+            return None
+        self._remember_end(end_offset, segment)
+        return ReadResult(offset, segment.base_offset, position, segment.slice(position, length))
+
+    def _remember_end(self, end_offset: int, active: Segment) -> None:
+        ends = self._ends
+        if end_offset not in ends:
+            if len(ends) >= ENDS_KEPT:
+                del ends[next(iter(ends))]
+            ends[end_offset] = active, active.size
 
     def _check(self, segment: Segment, position: int, length: int, end_offset: int) -> int:
         """How much of it is sound: what this process has not written itself is checked when first read."""
