@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from barnabas.batch.view import CorruptBatch
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk
 from barnabas.storage import log_files
 from barnabas.storage.epochs import LeaderEpochs
+from barnabas.storage.heads import Head
 from barnabas.storage.options import LONG_MAX, LogOptions
 from barnabas.storage.producer_replay import rebuild_producers
 from barnabas.storage.producers import Producers
@@ -95,7 +97,6 @@ class LogLoader:
         self._load_epochs()
         self._recover(damaged)
         end_offset = self._settle_end()
-        self._check_epochs()
         recovery_point = min(self._recovery_point, end_offset)
         if self._clean:
             recovery_point = end_offset
@@ -205,14 +206,33 @@ class LogLoader:
     # Leader epochs
 
     def _load_epochs(self) -> None:
-        """A damaged file is set aside and written anew from what the batches say of their leaders."""
+        """A file that is damaged, or that the last batches contradict, is made anew from the batches."""
         try:
             self._epochs.load()
         except DamagedFile as error:
             self._rebuild_epochs(str(error))
-        else:
-            if not self._epochs.entries and _have_epochs(self._segments):
-                self._rebuild_epochs(f"{self._folder}/{log_files.LEADER_EPOCHS} is empty")
+            return
+        witnesses = [head for head in self._last_heads() if head.leader_epoch >= 0]
+        told = [self._epochs.epoch_for_offset(head.base_offset) for head in witnesses]
+        if any(head.leader_epoch == epoch for head, epoch in zip(witnesses, told, strict=True)):
+            return
+        # One batch alone may be damaged itself: its epoch lies outside of its CRC.
+        if len(witnesses) == WITNESSES or (witnesses and not self._epochs.entries):
+            self._rebuild_epochs(
+                f"{self._folder}/{log_files.LEADER_EPOCHS} gives the batch at offset"
+                f" {witnesses[-1].base_offset} to epoch {told[-1]}, it is of epoch"
+                f" {witnesses[-1].leader_epoch}"
+            )
+
+    def _last_heads(self) -> Sequence[Head]:
+        """Some of the last batches: after a crash the first ones of the last segment, its end may be torn."""
+        for segment in reversed(self._segments):
+            if segment.size > 0:
+                with contextlib.suppress(CorruptBatch):
+                    if self._clean:
+                        return segment.last_heads(WITNESSES)
+                    return list(islice(segment.heads(), WITNESSES))
+        return ()
 
     def _rebuild_epochs(self, reason: str) -> None:
         path = f"{self._folder}/{log_files.LEADER_EPOCHS}"
@@ -221,16 +241,6 @@ class LogLoader:
         self._epochs = LeaderEpochs(self._disk, self._folder)
         self._epochs.load()
         self._epochs.assign_all(_epochs_of(self._segments))
-
-    def _check_epochs(self) -> None:
-        """The last batches know their leaders; a file that knows better about all of them is damaged."""
-        last = [head for head in self._segments[-1].last_heads(WITNESSES) if head.leader_epoch >= 0]
-        told = [self._epochs.epoch_for_offset(head.base_offset) for head in last]
-        if last and all(head.leader_epoch != epoch for head, epoch in zip(last, told, strict=True)):
-            self._rebuild_epochs(
-                f"{self._folder}/{log_files.LEADER_EPOCHS} gives the batch at offset {last[-1].base_offset}"
-                f" to epoch {told[-1]}, it is of epoch {last[-1].leader_epoch}"
-            )
 
     # Recovery
 
@@ -368,17 +378,6 @@ class LogLoader:
                 self._deleted_names.append(snapshot)
         # Else the next power loss brings them back, over what is written after this start.
         self._disk.sync_folder(self._folder)
-
-
-def _have_epochs(segments: Segments) -> bool:
-    """Whether the last batches say who their leader was; those of old formats do not."""
-    for segment in reversed(segments):
-        with contextlib.suppress(CorruptBatch):
-            first = next(segment.heads(), None)
-            segment.release()
-            if first is not None:
-                return first.leader_epoch >= 0
-    return False
 
 
 def _epochs_of(segments: Segments) -> Iterable[tuple[int, int]]:

@@ -30,6 +30,8 @@ from barnabas.storage.segment_search import SegmentSearch
 
 logger = logging.getLogger(__name__)
 
+BATCHES_ARE_DAMAGED = "and batches are damaged, so it stays as it is"
+
 
 class Limits(NamedTuple):
     """Up to which size, time and offset a segment takes batches without another look."""
@@ -250,7 +252,7 @@ class Segment(SegmentSearch):
             return self._rebuilt
         self._rebuilt = self._are_heads_in_order()
         if not self._rebuilt:
-            logger.warning("%s: %s, and batches are damaged", self.path(log_files.LOG), reason)
+            logger.warning("%s: %s, %s", self.path(log_files.LOG), reason, BATCHES_ARE_DAMAGED)
             return False
         logger.warning("%s: %s; the indexes are rebuilt", self.path(log_files.LOG), reason)
         active = self._grown

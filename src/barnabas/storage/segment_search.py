@@ -195,8 +195,10 @@ class SegmentSearch(SegmentFiles):
         return self.base_offset if last is None else last.last_offset + 1
 
     def last_heads(self, count: int) -> Sequence[Head]:
-        """The headers of the last batches, as far as they lie after the last index entry."""
-        return deque(self._heads_for(self.offsets().last_offset), maxlen=count)
+        """The headers of the last batches."""
+        offset = self.offsets().last_offset
+        # The last index entry is sure to have one batch behind it, the one before it has two.
+        return deque(self._heads_for(offset if count == 1 else offset - 1), maxlen=count)
 
     def offset_at(self, position: int) -> int | None:
         """An offset not below those of batches before this position, if the index knows one."""

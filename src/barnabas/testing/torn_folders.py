@@ -280,11 +280,11 @@ class _Writer:
 
 
 def _write_orders(writer: _Writer) -> None:
-    """Every codec, five leaders, a start within the first segment; flushed up to about the middle."""
+    """Every codec, five leaders, a start within the first segment; a quarter of it is flushed."""
     codecs = tuple(Codec)
     for number in range(40):
         writer.put(1 + number % 3, epoch=number // 9, codec=codecs[number % len(codecs)], key=b"k")
-        if number == 20:
+        if number == 10:
             writer.log.flush()
     writer.log.advance_log_start(3)
 
@@ -298,7 +298,7 @@ def _write_payments(writer: _Writer) -> None:
         writer.end(2000, commit=number % 3 == 0)
         if number % 2:
             writer.end(2001, commit=False)
-        if number == 5:
+        if number == 2:
             writer.log.flush()
     writer.put(producer_id=2000, transactional=True)
 
@@ -325,7 +325,7 @@ def _write_late(writer: _Writer) -> None:
     """Records of earlier times among later ones."""
     for number in range(30):
         writer.put(1 + number % 2, back_ms=(number * 7 % 5) * 2500, epoch=number // 20)
-        if number == 15:
+        if number == 8:
             writer.log.flush()
 
 
