@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import check_topic_name
-from barnabas.config import BROKER, GROUP, TOPIC, ConfigError, Option, Type
+from barnabas.config import BROKER, TOPIC, ConfigError, Option, Type
 from barnabas.config.topics import topic_settings
 from barnabas.controller.group_options import check_group_options
 from barnabas.controller.state import ControllerState
@@ -38,10 +38,11 @@ _BROKER_NAME = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 
 def list_default(kind: int, name: str) -> str | None:
-    """The default of an option that holds a list, as text; None if it does not."""
-    if kind == ConfigResource.CLIENT_METRICS:
-        return "" if name in (METRICS, MATCH) else None
-    table = {ConfigResource.TOPIC: TOPIC, ConfigResource.BROKER: BROKER, ConfigResource.GROUP: GROUP}
+    """The default of an option that holds a list, as text; None if it does not.
+
+    The lists of client metrics and groups can only be set whole, as Apache Kafka has it.
+    """
+    table = {ConfigResource.TOPIC: TOPIC, ConfigResource.BROKER: BROKER}
     option: Option | None = table[ConfigResource(kind)].option(name) if kind in table else None
     if option is None or option.type is not Type.LIST:
         return None

@@ -133,7 +133,8 @@ def _changed(resource: Resource, name: str, current: str | None, change: Change)
             return None
         case OpType.APPEND | OpType.SUBTRACT:
             return _changed_list(resource, name, current, OpType(operation), value or "")
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+    # Apache Kafka stumbles over such a number, and says so little.
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _changed_list(resource: Resource, name: str, current: str | None, operation: OpType, value: str) -> str:

@@ -33,6 +33,8 @@ USER_AND_CLIENT_KEYS: Mapping[str, tuple[int, str] | None] = {
 }
 IP_KEYS: Mapping[str, tuple[int, str] | None] = {"connection_creation_rate": (2**31 - 1, "an INT")}
 SMALLEST_FRACTION = 1e-6
+# Apache Kafka's map of an entity is made for two parts.
+_ENTITY_BUCKETS = 4
 LOCALHOST = "localhost"
 
 
@@ -58,8 +60,8 @@ def alter_quotas(state: ControllerState, request: AlterClientQuotasRequest, cont
                 error_code=fault.code,
                 error_message=fault.message,
                 entity=[
-                    AlterClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
-                    for kind, name in entity
+                    AlterClientQuotasResponse.EntityData(entity_type=kind, entity_name=dict(entity)[kind])
+                    for kind in hash_map_order(dict(entity), _ENTITY_BUCKETS)
                 ],
             )
             for entity, fault in faults.items()
@@ -184,7 +186,7 @@ def describe_quotas(image: Image, request: DescribeClientQuotasRequest) -> Descr
         for entity, quotas in sorted(image.quotas.items(), key=repr)
         if _matches(dict(entity), exact, specified, strict=request.strict)
     ]
-    return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=0, error_message=None, entries=entries)
+    return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=0, error_message="", entries=entries)
 
 
 def _take_component(

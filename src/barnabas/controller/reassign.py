@@ -53,7 +53,8 @@ def alter_reassignments(
         throttle_time_ms=0,
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=0,
-        error_message=None,
+        # Apache Kafka answers an empty request before it looks at it, with all fields as they were made.
+        error_message=None if request.topics else "",
         responses=responses,
     )
     return Decision(records, reply)
