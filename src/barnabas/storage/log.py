@@ -15,7 +15,6 @@ import logging
 from collections.abc import Sequence
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.batch.records import NO_TIMESTAMP
 from barnabas.runtime.chance import Random
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Buffer, Disk
@@ -173,7 +172,7 @@ class Log(LocalLog):
             duplicate.first_offset,
             duplicate.last_offset,
             prepared.max_timestamp,
-            duplicate.timestamp if prepared.log_append_time_ms >= 0 else NO_TIMESTAMP,
+            duplicate.timestamp,  # as Apache Kafka answers, whoever set the time
             self.log_start_offset,
             bytes_appended=0,
             duplicate=True,
