@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_THAT_ADDS = 12
 FIRST_VERSION_WITH_LEADER = 10
+RECORD_ERRORS_SHOWN = 3
 # The one client that may write to internal topics.
 ADMIN_CLIENT_ID = "__admin_client"
 # Refusals that Apache Kafka answers without the log's start offset.
@@ -201,13 +202,7 @@ class Produce:
         answer.error_code = error.code
         hosted = write.hosted
         if isinstance(error, InvalidRecords):
-            answer.error_message = error.message
-            answer.record_errors = [
-                ProduceResponse.BatchIndexAndErrorMessage(
-                    batch_index=one.index, batch_index_error_message=one.message
-                )
-                for one in error.record_errors
-            ]
+            _tell_records(answer, write.name, error)
         elif error.code in _WITHOUT_LOG_START:
             return
         if hosted is not None and hosted.log is not None:
@@ -305,6 +300,29 @@ class AcksWaiter(Waiter):
         for write in self._writes:
             write.refuse(ErrorCode.REQUEST_TIMED_OUT)
         self.later.set(self._produce.response())
+
+
+def _tell_records(
+    answer: ProduceResponse.PartitionProduceResponse, name: TopicPartition, error: InvalidRecords
+) -> None:
+    """What is wrong with each record (KIP-467), in Apache Kafka's words."""
+    where = "" if error.code is ErrorCode.INVALID_TIMESTAMP else f" in topic partition {name}"
+    answer.record_errors = [
+        ProduceResponse.BatchIndexAndErrorMessage(
+            batch_index=one.index, batch_index_error_message=one.message + where
+        )
+        for one in error.record_errors
+    ]
+    answer.error_message = error.message
+    if error.code is ErrorCode.INVALID_RECORD:
+        shown = ", ".join(
+            f"RecordError(batchIndex={one.batch_index}, message='{one.batch_index_error_message}')"
+            for one in answer.record_errors[:RECORD_ERRORS_SHOWN]
+        )
+        answer.error_message = (
+            f"One or more records have been rejected due to {len(answer.record_errors)} record errors in"
+            f" total, and only showing the first three errors at most: [{shown}]"
+        )
 
 
 def _producer_of(records: memoryview) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """InitProducerId (api key 22), versions 0 to 5 (6 is not stable).
 
-An id for an idempotent producer: a new one each time, with epoch 0 (KIP-98).  A transactional producer's id is
-its coordinator's business (KIP-360, KIP-890): as long as there is no coordinator here, it is told so, and its
-client looks for one again.
+An id for an idempotent producer: a new one each time, with epoch 0 (KIP-98).  A transactional producer's id
+is its coordinator's business (KIP-360, KIP-890): as long as there is no coordinator here, it is told so, and
+its client looks for one again.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Offsets by time: the first record with that time or a later one; and the special times latest (-1), earliest
 (-2), of the largest time (-3, KIP-734, version 7), earliest on this broker's disk (-4, version 8) and latest
 in tiered storage (-5, version 9), both KIP-405.  Consumers hear of nothing that is not committed, and of no
-"latest" from a leader that does not know yet what is (KIP-207); leader epochs are checked (KIP-320, version 4).
+"latest" from a leader that does not know yet what is (KIP-207); leader epochs are checked (KIP-320, version
+4).
 """
 
 from __future__ import annotations

@@ -11,10 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.batch.check import only_batch
-from barnabas.batch.view import ATTRIBUTES_POSITION, HEADER_SIZE, TRANSACTIONAL_FLAG
+from barnabas.batch.view import (
+    ATTRIBUTES_POSITION,
+    HEADER_SIZE,
+    MAGIC_POSITION,
+    MAGIC_V2,
+    SMALLEST_LENGTH,
+    TRANSACTIONAL_FLAG,
+    CorruptBatch,
+    batch_size,
+)
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.produce import FIRST_VERSION_WITH_TOPIC_IDS, Produce, Write
 from barnabas.broker.produce_quick import quick
@@ -48,7 +57,8 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> Answer[Produc
 
 
 def refuse(request: ProduceRequest, code: ErrorCode, text: str) -> ProduceResponse:
-    """A request that failed as a whole: every partition is told."""
+    """A request that failed as a whole: every partition is told; in words, if there is more to say."""
+    message = None if text == ERRORS[code].text else text
     return ProduceResponse(
         responses=[
             ProduceResponse.TopicProduceResponse(
@@ -56,7 +66,7 @@ def refuse(request: ProduceRequest, code: ErrorCode, text: str) -> ProduceRespon
                 topic_id=topic.topic_id,
                 partition_responses=[
                     ProduceResponse.PartitionProduceResponse(
-                        index=one.index, error_code=code, base_offset=-1, error_message=text
+                        index=one.index, error_code=code, base_offset=-1, error_message=message
                     )
                     for one in topic.partition_data
                 ],
@@ -85,8 +95,20 @@ def _writes(broker: Broker, request: ProduceRequest, call: Call) -> list[Write]:
 
 
 def _is_transactional(records: memoryview) -> bool:
-    """Looked at before anything is checked, as Apache Kafka does; nonsense is no transaction."""
-    return len(records) >= HEADER_SIZE and bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_FLAG)
+    """By the first batch.  One that cannot be one fails the whole request, in Apache Kafka's words."""
+    try:
+        size = batch_size(records, 0)
+    except CorruptBatch:
+        length = int.from_bytes(records[8:12], "big", signed=True)
+        if length < SMALLEST_LENGTH:
+            text = f"Record size {length} is less than the minimum record overhead ({SMALLEST_LENGTH})"
+        else:
+            magic = int.from_bytes(records[MAGIC_POSITION : MAGIC_POSITION + 1], "big", signed=True)
+            text = f"Invalid magic found in record: {magic}"
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, text) from None
+    if size is None or not HEADER_SIZE <= size <= len(records) or records[MAGIC_POSITION] != MAGIC_V2:
+        return False
+    return bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_FLAG)
 
 
 def _may_write_as(broker: Broker, transactional_id: str | None, call: Call) -> bool:
