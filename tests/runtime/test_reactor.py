@@ -241,3 +241,27 @@ def test_the_longest_stall_is_measured() -> None:
     assert reactor.take_longest_stall_ns() == 70_000_000
     assert reactor.take_longest_stall_ns() == 0
     reactor.close()
+
+
+def test_a_post_while_a_wake_up_is_read_loses_no_later_one() -> None:
+    """A byte that is read together with an earlier one must not leave the reactor deaf."""
+    reactor = Reactor()
+    ran: list[str] = []
+    receiver = reactor._wake_receiver
+
+    class Meddling:
+        """Posts, as another thread could, at the moment when the bytes are read."""
+
+        def recv(self, size: int) -> bytes:
+            reactor._wake_receiver = receiver
+            reactor.post(lambda: ran.append("meanwhile"))
+            return receiver.recv(size)
+
+    reactor._wake_receiver = Meddling()  # type: ignore[assignment]
+    reactor.post(lambda: ran.append("first"))
+    reactor.serve(0)
+    assert ran == ["first", "meanwhile"]
+    reactor.post(reactor.interrupt)
+    assert receiver.recv(1, socket.MSG_PEEK), "nothing would wake the reactor"
+    reactor.serve(None)
+    reactor.close()

@@ -11,6 +11,7 @@ to asyncio and are handed on.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -232,11 +233,11 @@ class Reactor:
             self.on_error(error)
 
     def _on_wake(self) -> None:
-        self._wake_pending = False
-        try:
+        # In this order: a byte sent after the flag went down would be swallowed here and leave the flag up,
+        # and nobody would ever wake us again.
+        with contextlib.suppress(BlockingIOError):
             self._wake_receiver.recv(_WAKE_BYTES)
-        except BlockingIOError:
-            return
+        self._wake_pending = False
 
 
 def _nothing() -> None:
