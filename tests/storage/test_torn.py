@@ -22,8 +22,18 @@ from tests.storage.logs import (
 )
 from tests.storage.torn_logs import SHORT, flip, path, read, stopped
 from tests.storage.worlds import COMPACTED, cleaner_of, contents, put, steps
+from tools import torn as campaign
 
 from barnabas.batch.view import CorruptBatch
+from barnabas.broker.modes.loading import read_bootstrap
+from barnabas.metadata.bootstrap import BOOTSTRAP_FILE, bootstrap_checkpoint
+from barnabas.protocol.records.metadata import FeatureLevelRecord
+from barnabas.raft.quorum_state import (
+    DamagedQuorumState,
+    ElectionState,
+    decode_quorum_state,
+    encode_quorum_state,
+)
 from barnabas.runtime.chance import SeededRandom
 from barnabas.runtime.disk import Disk
 from barnabas.runtime.memory_disk import MemoryDisk
@@ -33,9 +43,9 @@ from barnabas.storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, clean_shutdown_
 from barnabas.storage.epochs import EpochEntry
 from barnabas.storage.log import Log
 from barnabas.storage.meta_properties import V1, MetaProperties, MetaPropertiesEnsemble
-from barnabas.storage.refused import FolderRefused
+from barnabas.storage.refused import DamagedFile, FolderRefused
 from barnabas.testing import torn
-from barnabas.testing.torn_damage import kind_of
+from barnabas.testing.torn_damage import ACTIONS, kind_of
 from barnabas.testing.torn_folders import START_MS, DataFolder, build_folders, open_manager
 from barnabas.testing.torn_judge import TornFault
 
@@ -294,3 +304,40 @@ def test_a_damaged_checkpoint_of_the_cleaner_is_complained_of_once(caplog: pytes
         with caplog.at_level(logging.WARNING):
             cleaner_of(disk, HandClock())
         assert caplog.text.count("cleaned from their start") == expected
+
+
+def test_the_files_of_a_quorum_are_read_or_refused() -> None:
+    """Of the metadata log's folder those that are no log: whoever reads them says which one is damaged."""
+    state = encode_quorum_state(ElectionState(epoch=7, leader_id=1), (1, 2, 3), 0)
+    records = [FeatureLevelRecord(name="metadata.version", feature_level=level) for level in range(20, 26)]
+    bootstrap = bootstrap_checkpoint(records, T0)
+    disk, random = MemoryDisk(), SeededRandom(11)
+    disk.make_folder("/data")
+    refused = Counter[str]()
+    for _ in range(600):
+        action = ACTIONS[random.integer(0, len(ACTIONS) - 1)]
+        try:
+            decode_quorum_state(action(random, state) or b"")
+        except DamagedQuorumState:
+            refused["state"] += 1
+        disk.write_atomically(f"/data/{BOOTSTRAP_FILE}", action(random, bootstrap) or b"")
+        try:
+            found = read_bootstrap(disk, "/data")
+        except DamagedFile as error:
+            refused["bootstrap"] += 1
+            assert BOOTSTRAP_FILE in str(error)
+            assert str(error).isprintable()
+        else:
+            assert found == records
+    assert min(refused.values()) > 300
+
+
+def test_a_campaign_counts_and_ends_with_1_on_a_violation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["torn", "--rounds", "40", "--seed", "5"])
+    assert campaign.main() == 0
+    assert "40 rounds from seed 5, 0 violations" in capsys.readouterr().out
+    with patched(segment_search, "crc_ok", blind):
+        assert campaign.main() == 1
+    assert "again: python -m tools.torn --rounds 1 --seed" in capsys.readouterr().out
