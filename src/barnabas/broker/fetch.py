@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.base.errors import ErrorCode
 from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.broker.replicas import Replicas
-from barnabas.broker.replicas_hosted import Hosted
 from barnabas.broker.replicas_leaders import current_leader, leader_endpoint
 from barnabas.broker.replicas_read import NO_RECORDS, PartitionData, Reader, error_data, read
 from barnabas.broker.requests import Answer, Call
@@ -27,7 +26,6 @@ from barnabas.runtime.later import Later
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
-FIRST_VERSION_WITH_ZSTD = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_ENDPOINTS = 16
 LAST_VERSION_WITHOUT_STORAGE_ERROR = 5
@@ -114,10 +112,6 @@ class Fetch:
                 answers.append((one.key, error_data(wanted.partition, code)))
                 continue
             hosted.traffic.fetches += is_first_look
-            if self._version < FIRST_VERSION_WITH_ZSTD and _is_zstd(hosted):
-                code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-                answers.append((one.key, error_data(wanted.partition, code, unread=True)))
-                continue
             data = read(
                 replicas,
                 self._reader,
@@ -200,6 +194,8 @@ class Fetch:
         data.current_leader = FetchResponse.LeaderIdAndEpoch(
             leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
         )
+        if self._reader.is_follower:
+            return  # brokers know where brokers are
         end = leader_endpoint(image, leader.leader_id, self._call.listener)
         if end is not None and all(known.node_id != end.node_id for known in response.node_endpoints):
             response.node_endpoints.append(
@@ -227,12 +223,6 @@ class FetchWaiter(Waiter):
 
     def expire(self) -> None:
         self.later.set(self._fetch.response(self._fetch.read(is_first_look=False)))
-
-
-def _is_zstd(hosted: Hosted) -> bool:
-    """Whether all of a topic is compressed in a way that clients before Fetch 10 do not know (KIP-110)."""
-    log = hosted.log
-    return log is not None and log.options.compression_type == "zstd"
 
 
 def _group(
