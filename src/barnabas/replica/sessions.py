@@ -24,6 +24,8 @@ MAX_SESSION_ID = 2**31 - 1
 # A session unused for so long makes room for anyone, one younger than this only for followers.
 EVICTION_NS = 120_000_000_000
 FIRST_VERSION_WITH_TOPIC_IDS = 13
+# Partitions in all sessions together; one that would exceed it is not kept, and its client names all again.
+CACHED_PARTITIONS_MAX = 1_000_000
 
 # A topic by its name up to version 12, by its id from version 13 on.
 TopicKey = str | Uuid
@@ -111,14 +113,11 @@ class Sessions:
         self._random = random
         # In the order of their last use, the oldest first.
         self._sessions: dict[int, Session] = {}
+        self.partitions = 0
         self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
-
-    @property
-    def partitions(self) -> int:
-        return sum(len(session.partitions) for session in self._sessions.values())
 
     def get(self, session_id: int) -> Session | None:
         return self._sessions.get(session_id)
@@ -127,8 +126,8 @@ class Sessions:
         """The session that a request goes on with; None if it names all of its partitions itself."""
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            if session_id != NO_SESSION:
-                self._sessions.pop(session_id, None)
+            if session_id in self._sessions:
+                self._remove(self._sessions[session_id])
             return None
         session = self._sessions.get(session_id)
         if session is None:
@@ -138,10 +137,15 @@ class Sessions:
         if session.uses_topic_ids != (version >= FIRST_VERSION_WITH_TOPIC_IDS):
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         if request.topics or request.forgotten_topics_data:
+            before = len(session.partitions)
             session.update(request)
+            self.partitions += len(session.partitions) - before
             if not session.partitions:
-                del self._sessions[session_id]
+                self._remove(session)
                 return None
+            if self.partitions > CACHED_PARTITIONS_MAX:
+                self._remove(session)
+                return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         self._touch(session)
         session.epoch = next_epoch(epoch)
         return session
@@ -178,6 +182,8 @@ class Sessions:
     ) -> int:
         """A session for the partitions of a full fetch; its id, 0 if there is no room for it."""
         now_ns = self._clock.monotonic_ns()
+        if self.partitions + len(answers) > CACHED_PARTITIONS_MAX:
+            return NO_SESSION
         if len(self._sessions) >= self._slots and not self._evict(privileged, len(answers), now_ns):
             return NO_SESSION
         by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
@@ -188,6 +194,7 @@ class Sessions:
             if told is not None:
                 told.take(answer)
         self._sessions[session.id] = session
+        self.partitions += len(session.partitions)
         return session.id
 
     def _new_id(self) -> int:
@@ -221,9 +228,13 @@ class Sessions:
         return self._drop(weakest)
 
     def _drop(self, session: Session) -> bool:
-        del self._sessions[session.id]
+        self._remove(session)
         self.evictions += 1
         return True
+
+    def _remove(self, session: Session) -> None:
+        del self._sessions[session.id]
+        self.partitions -= len(session.partitions)
 
 
 def _worth(session: Session) -> tuple[bool, int, int]:

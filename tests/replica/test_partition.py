@@ -1,0 +1,360 @@
+"""The rules of replication: high watermark, ISR, epochs, acknowledgements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import Uuid
+from barnabas.metadata.topics import Partition as PartitionState
+from barnabas.replica.partition import Partition, Rules
+
+TOPIC_ID = Uuid(bytes(15) + b"\x07")
+LAG = 100
+
+
+class FakeLog:
+    def __init__(self, end_offset: int = 0) -> None:
+        self.log_start_offset = 0
+        self.high_watermark = 0
+        self.end_offset = end_offset
+        self.recovery_point = 0
+        self.epochs: list[tuple[int, int]] = []
+
+    def advance_high_watermark(self, offset: int) -> bool:
+        assert self.high_watermark < offset <= self.end_offset
+        self.high_watermark = offset
+        return True
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        self.epochs.append((epoch, start_offset))
+
+
+class Cluster:
+    """Which brokers may be in an ISR."""
+
+    def __init__(self) -> None:
+        self.ineligible: set[int] = set()
+        self.dead: set[int] = set()
+        self.epochs = {1: 100, 2: 200, 3: 300}
+
+    def rules(self) -> Rules:
+        return Rules(
+            1,
+            LAG,
+            lambda broker, epoch: broker not in self.ineligible and epoch in (-1, self.epochs[broker]),
+            lambda broker: broker not in self.dead,
+        )
+
+
+def state(**fields: Any) -> PartitionState:
+    replicas = fields.pop("replicas", (1, 2, 3))
+    values: dict[str, Any] = {
+        "replicas": replicas,
+        "directories": (TOPIC_ID,) * len(replicas),
+        "isr": replicas,
+        "leader": 1,
+        "leader_epoch": 4,
+        "partition_epoch": 10,
+        **fields,
+    }
+    return PartitionState(**values)
+
+
+def leading(
+    log: FakeLog | None = None, cluster: Cluster | None = None, min_isr: int = 1, **fields: Any
+) -> tuple[Partition[FakeLog], FakeLog]:
+    log = log or FakeLog()
+    partition: Partition[FakeLog] = Partition("orders", 0, TOPIC_ID, (cluster or Cluster()).rules())
+    partition.set_min_isr(min_isr)
+    partition.lead(state(**fields), log, 0)
+    return partition, log
+
+
+def fetch(partition: Partition[FakeLog], broker: int, offset: int, now: int = 0, epoch: int = -1) -> bool:
+    follower = partition.follower(broker, knows_epoch=False)
+    return partition.follower_fetched(follower, offset, log_start_offset=0, broker_epoch=epoch, now_ns=now)
+
+
+# M-D2
+def test_alone_all_that_is_written_is_committed() -> None:
+    partition, log = leading(replicas=(1,))
+    log.end_offset = 5
+    assert partition.advance(0)
+    assert log.high_watermark == 5
+    assert not partition.advance(0)
+    assert partition.acknowledged(5) is ErrorCode.NONE
+
+
+def test_a_log_that_was_there_is_committed_when_its_only_replica_leads() -> None:
+    partition, log = leading(FakeLog(7), replicas=(1,))
+    assert log.high_watermark == 7
+    assert partition.leader_epoch_start == 7
+    assert log.epochs == [(4, 7)]
+
+
+def test_the_high_watermark_is_the_least_end_of_the_isr() -> None:
+    partition, log = leading()
+    log.end_offset = 10
+    assert not partition.advance(0)
+    assert not fetch(partition, 2, 8)
+    assert fetch(partition, 3, 6)
+    assert log.high_watermark == 6
+    assert not fetch(partition, 3, 6)
+    assert fetch(partition, 3, 10)
+    assert log.high_watermark == 8
+
+
+def test_who_is_not_in_the_isr_holds_nothing_up() -> None:
+    partition, log = leading(isr=(1, 2))
+    log.end_offset = 10
+    assert fetch(partition, 2, 10)
+    assert log.high_watermark == 10
+
+
+def test_one_that_has_caught_up_and_may_join_is_waited_for() -> None:
+    partition, log = leading(isr=(1,), replicas=(1, 2))
+    log.end_offset = 10
+    fetch(partition, 2, 0, now=10)
+    log.end_offset = 11
+    fetch(partition, 2, 10, now=20)  # it read all that there was at its last fetch
+    assert partition.proposal is not None
+    partition.refused(partition.proposal, ErrorCode.INELIGIBLE_REPLICA)
+    assert partition.maximal_isr == {1}
+    log.end_offset = 12
+    partition.advance(30)
+    assert log.high_watermark == 10
+    log.end_offset = 13
+    assert partition.advance(1000)  # too long ago
+    assert log.high_watermark == 13
+
+
+# M-D2, KIP-966
+def test_the_high_watermark_stands_still_below_min_insync_replicas() -> None:
+    partition, log = leading(isr=(1,), min_isr=2)
+    log.end_offset = 10
+    assert not partition.advance(0)
+    assert log.high_watermark == 0
+    with pytest.raises(KafkaError, match=r"insufficient to satisfy the min\.isr requirement of 2") as refused:
+        partition.check_acks(-1)
+    assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    partition.check_acks(1)
+    partition.set_min_isr(1)
+    assert partition.advance(0)
+
+
+def test_min_insync_replicas_above_the_number_of_replicas_means_all() -> None:
+    partition, log = leading(replicas=(1,), min_isr=3)
+    log.end_offset = 3
+    partition.check_acks(-1)
+    assert partition.advance(0)
+
+
+def test_acknowledged_when_the_isr_has_it() -> None:
+    partition, log = leading(replicas=(1, 2), min_isr=2)
+    log.end_offset = 4
+    partition.advance(0)
+    assert partition.acknowledged(4) is None
+    fetch(partition, 2, 4)
+    assert partition.acknowledged(4) is ErrorCode.NONE
+
+
+def test_an_isr_that_shrank_after_the_append_is_told() -> None:
+    partition, log = leading(replicas=(1, 2), min_isr=2)
+    log.end_offset = 4
+    fetch(partition, 2, 4)
+    partition.lead(state(replicas=(1, 2), isr=(1,), partition_epoch=11), log, 0)
+    assert partition.acknowledged(4) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def test_who_leads_no_more_acknowledges_nothing() -> None:
+    partition, log = leading(replicas=(1, 2))
+    assert partition.follow(state(replicas=(1, 2), leader=2, leader_epoch=5, partition_epoch=11), log)
+    assert partition.acknowledged(0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not partition.is_leader
+    assert partition.leader == 2
+    partition.lose_log()
+    assert partition.acknowledged(0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_flush_messages_holds_the_high_watermark_back_until_the_flush() -> None:
+    partition, log = leading(replicas=(1,))
+    partition.flush_messages = 1
+    log.end_offset = 3
+    assert not partition.advance(0)
+    log.recovery_point = 2
+    assert partition.advance(0)
+    assert log.high_watermark == 2
+    partition.flush_messages = 5
+    log.end_offset = 9
+    assert partition.advance(0)
+    assert log.high_watermark == 6
+
+
+# Epochs
+
+
+def test_a_new_epoch_is_noted_before_anything_is_written() -> None:
+    partition, log = leading(FakeLog(3))
+    partition.lead(state(leader_epoch=5, partition_epoch=11), log, 0)
+    assert log.epochs == [(4, 3), (5, 3)]
+    partition.lead(state(leader_epoch=5, partition_epoch=12, isr=(1, 2)), log, 0)
+    assert log.epochs == [(4, 3), (5, 3)]
+    assert partition.isr == {1, 2}
+
+
+def test_a_state_older_than_what_the_controller_answered_is_ignored() -> None:
+    partition, log = leading()
+    assert not partition.lead(state(partition_epoch=9, isr=(1,)), log, 0)
+    assert partition.isr == {1, 2, 3}
+    assert not partition.follow(state(partition_epoch=9, leader=2), log)
+    assert partition.is_leader
+
+
+def test_following_the_same_leader_in_the_same_epoch_is_nothing_new() -> None:
+    partition, log = leading()
+    follower = state(leader=2, leader_epoch=5, partition_epoch=11)
+    assert partition.follow(follower, log)
+    assert not partition.follow(state(leader=2, leader_epoch=5, partition_epoch=12), log)
+
+
+# M-D1: the ISR
+
+
+def test_one_that_has_everything_committed_is_proposed() -> None:
+    partition, log = leading(isr=(1, 2))
+    log.end_offset = 10
+    fetch(partition, 2, 8)
+    fetch(partition, 3, 7, epoch=300)
+    assert partition.proposal is None  # below the high watermark
+    fetch(partition, 3, 8, epoch=300)
+    proposal = partition.proposal
+    assert proposal is not None
+    assert proposal.isr == ((1, -1), (2, -1), (3, 300))
+    assert (proposal.leader_epoch, proposal.partition_epoch) == (4, 10)
+    assert partition.isr == {1, 2}
+    assert partition.maximal_isr == {1, 2, 3}
+    log.end_offset = 20
+    fetch(partition, 2, 20)
+    assert log.high_watermark == 8  # 3 counts already
+
+
+def test_one_must_reach_the_start_of_this_leaders_epoch() -> None:
+    """What the last leader wrote may be committed, though our high watermark does not show it yet."""
+    log = FakeLog(10)
+    log.high_watermark = 4
+    partition, _ = leading(log, isr=(1, 2))
+    fetch(partition, 3, 9)
+    assert partition.proposal is None
+    fetch(partition, 3, 10)
+    assert partition.proposal is not None
+
+
+# KIP-903
+def test_one_that_may_not_join_is_not_proposed() -> None:
+    cluster = Cluster()
+    partition, _ = leading(cluster=cluster, isr=(1, 2))
+    cluster.ineligible.add(3)
+    fetch(partition, 3, 0)
+    assert partition.proposal is None
+    cluster.ineligible.clear()
+    fetch(partition, 3, 0, epoch=299)  # of an earlier life
+    assert partition.proposal is None
+    fetch(partition, 3, 0, epoch=300)
+    assert partition.proposal is not None
+
+
+def test_one_that_lags_is_proposed_to_leave_and_counts_until_that_is_agreed() -> None:
+    partition, log = leading(replicas=(1, 2))
+    log.end_offset = 10
+    assert not partition.propose_leaving(LAG)
+    assert partition.propose_leaving(LAG + 1)
+    assert not partition.propose_leaving(LAG + 2)  # one proposal at a time
+    proposal = partition.proposal
+    assert proposal is not None
+    assert proposal.isr == ((1, -1),)
+    assert partition.maximal_isr == {1, 2}
+    assert not partition.advance(LAG + 2)
+    assert partition.agreed(proposal, frozenset({1}), 4, 11, LAG + 3)
+    assert log.high_watermark == 10
+    assert (partition.isr, partition.partition_epoch) == ({1}, 11)
+
+
+def test_one_at_the_end_of_an_idle_log_does_not_lag() -> None:
+    partition, log = leading(replicas=(1, 2))
+    log.end_offset = 10
+    fetch(partition, 2, 10, now=5)
+    assert not partition.propose_leaving(10_000)
+    assert partition.proposal is None
+
+
+def test_a_refusal_that_says_where_we_are_takes_us_back_there() -> None:
+    for code in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED):
+        partition, _ = leading(isr=(1, 2))
+        fetch(partition, 3, 0)
+        assert partition.proposal is not None
+        assert not partition.refused(partition.proposal, code)
+        assert partition.proposal is None
+        assert partition.maximal_isr == {1, 2}
+
+
+def test_other_refusals_wait_for_metadata_or_are_tried_again() -> None:
+    partition, log = leading(isr=(1, 2))
+    fetch(partition, 3, 0)
+    proposal = partition.proposal
+    assert proposal is not None
+    assert not partition.refused(proposal, ErrorCode.FENCED_LEADER_EPOCH)
+    assert partition.proposal is proposal
+    assert partition.maximal_isr == {1, 2, 3}  # it may have been taken all the same
+    assert partition.refused(proposal, ErrorCode.NOT_CONTROLLER)
+    partition.lead(state(partition_epoch=11), log, 0)
+    assert partition.proposal is None
+    assert not partition.refused(proposal, ErrorCode.NOT_CONTROLLER)
+    assert not partition.agreed(proposal, frozenset({1}), 4, 12, 0)
+    assert partition.isr == {1, 2, 3}
+
+
+def test_an_answer_of_another_epoch_is_ignored() -> None:
+    partition, _ = leading(isr=(1, 2))
+    fetch(partition, 3, 0)
+    proposal = partition.proposal
+    assert proposal is not None
+    assert not partition.agreed(proposal, frozenset({1}), 5, 12, 0)
+    assert not partition.agreed(proposal, frozenset({1}), 4, 9, 0)
+    assert partition.isr == {1, 2}
+
+
+def test_a_stranger_is_refused() -> None:
+    partition, _ = leading(replicas=(1, 2))
+    with pytest.raises(KafkaError) as refused:
+        partition.follower(9, knows_epoch=False)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    with pytest.raises(KafkaError) as refused:
+        partition.follower(9, knows_epoch=True)
+    assert refused.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_replicas_come_and_go_with_the_assignment() -> None:
+    partition, log = leading(replicas=(1, 2))
+    fetch(partition, 2, 0)
+    known = partition.followers[2]
+    partition.lead(state(replicas=(1, 2, 3), isr=(1, 2), partition_epoch=11), log, 0)
+    assert partition.followers[2] is known
+    partition.lead(state(replicas=(1, 3), isr=(1,), partition_epoch=12), log, 0)
+    assert set(partition.followers) == {3}
+
+
+def test_the_low_watermark_is_the_least_start_of_the_living() -> None:
+    cluster = Cluster()
+    partition, log = leading(cluster=cluster, replicas=(1, 2, 3))
+    log.log_start_offset = 5
+    for broker, start in ((2, 3), (3, 4)):
+        follower = partition.follower(broker, knows_epoch=False)
+        partition.follower_fetched(follower, 9, log_start_offset=start, broker_epoch=-1, now_ns=0)
+    assert partition.low_watermark == 3
+    cluster.dead.add(2)
+    assert partition.low_watermark == 4
+    cluster.dead.add(3)
+    assert partition.low_watermark == 5
