@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.arguments import ArgumentParser
 from barnabas.cli.exits import CommandError, UsageError
-from barnabas.cli.server_logs import FORMATS, set_up_logs
+from barnabas.cli.server_logs import FORMATS, logging_to
 
 if TYPE_CHECKING:
     from barnabas.cli.running_servers import ServerInfo
@@ -63,18 +63,17 @@ def _serve(options: Namespace, folder: str) -> int:
     from barnabas.config.node import read_node
     from barnabas.config.overrides import parse_overrides
 
-    set_up_logs(options.log_format, level=logging.INFO if options.verbose else logging.WARNING)
-
     def listening(info: ServerInfo) -> None:
         _greet(info, folder, kept=options.data is not None)
 
+    metrics_at = parse_metrics(options.metrics)
     try:
         node = read_node({**settings(options.port, folder), **parse_overrides(options.override)})
         format_data(node, folder)
-        process = ServerProcess(node, listening, metrics_at=parse_metrics(options.metrics))
+        with logging_to(None, options.log_format, logging.INFO if options.verbose else logging.WARNING):
+            return ServerProcess(node, listening, metrics_at=metrics_at).run()
     except ConfigError as error:
         raise CommandError(f"barnabas: {error}") from error
-    return process.run()
 
 
 def settings(port: int, folder: str) -> dict[str, str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
+from collections.abc import Iterator
 
 # A log file is set aside when it has this many bytes; so many of them are kept.
 MAX_LOG_BYTES = 64 << 20
@@ -34,8 +36,9 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(fields, ensure_ascii=False)
 
 
-def set_up_logs(form: str, path: str | None = None, level: int = logging.INFO) -> logging.Handler:
-    """Send what this process logs to a rotating file, or to stderr."""
+@contextlib.contextmanager
+def logging_to(path: str | None, form: str, level: int = logging.INFO) -> Iterator[None]:
+    """Meanwhile what this process logs goes to a rotating file, or to stderr."""
     handler: logging.Handler
     if path is None:
         handler = logging.StreamHandler(sys.stderr)
@@ -44,6 +47,12 @@ def set_up_logs(form: str, path: str | None = None, level: int = logging.INFO) -
 
         handler = RotatingFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=KEPT_LOGS, encoding="utf-8")
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    before = logging.root.level
     logging.root.addHandler(handler)
     logging.root.setLevel(level)
-    return handler
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)
+        logging.root.setLevel(before)
+        handler.close()

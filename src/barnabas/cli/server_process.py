@@ -7,6 +7,7 @@ There is no asyncio here: the reactor alone carries a broker, and importing less
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
@@ -27,6 +28,7 @@ from barnabas.runtime.network import Address
 from barnabas.runtime.reactor import Reactor
 from barnabas.runtime.tcp import TcpNetwork
 from barnabas.runtime.workers import LoopWorkers, ThreadWorkers
+from barnabas.storage.dirs import explain
 from barnabas.storage.refused import StorageRefused
 
 logger = logging.getLogger(__name__)
@@ -62,16 +64,20 @@ class ServerProcess:
         self._failure: BaseException | None = None
         self._is_stopping = False
         self._has_stopped = False
-        self._broker = Broker(
-            node,
-            disk=self._disk,
-            clock=self._clock,
-            random=SystemRandom(),
-            loop=self._reactor,
-            network=self._network,
-            workers=workers,
-            host_name=canonical_host_name,
-        )
+        try:
+            self._broker = Broker(
+                node,
+                disk=self._disk,
+                clock=self._clock,
+                random=SystemRandom(),
+                loop=self._reactor,
+                network=self._network,
+                workers=workers,
+                host_name=canonical_host_name,
+            )
+        except BaseException:
+            self._close()
+            raise
         self._broker.on_fatal = self._fail
         self._broker.metrics.gauge(
             "longest_stall_seconds",
@@ -168,14 +174,23 @@ def _explained(failure: BaseException) -> CommandError:
     """One line for a person, with the code that fits."""
     if isinstance(failure, CommandError):
         return failure
+    if _is_out_of_files(failure):
+        return CommandError("barnabas: too many open files; raise the limit (ulimit -n) and start again")
     if isinstance(failure, ConfigError | StorageRefused | CannotListenError):
         return CommandError(f"barnabas: {failure}")
     if isinstance(failure, OSError):
-        from barnabas.storage.dirs import explain
-
         where = f"{failure.filename}: " if failure.filename else ""
         return CommandError(f"barnabas: {where}{explain(failure)}")
     return CommandError(f"barnabas: the server failed: {failure}")
+
+
+def _is_out_of_files(failure: BaseException | None) -> bool:
+    """Whether that is what lies behind it, however it was told."""
+    while failure is not None:
+        if isinstance(failure, OSError) and failure.errno in (errno.EMFILE, errno.ENFILE):
+            return True
+        failure = failure.__cause__
+    return False
 
 
 def _log_fault(error: Exception) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from barnabas.cli.arguments import ArgumentParser
 from barnabas.cli.exits import CommandError, Exit, UsageError
-from barnabas.cli.server_logs import FORMATS, set_up_logs
+from barnabas.cli.server_logs import FORMATS, logging_to
 from barnabas.config.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -62,19 +62,17 @@ def _run_here(options: Namespace, ready_fd: int | None) -> int:
         given = read_properties(FolderDisk(), options.file)
         node = read_node({**given, **parse_overrides(options.override)})
         log = None if ready_fd is None else _log_path(node.node_id)
-        set_up_logs(options.log_format, log)
 
         def listening(info: ServerInfo) -> None:
             if ready_fd is not None:
                 os.write(ready_fd, _LISTENING + f"{info.pid} {log}\n".encode())
                 os.close(ready_fd)
 
-        process = ServerProcess(
-            node, listening, config=os.path.abspath(options.file), log=log, metrics_at=metrics_at
-        )
+        config = os.path.abspath(options.file)
+        with logging_to(log, options.log_format):
+            return ServerProcess(node, listening, config=config, log=log, metrics_at=metrics_at).run()
     except ConfigError as error:
         raise CommandError(f"{options.file}: {error}") from error
-    return process.run()
 
 
 def _log_path(node_id: int) -> str:

@@ -1,0 +1,59 @@
+"""Servers as processes, for the tests of the commands that start and stop them."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from barnabas.cli.main import main
+
+PATIENCE_S = 60
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that are free now; asked for together, so that they differ."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Site:
+    """A machine's worth of folders: configuration, data, state and logs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port, self.controller_port = free_ports(2)
+        self.config = folder / "server.properties"
+        self.data = folder / "data"
+        self.write()
+
+    def write(self, **overrides: str) -> None:
+        given = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "log.dirs": str(self.data),
+            **{name.replace("_", "."): value for name, value in overrides.items()},
+        }
+        self.config.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "barnabas", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    def format(self) -> None:
+        assert main(["storage", "format", "-t", "IbvkabpoSYqtPFrap8D0hg", "-c", str(self.config)]) == 0
+
+    def start(self, *options: str) -> subprocess.CompletedProcess[str]:
+        return self.run("server-start", "-daemon", str(self.config), *options)
