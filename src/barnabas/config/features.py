@@ -54,4 +54,15 @@ SECURITY_FEATURES = frozenset(
     }
 )
 
-BUILT_FEATURES = frozenset({Feature.BROKER, Feature.LOG, Feature.RETENTION, Feature.COMPACTION})
+BUILT_FEATURES = frozenset(
+    {
+        Feature.BROKER,
+        Feature.LOG,
+        Feature.RETENTION,
+        Feature.COMPACTION,
+        Feature.NETWORK,
+        Feature.CONTROLLER,
+        Feature.QUORUM,
+        Feature.TOPICS,
+    }
+)
