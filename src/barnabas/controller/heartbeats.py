@@ -84,11 +84,12 @@ class Heartbeats:
             lease.contact_ns = now_ns
 
     def has_session(self, broker_id: int, broker_epoch: int, now_ns: int) -> bool:
-        """Whether that registration may still be in use."""
+        """Whether that registration may still be in use.  One that is fenced serves nobody."""
         lease = self._leases.get(broker_id)
         return (
             lease is not None
             and lease.epoch == broker_epoch
+            and not lease.fenced
             and lease.contact_ns is not None
             and not self._is_over(lease.contact_ns, now_ns)
         )

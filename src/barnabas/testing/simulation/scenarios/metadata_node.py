@@ -5,7 +5,7 @@ What the scenarios and tests of the metadata side share; no scenario itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from barnabas.base.ids import Uuid
 from barnabas.broker.modes.kraft import KraftMetadata
@@ -38,8 +38,10 @@ NODE_ID = 1
 NOW_MS = 1_700_000_000_000
 
 
-def configuration(*, dynamic: bool = False, log_dir: str = DATA, **given: object) -> Configuration:
-    """A combined node; options are given with `_` for `.`."""
+def configuration(
+    options: Mapping[str, object] | None = None, *, dynamic: bool = False, log_dir: str = DATA
+) -> Configuration:
+    """A combined node; options may be given with `_` for `.`."""
     quorum = (
         {"controller.quorum.bootstrap.servers": "localhost:19093"}
         if dynamic
@@ -53,7 +55,7 @@ def configuration(*, dynamic: bool = False, log_dir: str = DATA, **given: object
             "controller.listener.names": "CONTROLLER",
             "log.dirs": log_dir,
             **quorum,
-            **{name.replace("_", "."): str(value) for name, value in given.items()},
+            **{name.replace("_", "."): str(value) for name, value in (options or {}).items()},
         }
     )
 

@@ -1,0 +1,289 @@
+"""Brokers register, are heard of, are fenced, and leave."""
+
+from __future__ import annotations
+
+import pytest
+from tests.controller.lab import Lab
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import LOST_DIR, Uuid
+from barnabas.metadata.topics import NO_LEADER, RECOVERED, RECOVERING
+from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
+from barnabas.protocol.messages.create_topics import CreateTopicsResponse
+from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from barnabas.protocol.records.metadata import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+)
+from barnabas.testing.simulation.scenarios.metadata_node import (
+    DIRECTORY_ID,
+    NODE_ID,
+    creation,
+    heartbeat,
+    registration,
+)
+
+
+def _refusal(lab: Lab, request: object) -> KafkaError:
+    with pytest.raises(KafkaError) as refused:
+        lab.ask(request, BrokerRegistrationResponse)  # type: ignore[arg-type]
+    return refused.value
+
+
+def _topic(lab: Lab, **options: int) -> Uuid:
+    lab.ask(creation("t", **options), CreateTopicsResponse)  # type: ignore[arg-type]
+    return lab.image.topic_ids["t"]
+
+
+def test_the_epoch_is_the_next_offset_and_a_heartbeat_unfences_who_has_caught_up() -> None:
+    # M-E1
+    lab = Lab()
+    next_offset = lab.end_offset
+    epoch = lab.ask(registration(), BrokerRegistrationResponse).broker_epoch
+    assert epoch == next_offset
+    assert lab.image.brokers[NODE_ID].fenced
+    behind = lab.ask(heartbeat(epoch, epoch - 1), BrokerHeartbeatResponse)
+    assert (behind.is_caught_up, behind.is_fenced) == (False, True)
+    caught_up = lab.ask(heartbeat(epoch, epoch), BrokerHeartbeatResponse)
+    assert (caught_up.is_caught_up, caught_up.is_fenced) == (True, False)
+    assert lab.written[-1] == BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=-1)
+    assert lab.records_of(heartbeat(epoch, epoch)) == []
+
+
+def test_another_incarnation_waits_for_the_end_of_the_session() -> None:
+    lab = Lab()
+    epoch = lab.join()
+    assert _refusal(lab, registration(2)).code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    lab.wait(9)
+    assert _refusal(lab, registration(2)).code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert lab.controller.fence_stale(lab.now_ns) == []
+    lab.wait(0.001)
+    fenced = lab.take(lab.controller.fence_stale(lab.now_ns))
+    assert fenced == [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=1)]
+    assert lab.controller.fence_stale(lab.now_ns) == []
+    assert lab.ask(registration(2), BrokerRegistrationResponse).broker_epoch > epoch
+
+
+def test_a_heartbeat_renews_the_lease() -> None:
+    lab = Lab()
+    epoch = lab.join()
+    for _ in range(5):
+        lab.wait(8)
+        lab.ask(heartbeat(epoch, lab.end_offset), BrokerHeartbeatResponse)
+        assert lab.controller.fence_stale(lab.now_ns) == []
+
+
+def test_the_same_incarnation_may_register_again_at_once() -> None:
+    lab = Lab()
+    epoch = lab.join()
+    assert lab.ask(registration(1), BrokerRegistrationResponse).broker_epoch == epoch
+    assert not lab.image.brokers[NODE_ID].fenced
+
+
+def test_a_new_leader_gives_others_a_session_but_not_its_own_broker_of_an_earlier_life() -> None:
+    lab = Lab()
+    lab.join()
+    lab.join(2)
+    lab.controller.activate([], lab.now_ns, in_transaction=False)
+    assert _refusal(lab, registration(2, broker_id=2)).code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    lab.ask(registration(2), BrokerRegistrationResponse)
+
+
+def test_a_broker_alone_shuts_down_as_apache_kafkas_does() -> None:
+    # M-E1: golden/logs/kraft-4.1.0, offsets 217 to 235.
+    lab = Lab()
+    epoch = lab.join()
+    topic_id = _topic(lab)
+    leaving = lab.records_of(heartbeat(epoch, lab.end_offset, want_shut_down=True))
+    assert leaving == [
+        BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, in_controlled_shutdown=1),
+        PartitionChangeRecord(
+            partition_id=0,
+            topic_id=topic_id,
+            isr=[],
+            leader=NO_LEADER,
+            eligible_leader_replicas=[1],
+            last_known_elr=[1],
+        ),
+    ]
+    request = heartbeat(epoch, lab.end_offset, want_shut_down=True)
+    before = len(lab.written)
+    assert lab.ask(request, BrokerHeartbeatResponse).should_shut_down
+    assert lab.written[before:] == [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=1)]
+
+
+def test_after_a_clean_stop_the_broker_leads_again_and_has_lost_nothing() -> None:
+    lab = Lab()
+    epoch = lab.join()
+    topic_id = _topic(lab)
+    for _ in range(2):
+        lab.ask(heartbeat(epoch, lab.end_offset, want_shut_down=True), BrokerHeartbeatResponse)
+    again = lab.records_of(registration(2, previous_epoch=epoch))
+    assert [type(record) for record in again] == [RegisterBrokerRecord]
+    new_epoch = lab.image.brokers[NODE_ID].epoch
+    unfenced = lab.records_of(heartbeat(new_epoch, lab.end_offset))
+    assert unfenced[1:] == [
+        PartitionChangeRecord(
+            partition_id=0,
+            topic_id=topic_id,
+            isr=[1],
+            leader=1,
+            eligible_leader_replicas=[],
+            last_known_elr=[],
+        )
+    ]
+    assert lab.image.topics[topic_id].partitions[0].leader_recovery_state == RECOVERED
+
+
+def test_after_a_crash_the_broker_leads_again_but_recovers() -> None:
+    # M-E1: so Apache Kafka 4.1.0 writes it after kill -9 of its only node.
+    lab = Lab()
+    lab.join()
+    topic_id = _topic(lab)
+    lab.wait(10)
+    first, second = lab.records_of(registration(2))
+    assert first == PartitionChangeRecord(
+        partition_id=0, topic_id=topic_id, isr=[], leader=NO_LEADER, last_known_elr=[1]
+    )
+    assert isinstance(second, RegisterBrokerRecord)
+    # The epoch is that of the batch's first record, not of its own.
+    assert second.broker_epoch == lab.end_offset - 2
+    unfenced = lab.records_of(heartbeat(second.broker_epoch, lab.end_offset))
+    assert unfenced[1:] == [
+        PartitionChangeRecord(
+            partition_id=0,
+            topic_id=topic_id,
+            isr=[1],
+            leader=1,
+            leader_recovery_state=RECOVERING,
+            last_known_elr=[],
+        )
+    ]
+
+
+def test_leadership_moves_away_before_a_broker_goes() -> None:
+    lab = Lab()
+    epochs = {broker_id: lab.join(broker_id) for broker_id in (1, 2)}
+    topic_id = _topic(lab, partitions=2, replication_factor=2)
+    leaving = heartbeat(epochs[1], lab.end_offset, want_shut_down=True)
+    assert not lab.ask(leaving, BrokerHeartbeatResponse).should_shut_down
+    for partition in lab.image.topics[topic_id].partitions.values():
+        assert (partition.leader, partition.isr) == (2, (2,))
+    # The other broker has not read of it yet, so clients may still be sent to the one that leaves.
+    assert not lab.ask(leaving, BrokerHeartbeatResponse).should_shut_down
+    lab.ask(heartbeat(epochs[2], lab.end_offset, broker_id=2), BrokerHeartbeatResponse)
+    assert lab.ask(leaving, BrokerHeartbeatResponse).should_shut_down
+    assert lab.image.brokers[1].fenced
+
+
+def test_a_broker_that_asks_for_it_is_fenced() -> None:
+    lab = Lab()
+    epoch = lab.join()
+    fenced = lab.ask(heartbeat(epoch, lab.end_offset, want_fence=True), BrokerHeartbeatResponse)
+    assert fenced.is_fenced
+    assert lab.image.brokers[NODE_ID].fenced
+
+
+def test_who_speaks_for_another_registration_is_refused() -> None:
+    lab = Lab()
+    epoch = lab.join()
+    for broker_id, epoch_told, message in [
+        (1, epoch + 1, f"Expected broker epoch {epoch}, but got broker epoch {epoch + 1}"),
+        (5, 0, "Receive a heartbeat from broker 5 before registration"),
+    ]:
+        refused = _refusal(lab, heartbeat(epoch_told, 0, broker_id=broker_id))
+        assert (refused.code, refused.message) == (ErrorCode.STALE_BROKER_EPOCH, message)
+
+
+def test_what_a_registration_must_have() -> None:
+    lab = Lab()
+    lab.join(2)
+    request = registration()
+    request.cluster_id = "other"
+    assert _refusal(lab, request).code is ErrorCode.INCONSISTENT_CLUSTER_ID
+    for directories, message in [
+        ([], "No directories specified in request"),
+        ([LOST_DIR], "Reserved directory ID in request"),
+        ([DIRECTORY_ID, DIRECTORY_ID], "Duplicate directory ID in request"),
+        (
+            [Uuid.from_words(2, 4711)],
+            f"Broker 2 is already registered with directory {Uuid.from_words(2, 4711)}",
+        ),
+    ]:
+        request = registration()
+        request.log_dirs = directories
+        refused = _refusal(lab, request)
+        assert (refused.code, refused.message) == (ErrorCode.INVALID_REGISTRATION, message)
+    request = registration()
+    request.features = [one for one in request.features if one.name != "metadata.version"]
+    assert _refusal(lab, request).message == "Request features do not contain 'metadata.version'"
+    request = registration()
+    request.features = [one for one in request.features if one.name != "group.version"]
+    refused = _refusal(lab, request)
+    assert refused.code is ErrorCode.UNSUPPORTED_VERSION
+    assert "does not support finalized version 1 of group.version" in refused.message
+
+
+def test_a_directory_that_failed_takes_its_replicas_out() -> None:
+    lab = Lab()
+    spare = Uuid.from_words(1, 99)
+    request = registration()
+    request.log_dirs = [DIRECTORY_ID, spare]
+    epoch = lab.ask(request, BrokerRegistrationResponse).broker_epoch
+    lab.ask(heartbeat(epoch, lab.end_offset), BrokerHeartbeatResponse)
+    lab.join(2)
+    topic_id = _topic(lab, replication_factor=2)
+    from barnabas.protocol.messages.assign_replicas_to_dirs import (
+        AssignReplicasToDirsRequest,
+        AssignReplicasToDirsResponse,
+    )
+
+    parts = AssignReplicasToDirsRequest
+    assign = parts(
+        broker_id=1,
+        broker_epoch=epoch,
+        directories=[
+            parts.DirectoryData(
+                id=spare,
+                topics=[
+                    parts.TopicData(
+                        topic_id=topic_id,
+                        partitions=[parts.PartitionData(partition_index=number) for number in (0, 7)],
+                    )
+                ],
+            )
+        ],
+    )
+    answer = lab.ask(assign, AssignReplicasToDirsResponse)
+    codes = [one.error_code for one in answer.directories[0].topics[0].partitions]
+    assert codes == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert lab.image.topics[topic_id].partitions[0].directory_of(1) == spare
+    failing = BrokerHeartbeatRequest(
+        broker_id=1,
+        broker_epoch=epoch,
+        current_metadata_offset=lab.end_offset,
+        want_fence=False,
+        want_shut_down=False,
+        offline_log_dirs=[spare],
+    )
+    change = lab.records_of(failing)[-1]
+    assert change == BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, log_dirs=[DIRECTORY_ID])
+    partition = lab.image.topics[topic_id].partitions[0]
+    assert (partition.leader, partition.isr) == (2, (2,))
+    assert lab.records_of(failing) == []
+
+
+def test_a_broker_can_be_forgotten() -> None:
+    lab = Lab()
+    lab.join()
+    lab.join(2)
+    topic_id = _topic(lab, replication_factor=2)
+    lab.ask(UnregisterBrokerRequest(broker_id=1), UnregisterBrokerResponse)
+    assert 1 not in lab.image.brokers
+    partition = lab.image.topics[topic_id].partitions[0]
+    assert (partition.leader, partition.isr, partition.replicas.count(1)) == (2, (2,), 1)
+    refused = _refusal(lab, UnregisterBrokerRequest(broker_id=1))
+    assert refused.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert refused.message == "Broker ID 1 is not currently registered"

@@ -1,0 +1,73 @@
+"""Where replicas go."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.controller.placement import UsableBroker, place
+from barnabas.runtime.chance import SeededRandom
+
+BROKERS = st.lists(
+    st.tuples(st.sampled_from([None, "a", "b", "c"]), st.booleans()), min_size=1, max_size=9
+).map(lambda drawn: [UsableBroker(index, rack, fenced) for index, (rack, fenced) in enumerate(drawn)])
+
+
+@given(BROKERS, st.integers(1, 9), st.integers(1, 12), st.integers(0, 999))
+def test_each_partition_has_distinct_brokers_and_a_leader_that_lives(
+    brokers: list[UsableBroker], factor: int, partitions: int, seed: int
+) -> None:
+    alive = {broker.id for broker in brokers if not broker.fenced}
+    if not alive or factor > len(brokers):
+        with pytest.raises(KafkaError):
+            place(brokers, partitions, factor, SeededRandom(seed))
+        return
+    for replicas in place(brokers, partitions, factor, SeededRandom(seed)):
+        assert len(set(replicas)) == factor
+        assert replicas[0] in alive
+
+
+@given(st.integers(0, 999))
+def test_racks_share_the_replicas_and_brokers_the_leaders(seed: int) -> None:
+    # M-E1
+    brokers = [UsableBroker(index, f"rack-{index % 3}", False) for index in range(6)]
+    placed = place(brokers, 6, 3, SeededRandom(seed))
+    for replicas in placed:
+        assert {brokers[broker].rack for broker in replicas} == {"rack-0", "rack-1", "rack-2"}
+    assert Counter(broker for replicas in placed for broker in replicas) == dict.fromkeys(range(6), 3)
+    one_rack = [UsableBroker(index, None, False) for index in range(5)]
+    leaders = Counter(replicas[0] for replicas in place(one_rack, 10, 2, SeededRandom(seed)))
+    assert leaders == dict.fromkeys(range(5), 2)
+
+
+def test_fenced_brokers_come_last() -> None:
+    brokers = [UsableBroker(1, None, True), UsableBroker(2, None, False), UsableBroker(3, None, False)]
+    for replicas in place(brokers, 8, 3, SeededRandom(1)):
+        assert replicas[2] == 1
+
+
+@pytest.mark.parametrize(
+    ("brokers", "factor", "message"),
+    [
+        ([UsableBroker(1, None, True)], 1, "All brokers are currently fenced."),
+        (
+            [UsableBroker(1, None, False)],
+            2,
+            "The target replication factor of 2 cannot be reached because only 1 broker(s) are registered.",
+        ),
+        (
+            [UsableBroker(1, None, False)],
+            0,
+            "Invalid replication factor 0: the replication factor must be positive.",
+        ),
+    ],
+)
+def test_what_cannot_be_placed_is_refused(brokers: list[UsableBroker], factor: int, message: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        place(brokers, 1, factor, SeededRandom(1))
+    assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert refused.value.message == message

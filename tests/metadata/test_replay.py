@@ -1,0 +1,50 @@
+"""Transactions of the metadata log."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.metadata.delta import InconsistentRecordError
+from barnabas.metadata.replay import Replay
+from barnabas.protocol.records.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+)
+
+
+def _level(name: str) -> FeatureLevelRecord:
+    return FeatureLevelRecord(name=name, feature_level=1)
+
+
+def test_records_of_a_transaction_count_with_its_end() -> None:
+    # KIP-868
+    replay = Replay()
+    replay.take([_level("a"), BeginTransactionRecord(name="x"), _level("b")], 2, 1, 5)
+    assert (replay.in_transaction, set(replay.delta.image.features)) == (True, {"a"})
+    assert replay.delta.image.offset == 2
+    replay.take([_level("c"), EndTransactionRecord(), _level("d")], 5, 1, 6)
+    assert (replay.in_transaction, set(replay.delta.image.features)) == (False, {"a", "b", "c", "d"})
+
+
+def test_records_of_a_transaction_that_was_aborted_do_not_count() -> None:
+    replay = Replay()
+    replay.take([BeginTransactionRecord(name="x"), _level("a")], 1, 1, 5)
+    replay.take([AbortTransactionRecord(reason="y"), _level("b"), NoOpRecord()], 4, 2, 6)
+    assert set(replay.delta.image.features) == {"b"}
+    assert (replay.delta.image.offset, replay.delta.image.epoch) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [EndTransactionRecord()],
+        [AbortTransactionRecord(reason="x")],
+        [BeginTransactionRecord(name="x"), BeginTransactionRecord(name="y")],
+    ],
+)
+def test_marks_that_do_not_fit(records: list[EndTransactionRecord]) -> None:
+    with pytest.raises(InconsistentRecordError):
+        Replay().take(records, 0, 0, 0)
