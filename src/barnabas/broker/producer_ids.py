@@ -21,8 +21,8 @@ from barnabas.runtime.later import Later
 logger = logging.getLogger(__name__)
 
 VERSION = 0
-# Ask for the next block when so much of this one is used.
-PREFETCH_USED = 0.9
+# Ask for the next block when a tenth of this one is left.
+PREFETCH_PART = 10
 # Clients that may wait for a block at once.
 WAITING_MAX = 100_000
 
@@ -55,7 +55,7 @@ class ProducerIds:
         if self._block:
             producer_id = self._block[0]
             self._block = self._block[1:]
-            if len(self._block) <= self._size * (1 - PREFETCH_USED) and self._next_block is None:
+            if len(self._block) * PREFETCH_PART <= self._size and self._next_block is None:
                 self._ask()
             return Later.of(producer_id)
         later: Later[int] = Later()
