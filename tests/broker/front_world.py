@@ -127,9 +127,9 @@ class Front:
         self.network = TcpNetwork(self.reactor, workers=workers)
         self.disk: Disk = MemoryDisk() if disk is None else disk
         self.node = node_of(**overrides)
-        for folder in self.node.log_dirs:
+        for number, folder in enumerate(self.node.log_dirs, 200):
             self.disk.make_folder(folder)
-            properties = MetaProperties(V1, CLUSTER_ID, 1, Uuid(bytes(15) + bytes([200 + len(folder)])))
+            properties = MetaProperties(V1, CLUSTER_ID, 1, Uuid(bytes(15) + bytes([number])))
             write_meta_properties(self.disk, folder, properties, 0)
         self.broker = Broker(
             self.node,

@@ -306,6 +306,8 @@ class Broker:
         timers = self._loop.timers
         deadline_ns = self.clock.monotonic_ns() + CONTROLLED_SHUTDOWN_MS * _MS
         timers.set((self, "let go"), deadline_ns, self.lifecycle.stop)
+        if not self.settings["controlled.shutdown.enable"]:
+            self.lifecycle.stop()
         self.lifecycle.shut_down().then(lambda _: self._let_go(done), done.fail)
         return done
 

@@ -1,0 +1,351 @@
+"""A broker as a whole: put together, started, stopped, and what it does when things fail."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.broker.front_world import Front, Wire
+
+from barnabas.batch.build import build
+from barnabas.batch.records import Record
+from barnabas.broker.lifecycle import State
+from barnabas.broker.server import Broker, CannotListenError
+from barnabas.cli.dev import format_data, settings
+from barnabas.config.errors import ConfigError
+from barnabas.config.node import parse_node, read_node
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.primitives import record_view
+from barnabas.runtime.chance import SystemRandom
+from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.folder_disk import FolderDisk
+from barnabas.runtime.later import Later
+from barnabas.runtime.reactor import Reactor
+from barnabas.runtime.tcp import TcpNetwork
+from barnabas.runtime.workers import LoopWorkers, ThreadWorkers
+from barnabas.storage.refused import StorageRefused
+
+CYCLES = 100
+
+
+class Loop:
+    """One reactor that carries whatever brokers a test starts on it."""
+
+    def __init__(self) -> None:
+        self.reactor = Reactor()
+        self.threads = ThreadWorkers()
+        self.workers = LoopWorkers(self.threads, self.reactor.post)
+        self.network = TcpNetwork(self.reactor, workers=self.workers)
+        self.sockets: list[Any] = []
+
+    def broker(self, folder: Path, **overrides: str) -> Broker:
+        given = {
+            **settings(0, str(folder)),
+            **{key.replace("_", "."): value for key, value in overrides.items()},
+        }
+        node = read_node(given)
+        format_data(node, str(folder))
+        return Broker(
+            node,
+            disk=FolderDisk(),
+            clock=SystemClock(),
+            random=SystemRandom(),
+            loop=self.reactor,
+            network=self.network,
+            workers=self.workers,
+            host_name=lambda: "here",
+        )
+
+    def finish(self, *laters: Later[Any]) -> None:
+        errors: list[BaseException] = []
+        done: list[object] = []
+        for later in laters:
+            later.then(done.append, errors.append)
+        self.until(lambda: len(done) + len(errors) == len(laters))
+        if errors:
+            raise errors[0]
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(20_000):
+            if condition():
+                return
+            self.reactor.serve(1_000_000)
+        raise AssertionError("it never came to be")
+
+    def serve_for_a_while(self, ticks: int = 5) -> None:
+        for _ in range(ticks):
+            self.reactor.serve(1_000_000)
+
+    def connect(self, broker: Broker) -> Wire:
+        import socket
+
+        sock = socket.create_connection(tuple(broker.doors["PLAINTEXT"].address))
+        sock.setblocking(False)
+        self.sockets.append(sock)
+        return Wire(self, sock)  # type: ignore[arg-type]  # it only asks to be served
+
+    def close(self) -> None:
+        for one in self.sockets:
+            one.close()
+        self.network.close()
+        self.threads.close()
+        self.reactor.close()
+
+
+@pytest.fixture
+def loop() -> Any:
+    loop = Loop()
+    yield loop
+    loop.close()
+
+
+def create(wire: Wire, name: str) -> Any:
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+    )
+    return wire.ask(CreateTopicsRequest(topics=[topic]), 7).topics[0]
+
+
+def produce(wire: Wire, topic: str, value: bytes) -> Any:
+    batch = build([Record(0, 1_700_000_000_000, b"k", value, ())])
+    data = ProduceRequest.TopicProduceData(
+        name=topic, partition_data=[ProduceRequest.PartitionProduceData(index=0, records=batch)]
+    )
+    request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
+    return wire.ask(request, 11).responses[0].partition_responses[0]
+
+
+def fetch(wire: Wire, topic: str) -> bytes:
+    place = FetchRequest.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        max_wait_ms=100, min_bytes=1, topics=[FetchRequest.Topic(topic=topic, partitions=[place])]
+    )
+    return bytes(record_view(wire.ask(request, 11).responses[0].partitions[0].records))
+
+
+def test_two_brokers_live_on_one_reactor(loop: Loop, tmp_path: Path) -> None:
+    one, other = loop.broker(tmp_path / "one"), loop.broker(tmp_path / "other", node_id="1")
+    loop.finish(one.start(), other.start())
+    assert one.cluster_id != other.cluster_id
+    wires = [loop.connect(one), loop.connect(other)]
+    for number, wire in enumerate(wires):
+        assert create(wire, "same-name").error_code == 0
+        assert produce(wire, "same-name", b"of broker %d" % number).error_code == 0
+    for number, wire in enumerate(wires):
+        assert b"of broker %d" % number in fetch(wire, "same-name")
+        assert b"of broker %d" % (1 - number) not in fetch(wire, "same-name")
+    loop.finish(one.stop())
+    # The other one goes on.
+    assert produce(wires[1], "same-name", b"more").error_code == 0
+    loop.finish(other.stop())
+
+
+def test_a_restart_finds_everything_again(loop: Loop, tmp_path: Path) -> None:
+    broker = loop.broker(tmp_path)
+    loop.finish(broker.start())
+    wire = loop.connect(broker)
+    topic_id = create(wire, "kept").topic_id
+    produce(wire, "kept", b"before")
+    first_epoch = broker.broker_epoch
+    loop.finish(broker.stop())
+    broker = loop.broker(tmp_path)
+    loop.finish(broker.start())
+    assert broker.broker_epoch > first_epoch
+    wire = loop.connect(broker)
+    assert produce(wire, "kept", b"after").base_offset == 1
+    data = fetch(wire, "kept")
+    assert b"before" in data
+    assert b"after" in data
+    topics = [MetadataRequest.Topic(name="kept")]
+    seen = wire.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12).topics[0]
+    assert seen.topic_id == topic_id
+    loop.finish(broker.stop())
+
+
+@pytest.fixture
+def quick_folder(tmp_path: Path) -> Iterator[Path]:
+    """On a file system in memory where there is one: its syncs cost nothing."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
+
+
+def test_a_hundred_starts_and_stops_leave_nothing_behind(quick_folder: Path) -> None:
+    """No descriptor, no thread, no memory to speak of."""
+
+    def cycle() -> None:
+        loop = Loop()
+        broker = loop.broker(quick_folder)
+        loop.finish(broker.start())
+        assert loop.connect(broker).ask(ApiVersionsRequest(), 0).error_code == 0
+        loop.finish(broker.stop())
+        loop.close()
+
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+    for _ in range(5):
+        cycle()
+    gc.collect()
+    before = descriptors(), threading.active_count(), len(gc.get_objects())
+    for _ in range(CYCLES):
+        cycle()
+    gc.collect()
+    after = descriptors(), threading.active_count(), len(gc.get_objects())
+    assert after[:2] == before[:2]
+    # A broker has some thousands of objects; even one of a hundred left behind would show.
+    assert after[2] - before[2] < 1_000
+
+
+def test_a_port_that_is_taken_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Front(monkeypatch) as first:
+        port = first.broker.doors["PLAINTEXT"].address.port
+        second = Front(monkeypatch, listeners=f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0")
+        with pytest.raises(CannotListenError, match=rf"PLAINTEXT://127\.0\.0\.1:{port}.*stop it or change"):
+            second.broker.start()
+        second.close()
+
+
+def test_a_folder_that_is_not_formatted_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    front = Front(monkeypatch)
+    front.disk.remove("/data/meta.properties")
+    with pytest.raises(StorageRefused, match="not formatted"):
+        front.broker.start()
+    front.close()
+
+
+def test_what_is_not_built_is_refused() -> None:
+    roles = {
+        "process.roles": "broker",
+        "node.id": "2",
+        "controller.quorum.voters": "1@127.0.0.1:9093",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "log.dirs": "/data",
+    }
+    for given in (roles, {"zookeeper.connect": "h:1", "broker.id": "1"}):
+        with pytest.raises(ConfigError, match="not built yet"):
+            Broker(
+                parse_node(given),
+                **dict.fromkeys(("disk", "clock", "random", "loop", "network", "workers", "host_name")),
+            )  # type: ignore[arg-type]  # it is refused before it looks at them
+
+
+def test_what_is_advertised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The port that the system chose, and this machine's name where none is given."""
+    with Front(
+        monkeypatch,
+        listeners="PLAINTEXT://127.0.0.1:0,OUTSIDE://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        advertised_listeners="PLAINTEXT://:0,OUTSIDE://outside.example:443",
+    ) as front:
+        (broker,) = front.broker.image.brokers.values()
+        port = front.broker.doors["PLAINTEXT"].address.port
+        assert [(end.name, end.host, end.port) for end in broker.endpoints] == [
+            ("PLAINTEXT", "broker.example", port),
+            ("OUTSIDE", "outside.example", 443),
+        ]
+        # Each listener tells of itself.
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        answer = front.ask(request, 9, listener="OUTSIDE")
+        assert [(one.host, one.port) for one in answer.brokers] == [("outside.example", 443)]
+
+
+def test_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    import socket
+
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    with Front(monkeypatch, listeners="PLAINTEXT://[::1]:0,CONTROLLER://127.0.0.1:0") as front:
+        assert front.ask(ApiVersionsRequest(), 0).error_code == 0
+        assert front.broker.image.brokers[1].endpoints[0].host == "::1"
+
+
+def test_settings_of_the_cluster_take_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Front(monkeypatch) as front:
+        wire = front.connect()
+        assert wire.ask(ApiVersionsRequest(), 0).error_code == 0
+        change = IncrementalAlterConfigsRequest.AlterConfigsResource(
+            resource_type=4,
+            resource_name="",
+            configs=[
+                IncrementalAlterConfigsRequest.AlterableConfig(
+                    name="max.connections.per.ip", config_operation=0, value="1"
+                )
+            ],
+        )
+        request = IncrementalAlterConfigsRequest(resources=[change], validate_only=False)
+        assert wire.ask(request, 1).responses[0].error_code == 0
+        assert front.broker.settings["max.connections.per.ip"] == 1
+        assert front.connect().frame() == b""
+        resource = DescribeConfigsRequest.Resource(
+            resource_type=4, resource_name="1", configuration_keys=["max.connections.per.ip"]
+        )
+        (row,) = wire.ask(DescribeConfigsRequest(resources=[resource]), 4).results[0].configs
+        assert (row.value, row.config_source) == ("1", 3)
+
+
+def test_a_failed_folder_is_told_to_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """M-E5"""
+    with Front(monkeypatch, log_dirs="/data,/more") as front:
+        fatal: list[BaseException] = []
+        front.broker.on_fatal = fatal.append
+        manager = front.broker.replicas.storage.manager
+        manager.fail("/more", OSError(errno.ENOSPC, "full"))
+        front.until(
+            lambda: any(getattr(one, "offline_log_dirs", None) for one, _, _ in front.broker.metadata.asked)
+        )  # type: ignore[attr-defined]
+        assert not fatal
+        assert "barnabas_offline_log_dirs 1" in front.broker.metrics.text()
+        manager.fail("/data", OSError(errno.EIO, "broken"))
+        assert fatal
+
+
+def test_a_broker_whose_metadata_fails_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Front(monkeypatch) as front, caplog.at_level(logging.CRITICAL):
+        front.broker._metadata_failed(OSError("the disk of the metadata log is gone"))
+        assert "the disk of the metadata log is gone" in caplog.text
+
+
+def test_a_stop_before_the_start_has_ended(loop: Loop, tmp_path: Path) -> None:
+    for patience in range(0, 12, 3):
+        broker = loop.broker(tmp_path)
+        broker.start()
+        loop.serve_for_a_while(patience)
+        loop.finish(broker.stop())
+    broker = loop.broker(tmp_path)
+    loop.finish(broker.start())
+    assert broker.lifecycle.state is State.RUNNING
+    loop.finish(broker.stop())
+
+
+def test_a_controller_alone(loop: Loop, tmp_path: Path) -> None:
+    broker = loop.broker(
+        tmp_path,
+        process_roles="controller",
+        listeners="CONTROLLER://127.0.0.1:0",
+        advertised_listeners="CONTROLLER://127.0.0.1:0",
+    )
+    loop.finish(broker.start())
+    assert list(broker.doors) == ["CONTROLLER"]
+    assert broker.controller_id == 1
+    loop.finish(broker.stop())
