@@ -40,8 +40,8 @@ def activation_records(
     level = levels.get(METADATA_VERSION, 0) if is_empty else state.image.metadata_version
     if is_empty and METADATA_VERSION not in levels:
         raise CannotActivateError(
-            "the metadata log is empty and bootstrap.checkpoint names no metadata.version: format the folder"
-            " with `barnabas storage format`"
+            "the metadata log is empty and bootstrap.checkpoint names no metadata.version; run"
+            " `barnabas storage format` with this configuration"
         )
     if in_transaction and level < TRANSACTIONS_LEVEL:
         raise CannotActivateError(

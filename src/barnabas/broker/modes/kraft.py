@@ -27,6 +27,7 @@ from barnabas.broker.modes.quorum_setup import (
 from barnabas.broker.modes.snapshotting import Snapshotting
 from barnabas.config.listeners import Endpoint
 from barnabas.config.node import Node
+from barnabas.controller.activation import CannotActivateError, activation_records
 from barnabas.controller.features import supported_features
 from barnabas.controller.machine import Controller
 from barnabas.controller.state import ControllerOptions
@@ -139,9 +140,18 @@ class KraftMetadata:
         self.kraft_version = loaded.quorum.kraft_version
         self._bootstrap = read_bootstrap(self._disk, log_dir)
         self._in_transaction = loaded.replay.in_transaction
-        self._parts = self._put_together(self._folder, loaded, directory_id)
-        self._parts.driver.start()
+        parts = self._put_together(self._folder, loaded, directory_id)
+        self._check_activation(parts.driver.controller)
+        self._parts = parts
+        parts.driver.start()
         return self._started
+
+    def _check_activation(self, controller: Controller) -> None:
+        """Refuse now what no leader could go on from."""
+        try:
+            activation_records(controller.state, self._bootstrap, in_transaction=self._in_transaction)
+        except CannotActivateError as error:
+            raise FolderRefused(self._node.metadata_log_dir, str(error)) from error
 
     def _read_properties(self, log_dir: str) -> Uuid:
         properties = read_meta_properties(self._disk, log_dir)
@@ -200,7 +210,7 @@ class KraftMetadata:
         )
         driver.append(first, atomic=True)
         self._in_transaction = False
-        driver.when_committed(lambda: self._started.set(None), self._started.fail)
+        driver.when_committed(lambda: self._started.set(None), lambda _: None)
         if driver.controller.image.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
             self._register()
         self._parts.jobs.start()
@@ -230,6 +240,8 @@ class KraftMetadata:
     def _fail(self, error: BaseException) -> None:
         if self._parts is not None:
             self._parts.jobs.stop()
+        if not self._started.done:
+            self._started.fail(error)
         self._on_failure(error)
 
     # Stopping
