@@ -36,7 +36,9 @@ logger = logging.getLogger(__name__)
 _HEAD = struct.Struct(">hhih")
 _HEAD_SIZE = _HEAD.size
 _ANSWER_HEAD = struct.Struct(">ii")
-_ANSWER_HEAD_WITH_TAGS = struct.Struct(">iib")
+_ANSWER_HEAD_WITH_TAGS = struct.Struct(">iix")
+_SIZE_BYTES = 4
+_BUFFERS = (bytes, bytearray, memoryview)
 
 
 class Asker(Protocol):
@@ -92,8 +94,12 @@ class Dispatch:
         route = self.routes.get(key)
         if route is None or not route.lowest <= version <= route.highest:
             route, version = self._other_route(key, version)
-        body = self._end_of_head(frame, asker, client_id_size, flexible=version >= route.flexible_from)
         call = asker.call
+        body = _HEAD_SIZE + client_id_size if client_id_size > 0 else _HEAD_SIZE
+        if frame[_HEAD_SIZE:body] != asker.client_id_bytes:
+            _read_client_id(frame, body, asker)
+        if version >= route.flexible_from:
+            body = _skip_tags(frame, body)
         call.api_key = key
         call.api_version = version
         call.correlation_id = correlation_id
@@ -112,12 +118,8 @@ class Dispatch:
                 self._refuse(asker, route, self._read(frame, body, version, route), error)
                 return
             if pieces is not None:
-                size = sum(map(_length, pieces))
-                if version >= route.tagged_header_from:
-                    head = _ANSWER_HEAD_WITH_TAGS.pack(size + 5, correlation_id, 0)
-                else:
-                    head = _ANSWER_HEAD.pack(size + 4, correlation_id)
-                asker.answer(head, *pieces)
+                head = _ANSWER_HEAD_WITH_TAGS if version >= route.tagged_header_from else _ANSWER_HEAD
+                asker.answer(_answer_head(head, correlation_id, pieces), *pieces)
                 route.metrics.record(self._now_ns() - call.received_ns)
                 return
         self._serve_message(frame, body, asker, route, 0)
@@ -133,27 +135,6 @@ class Dispatch:
             f"version {version} of {route.api.name} is not served, only {route.lowest} to {route.highest}",
             code=ErrorCode.UNSUPPORTED_VERSION,
         )
-
-    @staticmethod
-    def _end_of_head(frame: memoryview, asker: Asker, client_id_size: int, *, flexible: bool) -> int:
-        """Where the message starts.  The client id is read anew only when it is another one."""
-        body = _HEAD_SIZE
-        if client_id_size > 0:
-            body += client_id_size
-            if body > len(frame):
-                raise ProtocolError(
-                    f"a client id of {client_id_size} bytes does not fit", position=_HEAD_SIZE
-                )
-        given = frame[_HEAD_SIZE:body]
-        if given != asker.client_id_bytes:
-            asker.client_id_bytes = bytes(given)
-            asker.call.client_id = str(given, "utf-8", "replace")
-        if not flexible:
-            return body
-        try:
-            return skip_tagged_fields(frame, body + 1, frame[body]) if frame[body] else body + 1
-        except IndexError:
-            raise ProtocolError("a request is cut off within its header", position=body) from None
 
     # The ways of a request ------------------------------------------------------------------------------
 
@@ -250,5 +231,27 @@ def refusal(route: Route, request: Message, code: ErrorCode, text: str) -> Messa
     return message
 
 
-def _length(piece: Buffer | Slice) -> int:
-    return len(piece) if isinstance(piece, Buffer) else piece.length
+def _read_client_id(frame: memoryview, end: int, asker: Asker) -> None:
+    """The connection names itself, for the first time or anew."""
+    if end > len(frame):
+        size = end - _HEAD_SIZE
+        raise ProtocolError(f"a client id of {size} bytes does not fit", position=_HEAD_SIZE)
+    given = bytes(frame[_HEAD_SIZE:end])
+    asker.client_id_bytes = given
+    asker.call.client_id = str(given, "utf-8", "replace")
+
+
+def _skip_tags(frame: memoryview, position: int) -> int:
+    try:
+        count = frame[position]
+        return skip_tagged_fields(frame, position + 1, count) if count else position + 1
+    except IndexError:
+        raise ProtocolError("a request is cut off within its header", position=position) from None
+
+
+def _answer_head(head: struct.Struct, correlation_id: int, pieces: Pieces) -> bytes:
+    """Size, correlation id and, in newer versions, no tagged fields."""
+    size = head.size - _SIZE_BYTES
+    for piece in pieces:
+        size += len(piece) if isinstance(piece, _BUFFERS) else piece.length
+    return head.pack(size, correlation_id)
