@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 from barnabas.config.errors import ConfigError
@@ -189,9 +190,14 @@ class Layers:
         yield ConfigSource.DYNAMIC_BROKER_CONFIG, self.broker
         yield ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, self.cluster
         yield ConfigSource.STATIC_BROKER_CONFIG, self.static
-        options = BROKER.options(self.mode).values()
-        defaults = {option.name: option.default for option in options if option.default is not None}
-        yield ConfigSource.DEFAULT_CONFIG, defaults
+        yield ConfigSource.DEFAULT_CONFIG, _broker_defaults(self.mode)
+
+
+@cache
+def _broker_defaults(mode: Mode) -> Mapping[str, str]:
+    """The defaults of the table, as they are written there."""
+    options = BROKER.options(mode).values()
+    return {option.name: option.default for option in options if option.default is not None}
 
 
 def _text(value: Any) -> str:
