@@ -16,6 +16,7 @@ MODULES = (
     "faults",
     "varints",
     "walk",
+    "plain",
     "decode",
     "encode",
     "columns",
