@@ -73,6 +73,24 @@ def test_what_is_used_most_lately_keeps_its_descriptor(root: str) -> None:
         file.close()
 
 
+def test_a_renamed_folder_takes_along_what_is_below_it_and_nothing_else(root: str) -> None:
+    disk = FolderDisk()
+    folders = ["t-1", "t-1/deep", "t-1/deep/er", "t-1-2", "t-1.x", "t-10", "t-1~", "t-", "t"]
+    files = {}
+    for folder in folders:
+        os.makedirs(f"{root}/{folder}", exist_ok=True)
+        files[folder] = disk.open(f"{root}/{folder}/f", create=True)
+    disk.rename(f"{root}/t-1", f"{root}/z")
+    for folder in folders:
+        moved = folder.replace("t-1", "z") if folder.split("/")[0] == "t-1" else folder
+        assert files[folder].path == f"{root}/{moved}/f"
+    disk.remove_tree(f"{root}/z")
+    assert [folder for folder in folders if files[folder]._file.nameless] == folders[:3]
+    for file in files.values():
+        file.close()
+    assert disk.open_descriptors == 0
+
+
 def test_files_whose_descriptor_is_closed_follow_renames_and_outlive_removal(root: str) -> None:
     disk = FolderDisk(open_files_max=CAP)
     os.mkdir(f"{root}/in")

@@ -1,0 +1,198 @@
+"""A broker in a process of its own, and connections to it by bytes: what tools, tests and bench rows share.
+
+What lives here: starting, watching and ending the process; a socket that waits; a client that asks with
+messages.  What may not: what is tested or measured with them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from barnabas.protocol.apis import api
+from barnabas.protocol.frame import read_response, write_request
+from barnabas.protocol.schema import Message
+
+START_PATIENCE_S = 120
+STOP_PATIENCE_S = 60
+ANSWER_PATIENCE_S = 30
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_SIZE = struct.Struct(">i")
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+class BrokerProcess:
+    """`barnabas dev` with its data in a folder that stays; may be started again after it has ended."""
+
+    def __init__(self, folder: Path, *options: str, open_files: int | None = None) -> None:
+        self.folder = folder
+        self.options = options
+        self.open_files = open_files
+        self.log = folder / "broker.log"
+        self.address = ("127.0.0.1", 0)
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> BrokerProcess:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self.kill() if error is not None else self.stop()
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def rss_bytes(self) -> int:
+        """Of the process now, where the system tells; else 0."""
+        with contextlib.suppress(OSError):
+            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE_BYTES
+        return 0
+
+    @property
+    def open_file_count(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    @property
+    def faults(self) -> list[str]:
+        """What its log calls an error, of all its lives."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return [line for line in lines if " ERROR " in line or " CRITICAL " in line or "Traceback" in line]
+
+    def start(self) -> None:
+        """Until it listens."""
+        command = [sys.executable, "-m", "barnabas", "dev", "--port", "0"]
+        command += ["--data", str(self.folder / "data"), *self.options]
+        if self.open_files is not None:
+            command = ["sh", "-c", f'ulimit -n {self.open_files} && exec "$@"', "sh", *command]
+        environment = {**os.environ, "BARNABAS_STATE": str(self.folder / "state")}
+        with self.log.open("a") as errors:
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+            )
+        assert self._process.stdout is not None
+        # A start that hangs must end whoever waits for it, not hang it.
+        watch = threading.Timer(START_PATIENCE_S, self._process.kill)
+        watch.start()
+        first = self._process.stdout.readline()
+        watch.cancel()
+        if "listens on " not in first:
+            self.kill()
+            raise RuntimeError(f"the broker did not start: {first}{self.log.read_text()[-2000:]}")
+        host, _, port = first.split("listens on ")[1].split()[0].rpartition(":")
+        self.address = (host, int(port))
+
+    def stop(self) -> int:
+        """Ask it to end, and wait; its exit code."""
+        self._running.terminate()
+        return self._ended(STOP_PATIENCE_S)
+
+    def kill(self) -> None:
+        """As by kill -9."""
+        self._running.send_signal(signal.SIGKILL)
+        self._ended(STOP_PATIENCE_S)
+
+    def connect(self) -> RawConnection:
+        return RawConnection(self.address)
+
+    @property
+    def _running(self) -> subprocess.Popen[str]:
+        assert self._process is not None, "start it first"
+        return self._process
+
+    def _ended(self, patience_s: float) -> int:
+        process = self._running
+        try:
+            code = process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+        self._process = None
+        return code
+
+
+class RawConnection:
+    """A socket that waits for whole answers."""
+
+    def __init__(self, address: tuple[str, int], patience_s: float = ANSWER_PATIENCE_S) -> None:
+        self.socket = socket.create_connection(address, timeout=patience_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._correlation_id = 0
+
+    def __enter__(self) -> RawConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def frame(self) -> bytes | None:
+        """The next answer without its size, or None if the server closed.  TimeoutError if neither came."""
+        try:
+            size = self._receive(_SIZE.size)
+            return None if size is None else self._receive(_SIZE.unpack(size)[0])
+        except ConnectionError:
+            return None
+
+    def ask(self, request: Message, version: int, answer: type[ResponseT]) -> ResponseT:
+        """One request and its answer."""
+        self._correlation_id += 1
+        self.send(write_request(request, version, self._correlation_id, "raw"))
+        return self.answer(request, version, answer, self._correlation_id)
+
+    def ask_all(
+        self, requests: Sequence[Message], version: int, answer: type[ResponseT]
+    ) -> Iterator[ResponseT]:
+        """Many requests at once, and their answers in order."""
+        first = self._correlation_id + 1
+        self._correlation_id += len(requests)
+        frames = (write_request(one, version, first + at, "raw") for at, one in enumerate(requests))
+        self.send(b"".join(frames))
+        for at, request in enumerate(requests):
+            yield self.answer(request, version, answer, first + at)
+
+    def answer(
+        self, request: Message, version: int, answer: type[ResponseT], correlation_id: int
+    ) -> ResponseT:
+        frame = self.frame()
+        if frame is None:
+            raise ConnectionError(f"the server closed the connection upon {request.schema.name}")
+        assert request.schema.key is not None
+        answered, message = read_response(frame, api(request.schema.key), version)
+        assert answered == correlation_id, f"an answer to {answered}, not to {correlation_id}"
+        assert isinstance(message, answer)
+        return message
+
+    def _receive(self, size: int) -> bytes | None:
+        received = bytearray()
+        while len(received) < size:
+            chunk = self.socket.recv(min(1 << 20, size - len(received)))
+            if not chunk:
+                return None
+            received += chunk
+        return bytes(received)
