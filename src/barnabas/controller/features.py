@@ -142,7 +142,9 @@ def _kraft_version_fault(asked: Asked, current: int) -> Fault:
 
 
 def _dependency_fault(asked: Asked, proposed: dict[str, int]) -> Fault:
-    feature = FEATURES_BY_NAME[asked.feature]
+    feature = FEATURES_BY_NAME.get(asked.feature)
+    if feature is None:
+        return _invalid(asked, f"Feature {asked.feature} not found.")
     try:
         feature.check(asked.max_version_level, proposed, unstable=True)
     except ValueError as error:
