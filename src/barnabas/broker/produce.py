@@ -187,7 +187,6 @@ class Produce:
             return
         try:
             hosted = write.hosted = self._replicas.find(topic, index)
-            hosted.traffic.produces += 1
             result = self._replicas.append(hosted, write.records, acks, write.verification)
         except KafkaError as error:
             self.refuse_append(write, error)

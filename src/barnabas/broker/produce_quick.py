@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import KafkaError
 from barnabas.base.ids import Uuid
-from barnabas.base.topic_names import is_internal
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.produce import FIRST_VERSION_WITH_TOPIC_IDS, Produce, Write
 from barnabas.broker.replicas_hosted import Hosted
 from barnabas.broker.requests import Call, Pieces
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.replica.partition import NEVER_FLUSH
 from barnabas.storage.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -84,11 +82,12 @@ def _old(broker: Broker, frame: memoryview, position: int, call: Call, version: 
     ):
         return None
     name = str(frame[start:end], "utf-8")
-    hosted = broker.replicas.partitions.get((name, index))
-    if hosted is None or not _is_simple(broker, call, hosted, acks):
+    replicas = broker.replicas
+    hosted = replicas.partitions.get((name, index))
+    if hosted is None or not hosted.is_simple or not _may_write(broker, call, name, acks):
         return None
     try:
-        result = broker.replicas.append(hosted, frame[records:], acks)
+        result = replicas.append_simply(hosted, frame[records:])
     except KafkaError as error:
         return _refusal(broker, call, hosted, error)
     if version >= 8:
@@ -118,9 +117,9 @@ def _flexible(broker: Broker, frame: memoryview, position: int, call: Call, vers
         return None
     name = str(frame[start:end], "utf-8")
     hosted = broker.replicas.partitions.get((name, index))
-    if hosted is None or not _is_simple(broker, call, hosted, acks):
+    if hosted is None or not hosted.is_simple or not _may_write(broker, call, name, acks):
         return None
-    return _append_flexible(broker, frame, call, hosted, acks, records, frame[start - 1 : end])
+    return _append_flexible(broker, frame, call, hosted, records, frame[start - 1 : end])
 
 
 def _by_id(broker: Broker, frame: memoryview, position: int, call: Call, version: int) -> Pieces | None:
@@ -132,9 +131,11 @@ def _by_id(broker: Broker, frame: memoryview, position: int, call: Call, version
         return None
     topic = broker.image.topics.get(Uuid(topic_id))
     hosted = None if topic is None else broker.replicas.partitions.get((topic.name, index))
-    if hosted is None or hosted.topic_id != topic_id or not _is_simple(broker, call, hosted, acks):
+    if hosted is None or not hosted.is_simple or hosted.topic_id != topic_id:
         return None
-    return _append_flexible(broker, frame, call, hosted, acks, records, topic_id)
+    if not _may_write(broker, call, hosted.topic, acks):
+        return None
+    return _append_flexible(broker, frame, call, hosted, records, topic_id)
 
 
 def _records_at(frame: memoryview, position: int) -> int:
@@ -159,17 +160,8 @@ def _records_at(frame: memoryview, position: int) -> int:
     return start
 
 
-def _is_simple(broker: Broker, call: Call, hosted: Hosted, acks: int) -> bool:
-    """Whether an append to this partition can be answered at once."""
-    return (
-        hosted.is_leader
-        and not hosted.followers
-        and not hosted.is_under_min_isr
-        and hosted.flush_messages == NEVER_FLUSH
-        and acks in _ACKS
-        and not is_internal(hosted.topic)
-        and broker.authorizer.allows(call, Operation.WRITE, Resource.TOPIC, hosted.topic)
-    )
+def _may_write(broker: Broker, call: Call, topic: str, acks: int) -> bool:
+    return acks in _ACKS and broker.authorizer.allows(call, Operation.WRITE, Resource.TOPIC, topic)
 
 
 def _append_flexible(
@@ -177,12 +169,11 @@ def _append_flexible(
     frame: memoryview,
     call: Call,
     hosted: Hosted,
-    acks: int,
     records: int,
     topic: bytes | memoryview,
 ) -> Pieces:
     try:
-        result = broker.replicas.append(hosted, frame[records:-3], acks)
+        result = broker.replicas.append_simply(hosted, frame[records:-3])
     except KafkaError as error:
         return _refusal(broker, call, hosted, error)
     tail = _FLEXIBLE_ANSWER.pack(

@@ -1,8 +1,8 @@
 """The replicas on this broker: the controller's deltas become leaders and followers with logs.
 
-What lives here: which partitions are here, how a delta changes them, appending to them, and what happens to
-them when a directory fails.  What may not: the rules of replication (replica/), files (replicas_storage.py),
-reading for a fetch (replicas_read.py), and what an answer looks like (handlers/).
+What lives here: how a delta changes the partitions here, appending to them, and what happens to them when a
+directory fails.  What may not: finding one (replicas_table.py), the rules of replication (replica/), files
+(replicas_storage.py), reading for a fetch (replicas_read.py), and what an answer looks like (handlers/).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.replicas_controller import DirAssignments, IsrChanges
 from barnabas.broker.replicas_hosted import Become, BrokerContext, Hosted, Traffic, Transition
 from barnabas.broker.replicas_storage import ReplicaStorage
+from barnabas.broker.replicas_table import PartitionTable
 from barnabas.broker.replicas_verify import NoCoordinator, TransactionVerifier
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import ConfigResource, Image
@@ -32,6 +33,7 @@ from barnabas.storage.dirs import LogDirs
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log import Log
 from barnabas.storage.names import TopicPartition
+from barnabas.storage.plain_append import append_plain
 from barnabas.storage.producer_append import Verification
 
 logger = logging.getLogger(__name__)
@@ -42,7 +44,7 @@ _MS = 1_000_000
 DirFailed = Callable[[str, Uuid | None], None]
 
 
-class Replicas:
+class Replicas(PartitionTable):
     """All partitions with a replica on this broker.  For the loop's thread."""
 
     def __init__(
@@ -56,11 +58,11 @@ class Replicas:
         workers: WorkerDoor,
         at_tick_end: Callable[[Callable[[], None]], None],
     ) -> None:
+        super().__init__(broker)
         settings = broker.settings
-        self._broker = broker
         self.now_ns = broker.clock.monotonic_ns
+        self._wall_ms = broker.clock.wall_ms
         self._timers = timers
-        self.broker_id = broker.node.node_id
         self.storage = ReplicaStorage(broker, disk, dirs, directory_ids, timers=timers, workers=workers)
         self.storage.on_flushed = self._flushed
         self.storage.manager.on_offline(self._dir_failed)
@@ -73,8 +75,6 @@ class Replicas:
         self.verifier: TransactionVerifier = NoCoordinator()
         # Told when a directory fails, after its partitions have gone offline.
         self.on_dir_failed: list[DirFailed] = []
-        # By topic name and number; a TopicPartition is such a key too.
-        self.partitions: dict[tuple[str, int], Hosted] = {}
         self.traffic: dict[str, Traffic] = {}
         self._lag_max_ms: int = settings["replica.lag.time.max.ms"]
         self._rules = Rules(self.broker_id, self._lag_max_ms * _MS, self._is_eligible, self._is_alive)
@@ -110,6 +110,7 @@ class Replicas:
         self.room.close()
         for partition in self.partitions.values():
             partition.lose_log()
+            partition.judge()
         self.partitions.clear()
         self.storage.stop(self._broker.broker_epoch)
 
@@ -119,51 +120,6 @@ class Replicas:
         topic = image.topic_named(partition.topic) if topic_id is None else image.topics.get(topic_id)
         state = None if topic is None else topic.partitions.get(partition.partition)
         return state is None or self.broker_id not in state.replicas
-
-    # Finding
-
-    def find(self, topic: str, index: int) -> Hosted:
-        """The partition, if it is here and its directory serves."""
-        partition = self.partitions.get((topic, index))
-        if partition is None or partition.is_offline:
-            raise self.missing(topic, index)
-        return partition
-
-    def missing(self, topic: str, index: int) -> KafkaError:
-        """Why a partition cannot be served here: unknown, elsewhere, or in a directory that failed."""
-        partition = self.partitions.get((topic, index))
-        if partition is not None and partition.is_offline:
-            text = f"Partition {topic}-{index} is in an offline log directory"
-            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text)
-        known = self._broker.image.topic_named(topic)
-        if known is not None and index in known.partitions:
-            text = f"{topic}-{index} has no replica on broker {self.broker_id}"
-            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
-        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-    def not_leader(self, partition: Hosted) -> KafkaError:
-        """Why a partition that is here takes no records."""
-        if partition.is_offline:
-            return self.missing(partition.topic, partition.index)
-        text = (
-            f"Leader not local for partition {partition.topic}-{partition.index} on broker {self.broker_id}"
-        )
-        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
-
-    def log_of(self, partition: Hosted, current_leader_epoch: int, *, leader_only: bool) -> Log:
-        """The log to read from, if the client's epoch (-1: none) is the current one and we may serve it."""
-        if current_leader_epoch != -1 and current_leader_epoch != partition.leader_epoch:
-            is_old = current_leader_epoch < partition.leader_epoch
-            code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
-            raise KafkaError(
-                code,
-                f"{partition.topic}-{partition.index} is in leader epoch {partition.leader_epoch},"
-                f" not {current_leader_epoch}",
-            )
-        log = partition.log
-        if log is None or (leader_only and not partition.is_leader):
-            raise self.not_leader(partition)
-        return log
 
     # Deltas
 
@@ -230,6 +186,7 @@ class Replicas:
             self._guard(known, lambda: known.lead(state, log, now_ns))
         else:
             known.follow(state, log)
+        known.judge()
         # Whoever waits here may have to ask another leader now, or hear of a higher watermark.
         self.room.changed(known)
 
@@ -277,6 +234,7 @@ class Replicas:
         del self.partitions[name]
         was_offline = partition.is_offline
         partition.lose_log()
+        partition.judge()
         self.room.changed(partition)
         partition.traffic.partitions -= 1
         if not partition.traffic.partitions:
@@ -308,6 +266,7 @@ class Replicas:
             self.storage.set_options(partition.name, log, options.log)
         partition.flush_messages = options.log.flush_messages
         partition.set_min_isr(options.min_insync_replicas)
+        partition.judge()
         if partition.is_leader and partition.advance(self.now_ns()):
             self.room.changed(partition)
 
@@ -333,9 +292,29 @@ class Replicas:
             raise
         if result.bytes_appended:
             traffic = partition.traffic
+            traffic.produces += 1
             traffic.bytes_in += result.bytes_appended
             traffic.records_in += result.last_offset - result.first_offset + 1
             self._appended(partition, log, result.bytes_appended)
+        return result
+
+    def append_simply(self, partition: Hosted, records: Buffer) -> AppendResult:
+        """`append` to a partition that `is_simple`, in fewer steps for a plain batch: it is committed now."""
+        log = partition.log
+        assert log is not None, "a simple partition has a log"
+        try:
+            result = append_plain(log, records, partition.leader_epoch, self._wall_ms())
+        except StorageFailure as failure:
+            self.storage.fail(log, failure)
+            raise
+        if result is None:
+            return self.append(partition, records, 1)
+        log.advance_high_watermark(log.end_offset)
+        traffic = partition.traffic
+        traffic.produces += 1
+        traffic.bytes_in += result.bytes_appended
+        traffic.records_in += result.last_offset - result.first_offset + 1
+        self.room.arrived(partition, result.bytes_appended)
         return result
 
     def _appended(self, partition: Hosted, log: Log, size: int) -> None:
@@ -432,6 +411,7 @@ class Replicas:
     def _take_offline(self, partition: Hosted) -> None:
         partition.is_offline = True
         partition.lose_log()
+        partition.judge()
         self.room.changed(partition)
 
     def _dir_failed(self, log_dir: str, reason: str, names: list[TopicPartition]) -> None:

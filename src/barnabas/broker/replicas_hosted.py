@@ -11,12 +11,13 @@ from enum import Enum
 from typing import Protocol
 
 from barnabas.base.ids import Uuid
+from barnabas.base.topic_names import is_internal
 from barnabas.broker.replicas_controller import Channel
 from barnabas.config.node import Node
 from barnabas.config.settings import Settings
 from barnabas.metadata.image import Image
 from barnabas.metadata.topics import Partition as PartitionState
-from barnabas.replica.partition import Partition, Rules
+from barnabas.replica.partition import NEVER_FLUSH, Partition, Rules
 from barnabas.runtime.chance import Random
 from barnabas.runtime.clock import Clock
 from barnabas.storage.log import Log
@@ -66,13 +67,26 @@ class Traffic:
 class Hosted(Partition[Log]):
     """A partition that has a replica here."""
 
-    __slots__ = ("is_offline", "traffic")
+    __slots__ = ("is_offline", "is_simple", "traffic")
 
     def __init__(self, topic: str, index: int, topic_id: Uuid, rules: Rules, traffic: Traffic) -> None:
         super().__init__(topic, index, topic_id, rules)
         self.traffic = traffic
         # Its log is, or may be, in a directory that failed.
         self.is_offline = False
+        # Whether what is appended here is committed at once, for whoever may write; see `judge`.
+        self.is_simple = False
+
+    def judge(self) -> None:
+        """After every change of its state: may produce take the short way here?"""
+        self.is_simple = (
+            self.is_leader
+            and self.log is not None
+            and not self.followers
+            and not self.is_under_min_isr
+            and self.flush_messages == NEVER_FLUSH
+            and not is_internal(self.topic)
+        )
 
     @property
     def name(self) -> TopicPartition:

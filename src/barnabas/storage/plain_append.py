@@ -30,12 +30,8 @@ if TYPE_CHECKING:
 _CODECS = tuple(Codec)
 _CODEC_POSITION = ATTRIBUTES_POSITION + 1
 _LENGTH_AND_CRC = Struct(">8xi5xI")
-_BASE_OFFSET = Struct(">q")
-_LEADER_EPOCH = Struct(">i")
 _crc32c = crc32.iscsi
 _unpack_length_and_crc = _LENGTH_AND_CRC.unpack_from
-_pack_base_offset = _BASE_OFFSET.pack_into
-_pack_leader_epoch = _LEADER_EPOCH.pack_into
 
 
 class PlainRules(NamedTuple):
@@ -79,33 +75,36 @@ def append_plain(log: Log, buffer: Buffer, leader_epoch: int, now_ms: int) -> Ap
             return None
     base_offset = log.end_offset
     last_offset = base_offset + count - 1
-    segment = log.segments.last
-    size = len(buffer)
-    if leader_epoch != log.epochs.latest_epoch or not segment.is_between_turns(
-        size, last_offset, max_timestamp
-    ):
-        return None
-    _place(buffer, base_offset, leader_epoch)  # type: ignore[arg-type]  # a plain batch is writable
     try:
-        segment.append_one(buffer, size, last_offset, max_timestamp)
+        if leader_epoch != log.epochs.latest_epoch or not log.segments.last.append_one(
+            buffer,  # type: ignore[arg-type]  # a plain batch is writable
+            base_offset,
+            leader_epoch,
+            last_offset,
+            max_timestamp,
+        ):
+            return None
     except OSError as error:
         log.refuse_write(error)
     log.end_offset = producers.end_offset = last_offset + 1
     if entry is not None:
         entry.wrote(base_sequence + count - 1, last_offset, count - 1, max_timestamp)
-    return AppendResult(base_offset, last_offset, max_timestamp, NO_TIMESTAMP, log.log_start_offset, size)
+    return AppendResult(
+        base_offset, last_offset, max_timestamp, NO_TIMESTAMP, log.log_start_offset, len(buffer)
+    )
 
 
 def plain_batch(buffer: Buffer, rules: PlainRules, now_ms: int) -> Plain | None:
     """What is known of the batch that fills a buffer, if it is one to be written as it is."""
+    max_bytes, codec, compacted, before_max_ms, after_max_ms, _ = rules
     size = len(buffer)
-    if not HEADER_SIZE < size <= rules.max_bytes:
+    if not HEADER_SIZE < size <= max_bytes:
         return None
     length, crc = _unpack_length_and_crc(buffer)
     view = memoryview(buffer)
     if length != size - LOG_OVERHEAD or view.readonly or _crc32c(view[ATTRIBUTES_POSITION:]) != crc:
         return None
-    if rules.codec is None and not buffer[_CODEC_POSITION] & CODEC_MASK:
+    if codec is None and not buffer[_CODEC_POSITION] & CODEC_MASK:
         data = bytes(view)
         found = inspect(data, data, HEADER_SIZE)
     else:
@@ -116,9 +115,9 @@ def plain_batch(buffer: Buffer, rules: PlainRules, now_ms: int) -> Plain | None:
     is_plain, _, keyless, lowest, highest, _, _, _ = found
     if (
         not is_plain
-        or lowest < now_ms - rules.before_max_ms
-        or highest > now_ms + rules.after_max_ms
-        or (keyless and rules.compacted)
+        or lowest < now_ms - before_max_ms
+        or highest > now_ms + after_max_ms
+        or (keyless and compacted)
     ):
         return None
     return found
@@ -145,9 +144,3 @@ def _continues(entry: ProducerEntry | None, epoch: int, base_sequence: int, coun
         and base_sequence == entry.batches[-1].last_sequence + 1
         and base_sequence + count - 1 <= MAX_SEQUENCE
     )
-
-
-def _place(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Give the batch its place in the log; both fields lie before the CRC."""
-    _pack_base_offset(buffer, 0, base_offset)
-    _pack_leader_epoch(buffer, LOG_OVERHEAD, leader_epoch)

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from barnabas.batch.view import CorruptBatch
+from barnabas.batch.view import CorruptBatch, patch_offsets
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Buffer, Disk
 from barnabas.storage import log_files
@@ -145,24 +145,30 @@ class Segment(SegmentSearch):
                 self.base_offset + RELATIVE_OFFSET_LIMIT,
             )
 
-    def is_between_turns(self, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """Whether `append_one` will do for a batch: the segment is in use and not full, old or odd."""
-        limits = self.limits
-        return (
-            limits is not None
-            and self.size <= limits.size - size
-            and max_timestamp <= limits.timestamp
-            and last_offset <= limits.offset
-            and self.offset_index.entries < self.offset_index.max_entries
-            and self.time_index.entries < self.time_index.max_entries
-        )
+    def append_one(
+        self,
+        buffer: bytearray | memoryview,
+        base_offset: int,
+        leader_epoch: int,
+        last_offset: int,
+        max_timestamp: int,
+    ) -> bool:
+        """Place one batch and append it, as `append_batches` would, if the segment is not at a turn.
 
-    def append_one(self, buffer: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
-        """`append_batches` for one batch, when the segment is between turns."""
+        False: it is new, full, old or odd; nothing has happened.  OSError as there.
+        """
+        limits, size, position = self.limits, len(buffer), self.size
+        if (
+            limits is None
+            or position > limits.size - size
+            or max_timestamp > limits.timestamp
+            or last_offset > limits.offset
+        ):
+            return False
         is_entry_due = self._bytes_since_index > self._index_interval_bytes
-        if is_entry_due:
-            self.offset_index.make_room()
-            self.time_index.make_room()
+        if is_entry_due and not self._has_room_for_entries():
+            return False
+        patch_offsets(buffer, 0, base_offset, leader_epoch)
         try:
             (self._file or self.file()).append((buffer,))
         except OSError as error:
@@ -173,9 +179,18 @@ class Segment(SegmentSearch):
         if max_timestamp > largest.timestamp:
             self._max = TimestampOffset(max_timestamp, last_offset)
         if is_entry_due:
-            self._add_entries(last_offset, self.size)
+            self._add_entries(last_offset, position)
         self._bytes_since_index += size
-        self.size += size
+        self.size = position + size
+        return True
+
+    def _has_room_for_entries(self) -> bool:
+        """An index that is full is a reason to roll."""
+        if self.offset_index.is_full or self.time_index.is_full:
+            return False
+        self.offset_index.make_room()
+        self.time_index.make_room()
+        return True
 
     def _add_entries(self, last_offset: int, position: int) -> None:
         """One entry in each index; none when one append brings more batches than an index has room for."""
