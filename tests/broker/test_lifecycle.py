@@ -167,6 +167,15 @@ def test_a_controlled_shutdown_waits_for_the_controller() -> None:
     assert len(life.asked) == asked
 
 
+def test_a_broker_that_is_registered_no_more_goes_at_once() -> None:
+    life = Life()
+    life.run_up()
+    gone = life.life.shut_down()
+    life.pass_ms(0)
+    life.heartbeat(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    assert gone.done
+
+
 def test_a_shutdown_follows_a_heartbeat_that_is_under_way() -> None:
     life = Life()
     life.run_up()

@@ -40,6 +40,8 @@ OWN_PRINCIPAL = "User:ANONYMOUS"
 CATCHING_UP_MS = 10
 FIRST_SHUTDOWN_HEARTBEAT_MS = 50
 FIRST_RETRY_MS = 100
+# Answers to a heartbeat that say that this registration is gone, or another one has taken its place.
+_NOT_OURS = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 _MS = 1_000_000
 
 
@@ -240,6 +242,10 @@ class Lifecycle:
 
     def _heard(self, response: Message) -> None:
         assert isinstance(response, BrokerHeartbeatResponse)
+        if response.error_code in _NOT_OURS and self.state is State.PENDING_CONTROLLED_SHUTDOWN:
+            logger.warning("broker %d is registered no more: nothing is left to give away", self._broker_id)
+            self.stop()
+            return
         if response.error_code:
             self._failed(KafkaError(ErrorCode(response.error_code)))
             return
