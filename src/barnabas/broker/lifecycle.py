@@ -207,6 +207,11 @@ class Lifecycle:
         self._in_flight = False
         if self.state is State.SHUTTING_DOWN:
             return
+        gone = isinstance(error, KafkaError) and error.code in _NOT_OURS
+        if gone and self.state is State.PENDING_CONTROLLED_SHUTDOWN:
+            logger.warning("broker %d is registered no more: nothing is left to give away", self._broker_id)
+            self.stop()
+            return
         what = "heartbeat" if self._is_registered else "registration"
         logger.warning("the %s of broker %d failed: %s", what, self._broker_id, error)
         # A failure is never followed at once by the next try.
@@ -242,10 +247,6 @@ class Lifecycle:
 
     def _heard(self, response: Message) -> None:
         assert isinstance(response, BrokerHeartbeatResponse)
-        if response.error_code in _NOT_OURS and self.state is State.PENDING_CONTROLLED_SHUTDOWN:
-            logger.warning("broker %d is registered no more: nothing is left to give away", self._broker_id)
-            self.stop()
-            return
         if response.error_code:
             self._failed(KafkaError(ErrorCode(response.error_code)))
             return
