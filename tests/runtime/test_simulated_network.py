@@ -92,6 +92,18 @@ def test_bytes_arrive_whole_and_in_order_whatever_the_network(seed: int) -> None
     assert handler.connection.peer == Address("node1", 9092)
 
 
+def test_a_paused_listener_lets_newcomers_wait() -> None:
+    two = Two()
+    listener = two.server.network.internet.listeners[Address("node1", 9092)]
+    listener.pause_accepting()
+    handler = two.connect()
+    two.world.run(SECOND_NS)
+    assert handler.connection is None
+    listener.resume_accepting()
+    two.world.run(2 * SECOND_NS, until=lambda: handler.connection is not None)
+    assert handler.connection is not None
+
+
 def test_a_window_limits_what_is_under_way() -> None:
     two = Two()
     handler = two.connected()

@@ -301,8 +301,24 @@ def test_a_peer_that_never_reads_holds_only_itself(network: TcpNetwork) -> None:
         assert stuck.connection.queued_bytes > 0
 
 
+def test_a_paused_listener_lets_newcomers_wait(network: TcpNetwork) -> None:
+    server = Collect(bytes.upper)
+    listener = network.listen("127.0.0.1", 0, lambda peer: server)
+    listener.pause_accepting()
+    with socket.create_connection(listener.address) as client:
+        client.sendall(b"hello")
+        for _ in range(5):
+            network.reactor.serve(1_000_000)
+        assert server.connection is None
+        listener.resume_accepting()
+        serve_until(network.reactor, lambda: server.received == b"hello")
+    listener.close()
+    # A door that is gone cannot be opened.
+    listener.resume_accepting()
+
+
 def test_with_no_descriptor_left_accepting_waits_instead_of_spinning(
-    network: TcpNetwork, monkeypatch: pytest.MonkeyPatch
+    network: TcpNetwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tcp, "ACCEPT_RETRY_MS", 1)
     server = Collect(bytes.upper)
@@ -311,10 +327,11 @@ def test_with_no_descriptor_left_accepting_waits_instead_of_spinning(
     with socket.create_connection(listener.address) as client:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, hard))
-            serve_until(network.reactor, lambda: listener.out_of_descriptors > 0)
+            serve_until(network.reactor, lambda: listener.out_of_descriptors > 1)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert server.connection is None
+        assert caplog.text.count("too many open files, nobody new is let in; raise the limit") == 1
         client.sendall(b"now")
         serve_until(network.reactor, lambda: server.received == b"now")
 

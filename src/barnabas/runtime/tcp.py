@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import logging
 import os
 import socket
 from collections.abc import Callable
@@ -21,10 +22,14 @@ from barnabas.runtime.network import Address, CloseReason, Listener, NetworkLimi
 from barnabas.runtime.poller import READ, WRITE
 from barnabas.runtime.reactor import Reactor
 
+logger = logging.getLogger(__name__)
+
 # One tick accepts so many connections of a listener before others get their turn.
 MAX_ACCEPTS_PER_TICK = 64
 # With no descriptor left, accepting pauses this long instead of spinning on a listener that stays ready.
 ACCEPT_RETRY_MS = 100
+# While that lasts it is said once a minute.
+RETRIES_PER_WARNING = 600
 # Addresses of one name that are tried in turn.
 MAX_ADDRESSES_TRIED = 8
 
@@ -122,6 +127,11 @@ class TcpListener:
             self._network.reactor.want(self._watch, 0 if self._paused else READ)
 
     def _wait_for_room(self) -> None:
+        if not self.out_of_descriptors % RETRIES_PER_WARNING:
+            logger.warning(
+                "%s: too many open files, nobody new is let in; raise the limit (ulimit -n) and restart",
+                self.address,
+            )
         self.out_of_descriptors += 1
         reactor = self._network.reactor
         reactor.want(self._watch, 0)
