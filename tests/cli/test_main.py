@@ -130,16 +130,52 @@ def test_a_reader_that_goes_away_is_no_error_to_show(tmp_path: Path):
 
 
 def test_interrupting_ends_with_130_and_no_traceback():
+    # A job in the background of a script has SIGINT ignored, and hands that down: this one must not be.
     program = (
-        "import sys, time; from barnabas.cli import main as m\n"
+        "import signal, sys, time; from barnabas.cli import main as m\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def run(a):\n print('ready', flush=True)\n time.sleep(60)\n"
         "m.run = run; sys.exit(m.main([]))"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert (process.returncode, errors) == (130, "")
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("--help", 0),
+        ("storage random-uuid", 0),
+        ("nothing", 2),
+        ("dump-log --files 00000000000000000001.log", 5),
+        ("dump-log --files 00000000000000000000.log", 0),
+    ],
+)
+def test_closed_streams_change_no_exit_code_and_show_no_traceback(tmp_path, arguments, code, closed):
+    (tmp_path / "00000000000000000000.log").touch()
+    line = f"{sys.executable} -m barnabas {arguments} {closed}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == code
+    assert "Traceback" not in done.stdout + done.stderr
+    assert not done.stdout
+    assert (tmp_path / "00000000000000000000.log").read_bytes() == b""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
+def test_output_that_cannot_be_written_is_one_line_and_1():
+    line = f"{sys.executable} -m barnabas --help > /dev/full"
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "barnabas: No space left on device\n"

@@ -69,6 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
+    open_closed_streams()
     # A name or a record may hold what the terminal cannot show; that must not end the output.
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -93,6 +94,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         print(line, file=sys.stderr)
     return int(code)
+
+
+def open_closed_streams() -> None:
+    """Give a stream that was closed before we started (`>&-`) the null device: nobody wants its text.
+
+    The lowest free descriptors are the missing ones, so no file of ours can take their place and receive
+    what a child or a library prints.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def explain(error: Exception) -> tuple[str, Exit]:
