@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from barnabas.runtime.buffers import LARGE_FRAME_BYTES, READ_BUFFER_BYTES
-from barnabas.runtime.connection import JOINED_BYTES, MAX_GATHERED, StreamConnection, Surroundings
+from barnabas.runtime.connection import (
+    JOINED_BYTES,
+    MAX_GATHERED,
+    SMALL_SLICE_BYTES,
+    StreamConnection,
+    Surroundings,
+)
 from barnabas.runtime.network import Address, CloseReason, NetworkLimits, StreamHandler
 from barnabas.runtime.poller import READ, WRITE
 from barnabas.runtime.timers import Timers
@@ -374,9 +380,20 @@ def test_a_slice_that_turned_warm_after_the_end_is_no_trouble() -> None:
     assert bench.wire.sent == b""
 
 
+def test_a_small_slice_leaves_with_the_rest_if_it_is_in_memory() -> None:
+    bench = Bench()
+    bench.connection.send(b"head", FileSlice(b" warm"))
+    bench.end_tick()
+    assert (bytes(bench.wire.sent), len(bench.wire.calls)) == (b"head warm", 1)
+    cold = FileSlice(b" cold", resident=False)
+    bench.connection.send(b"head", cold)
+    bench.end_tick()
+    assert [part for part, _ in bench.warming] == [cold]
+
+
 def test_a_file_that_got_shorter_ends_the_connection_instead_of_spinning() -> None:
     bench = Bench()
-    part = FileSlice(b"gone")
+    part = FileSlice(b"gone" * SMALL_SLICE_BYTES)
     part.broken = True
     bench.connection.send(part)
     bench.end_tick()
@@ -408,7 +425,7 @@ def test_a_peer_that_does_not_read_is_not_read_from() -> None:
 
 def test_memory_for_sending_has_a_limit_and_slices_do_not_count() -> None:
     bench = Bench(NetworkLimits(max_queued_bytes=100))
-    bench.connection.send(b"x" * 90, FileSlice(b"y" * 1000))
+    bench.connection.send(b"x" * 90, FileSlice(b"y" * (SMALL_SLICE_BYTES + 1)))
     assert not bench.connection.is_closed
     bench.connection.send(b"x" * 11)
     bench.end_tick()

@@ -20,6 +20,8 @@ from barnabas.runtime.timers import TimerDoor
 
 # Up to so much, small answers are joined and sent as one: cheaper than telling the system of each.
 JOINED_BYTES = 32 << 10
+# Up to so much of a file is read and sent with the rest: a system call of its own costs more than the copy.
+SMALL_SLICE_BYTES = 16 << 10
 # Buffers in one gathered write.  Linux allows 1,024; the gain is in the first few.
 MAX_GATHERED = 64
 
@@ -252,6 +254,8 @@ class StreamConnection:
         if self._obstacles & _CLOSING:
             return
         for part in parts:
+            if not isinstance(part, _BUFFERS) and part.length <= SMALL_SLICE_BYTES:
+                part = self._read_small(part)
             if isinstance(part, _BUFFERS):
                 size = len(part)
                 self._queued_memory_bytes += size
@@ -265,6 +269,13 @@ class StreamConnection:
         if not (self._in_handler or self._flush_due):
             self._flush_due = True
             self._around.at_tick_end(self._flush_at_tick_end)
+
+    def _read_small(self, part: Slice) -> Buffer | Slice:
+        """Its bytes, unless reading them would wait, or fails: then it is sent, or fails, in its turn."""
+        try:
+            return part.read() if self._around.warm is None or part.is_resident() else part
+        except OSError:
+            return part
 
     def _queue_grew_large(self) -> None:
         limits = self._around.limits
