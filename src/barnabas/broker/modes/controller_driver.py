@@ -25,7 +25,6 @@ from barnabas.protocol.record_frame import write_metadata_record
 from barnabas.protocol.schema import Message
 from barnabas.raft.messages import Append, Committed, DataRecords, LeaderChanged, Start
 from barnabas.raft.node import RaftNode
-from barnabas.raft.snapshot import MAX_BATCH_BYTES
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.executor import Executor, GroupCommit, Store, WorkerDoor
 from barnabas.runtime.later import Later
@@ -66,6 +65,7 @@ class ControllerDriver:
         quorum: RaftNode,
         store: Store,
         *,
+        max_batch_bytes: int,
         loaded: Delta,
         clock: Clock,
         timers: TimerDoor,
@@ -79,6 +79,7 @@ class ControllerDriver:
         self.quorum = quorum
         # The epoch in which this controller is active; None while it is not.
         self.active_epoch: int | None = None
+        self._max_batch_bytes = max_batch_bytes
         self._clock = clock
         self._on_lead = on_lead
         self._on_committed = on_committed
@@ -163,7 +164,7 @@ class ControllerDriver:
         """Append and apply.  Nothing has changed if it is refused."""
         level = self.controller.image.metadata_version
         values = [write_metadata_record(record, record_version(record, level)) for record in records]
-        runs = _runs(values)
+        runs = _runs(values, self._max_batch_bytes)
         if atomic and len(runs) > 1:
             raise too_large()
         for run in runs:
@@ -226,13 +227,13 @@ class ControllerDriver:
         self._on_failure(error)
 
 
-def _runs(values: Sequence[bytes]) -> list[range]:
+def _runs(values: Sequence[bytes], max_bytes: int) -> list[range]:
     """Which values go into one batch together: as many as its limits allow."""
     runs = []
     start, size = 0, BATCH_OVERHEAD_BYTES
     for index, value in enumerate(values):
         needed = len(value) + RECORD_OVERHEAD_BYTES
-        if index > start and (index - start >= MAX_RECORDS_PER_BATCH or size + needed > MAX_BATCH_BYTES):
+        if index > start and (index - start >= MAX_RECORDS_PER_BATCH or size + needed > max_bytes):
             runs.append(range(start, index))
             start, size = index, BATCH_OVERHEAD_BYTES
         size += needed

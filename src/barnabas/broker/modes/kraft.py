@@ -182,6 +182,7 @@ class KraftMetadata:
             Controller(options, self._random),
             RaftNode(me, loaded.quorum),
             folder,
+            max_batch_bytes=folder.max_batch_bytes,
             loaded=loaded.replay.delta,
             clock=self._clock,
             timers=self._timers,

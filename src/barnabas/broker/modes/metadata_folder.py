@@ -49,8 +49,10 @@ READ_BYTES = 4 * 1024 * 1024
 def log_options(settings: Settings) -> LogOptions:
     """Of the metadata log.  Its records go by snapshots, never by age or size alone."""
     internal = settings["internal.metadata.log.segment.bytes"]
+    segment_bytes = settings["metadata.log.segment.bytes"] if internal is None else internal
     return LogOptions(
-        segment_bytes=settings["metadata.log.segment.bytes"] if internal is None else internal,
+        segment_bytes=segment_bytes,
+        segment_index_bytes=min(segment_bytes, LogOptions().segment_index_bytes),
         segment_ms=settings["metadata.log.segment.ms"],
         max_message_bytes=settings["internal.metadata.max.batch.size.in.bytes"],
         retention_ms=-1,
@@ -64,6 +66,7 @@ class MetadataFolder:
 
     def __init__(self, disk: Disk, clock: Clock, random: Random, log_dir: str, options: LogOptions) -> None:
         self.path = f"{log_dir}/{METADATA_FOLDER}"
+        self.max_batch_bytes = min(options.max_message_bytes, options.segment_bytes)
         self._disk = disk
         self._clock = clock
         # As Apache Kafka does, the whole log is checked at every start: nothing else says what is in it.
@@ -173,6 +176,7 @@ class MetadataFolder:
                 entry.records.messages, timestamp=now_ms, base_offset=first, leader_epoch=epoch
             )
         self.log.append_as_leader(buffer, epoch, origin=AppendOrigin.RAFT_LEADER)
+        self.log.epochs.write_out()
         self._mark_unsynced()
 
     def _mark_unsynced(self) -> None:
@@ -202,8 +206,10 @@ class MetadataFolder:
     # Letting go
 
     def delete_before(self, snapshot: SnapshotId) -> tuple[list[DeleteJob], list[SnapshotId]]:
-        """The log begins with this snapshot; what is older gets other names, and is to be removed later."""
-        self.log.advance_log_start(snapshot.offset)
+        """What this snapshot makes superfluous gets other names, and is to be removed later.
+
+        The log goes by whole segments: no file would remember a start in the middle of one.
+        """
         segments = list(self.log.segments)
         old = [
             segment for segment, following in pairwise(segments) if following.base_offset <= snapshot.offset

@@ -1,0 +1,412 @@
+"""The life of a metadata log: requests, snapshots, retention, and power that fails at any moment.
+
+Held against it, with every committed delta and every answer: what a power loss now would leave on the disk
+must lead to the same image.  And whenever the node comes up again: it has all that was committed, in a new
+epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from barnabas.base.effects import Effect
+from barnabas.base.errors import KafkaError
+from barnabas.base.ids import ZERO_UUID
+from barnabas.batch.view import BatchView
+from barnabas.broker.modes import snapshotting
+from barnabas.broker.modes.controller_driver import ControllerDriver
+from barnabas.broker.modes.kraft import KraftMetadata
+from barnabas.broker.modes.loading import MetadataLoader
+from barnabas.broker.modes.metadata_folder import MetadataFolder, log_options
+from barnabas.broker.modes.quorum_setup import static_voters
+from barnabas.broker.modes.snapshot_files import SnapshotFiles
+from barnabas.config.node import Node as Configuration
+from barnabas.controller.configs import OpType
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.image import EMPTY_IMAGE, ConfigResource, Image
+from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
+from barnabas.protocol.messages.create_topics import CreateTopicsResponse
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
+from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from barnabas.protocol.schema import Message
+from barnabas.raft.node import RaftNode
+from barnabas.raft.quorum_state import ElectionState
+from barnabas.raft.snapshot import SnapshotId
+from barnabas.runtime.chance import SeededRandom
+from barnabas.runtime.disk import Disk, WholeFiles
+from barnabas.runtime.planted import patched
+from barnabas.runtime.simulated_clock import SimulatedClock
+from barnabas.runtime.simulated_disk import SimulatedDisk
+from barnabas.runtime.world import InvariantError, Node, World
+from barnabas.storage.failure import StorageFailure
+from barnabas.testing.simulation.nemesis import Nemesis, Strike
+from barnabas.testing.simulation.registry import planted, scenario
+from barnabas.testing.simulation.scenarios.metadata_node import (
+    DATA,
+    NODE_ID,
+    configuration,
+    creation,
+    format_folder,
+    heartbeat,
+    make_metadata,
+    registration,
+)
+
+MS = 1_000_000
+TROUBLED_NS = 3_000 * MS
+# Old snapshots are looked for often enough that some go.
+CLEAN_INTERVAL_MS = 350
+# Looking at what a power loss would leave takes as long as a start of the node.
+CHECK_ONE_IN = 4
+QUIET_NS = 20_000 * MS
+ASK_EVERY_NS = 40 * MS
+# There is nobody to talk to, and after a failed sync the page cache shows what the disk does not have: a
+# process that starts again on it cannot tell.
+STRIKES = frozenset(Strike) - {Strike.PARTITION, Strike.ONE_WAY_LOSS, Strike.CUT, Strike.FAILED_SYNC}
+# Small, so that segments roll, snapshots are taken and old ones go within seconds.
+OPTIONS = {
+    "metadata.max.idle.interval.ms": 300,
+    "metadata.log.max.record.bytes.between.snapshots": 900,
+    "internal.metadata.log.segment.bytes": 1_500,
+    "internal.metadata.delete.delay.millis": 200,
+    "metadata.max.retention.bytes": 6_000,
+}
+
+
+class MetadataLife:
+    """A node with its metadata, someone who asks, and a book of what was committed."""
+
+    def __init__(self, world: World, *, dynamic: bool, power_loss_in: int | None = None) -> None:
+        self.world = world
+        self.random = world.random_for("requests")
+        self.settings: Configuration = configuration(OPTIONS, dynamic=dynamic)
+        self.committed: Image = EMPTY_IMAGE
+        self.answers = 0
+        self.asks = True
+        self._dynamic = dynamic
+        self._power_loss_in = power_loss_in
+        self._led_in: list[int] = []
+        self._number = 0
+        self.metadata: KraftMetadata | None = None
+        self.node: Node = world.add_node(NODE_ID, self._boot)
+
+    # The node
+
+    def _boot(self, node: Node) -> None:
+        self.metadata = None
+        if node.life == 1:
+            format_folder(node.disk, dynamic=self._dynamic)
+            if self._power_loss_in is not None:
+                node.disk.crash_after(self._power_loss_in)
+        metadata = make_metadata(node, self.settings)
+        metadata.subscribe(partial(self._on_delta, node))
+        try:
+            metadata.start().then(lambda _: self._started(node), lambda _: None)
+        except (OSError, StorageFailure) as error:
+            node.halt(error)
+            return
+        self.metadata = metadata
+
+    def _started(self, node: Node) -> None:
+        """It leads: in an epoch that no earlier life led in, and its vote would survive."""
+        epoch = self.committed.epoch
+        if self._led_in and epoch <= self._led_in[-1]:
+            raise InvariantError(f"the node leads in epoch {epoch}, and did so before: {self._led_in}")
+        self._led_in.append(epoch)
+        kept = self._survivor(node.disk).folder.election()
+        if kept != ElectionState(epoch, NODE_ID):
+            raise InvariantError(f"the node leads in epoch {epoch}, but its disk would remember {kept}")
+        self._join()
+
+    def _on_delta(self, node: Node, delta: Delta) -> None:
+        if delta.image.offset <= self.committed.offset and not _same(delta.image, self.committed):
+            raise InvariantError(f"offset {delta.image.offset} was committed before, as something else")
+        self.committed = delta.image
+        if self.random.integer(1, CHECK_ONE_IN) == 1:
+            self._check(node.disk, "a power loss right after a commit")
+
+    # What must hold
+
+    def _check(self, disk: SimulatedDisk, when: str) -> None:
+        if self.committed.offset < 0:
+            return
+        image = self._survivor(disk).image_at(self.committed.offset)
+        if not _same(image, self.committed):
+            raise InvariantError(
+                f"{when}: the disk leads to {_brief(image)}, committed was {_brief(self.committed)}"
+            )
+
+    def _survivor(self, disk: SimulatedDisk) -> _Survivor:
+        copy = disk.fork(self.world.random_for(f"copy {self.world.now_ns}"))
+        copy.power_loss()
+        copy.restart()
+        return _Survivor(copy, self.node.clock, self.settings)
+
+    # Requests
+
+    def _ask(self, request: Message, then: Callable[[Message], None]) -> None:
+        if self.metadata is not None:
+            version = request.schema.versions.highest
+            self.metadata.ask(request, version, "User:ANONYMOUS").then(then, self._refused)
+
+    def _refused(self, error: BaseException) -> None:
+        if not isinstance(error, KafkaError):
+            raise InvariantError(f"a request was refused with {error!r}") from error
+
+    def _join(self) -> None:
+        self._number += 1
+        self._ask(registration(self._number), self._registered)
+
+    def _registered(self, reply: Message) -> None:
+        assert isinstance(reply, BrokerRegistrationResponse)
+        self._ask(heartbeat(reply.broker_epoch, self.committed.offset), lambda _: None)
+
+    def ask_on(self) -> None:
+        """Something, and something else soon."""
+        if self.asks:
+            self.node.enter(self.node.life, self._ask_something)
+            self.world.agenda.after(self.random.integer(1, 2 * ASK_EVERY_NS), self.ask_on)
+
+    def _ask_something(self) -> None:
+        self._number += 1
+        names = sorted(self.committed.topic_ids)
+        drawn = self.random.integer(0, 9)
+        if drawn < 5 or not names:
+            name = f"t{self._number}"
+            self._ask(creation(name, partitions=self.random.integer(1, 4)), partial(self._created, name))
+            return
+        name = names[self.random.integer(0, len(names) - 1)]
+        if drawn < 8:
+            self._ask(_retention(name, self._number), partial(self._altered, name, str(self._number)))
+        else:
+            request = DeleteTopicsRequest(
+                topics=[DeleteTopicsRequest.DeleteTopicState(name=name, topic_id=ZERO_UUID)], timeout_ms=1
+            )
+            self._ask(request, partial(self._deleted, name))
+
+    def _created(self, name: str, reply: Message) -> None:
+        assert isinstance(reply, CreateTopicsResponse)
+        self.answers += 1
+        if reply.topics[0].error_code == 0 and self.committed.topic_ids.get(name) != reply.topics[0].topic_id:
+            raise InvariantError(f"the creation of {name} was answered before it was committed")
+
+    def _altered(self, name: str, value: str, reply: Message) -> None:
+        self.answers += 1
+        known = self.committed.configs_of(ConfigResource.TOPIC, name)
+        if name in self.committed.topic_ids and int(known.get("retention.ms", "0")) < int(value):
+            raise InvariantError(f"{name}: retention.ms={value} was answered, and {dict(known)} is committed")
+
+    def _deleted(self, name: str, reply: Message) -> None:
+        self.answers += 1
+        if name in self.committed.topic_ids:
+            raise InvariantError(f"the deletion of {name} was answered before it was committed")
+
+    # The end
+
+    def stop_cleanly(self) -> None:
+        """A node that was stopped in order leaves a log that ends with what was committed."""
+        self.asks = False
+        stopped: list[object] = []
+        metadata = self.metadata
+        assert metadata is not None, "all is well"
+        self.node.enter(self.node.life, lambda: metadata.stop().then(stopped.append, stopped.append))
+        self.world.run(QUIET_NS, until=lambda: bool(stopped))
+        if stopped != [None]:
+            raise InvariantError(f"a clean stop ended with {stopped}")
+        end = self._survivor(self.node.disk).folder.log.end_offset
+        if end != self.committed.offset + 1:
+            raise InvariantError(f"the log ends at {end}, committed was {self.committed.offset}")
+        self._check(self.node.disk, "a power loss after a clean stop")
+
+
+class _Survivor:
+    """What a disk would give after a power loss."""
+
+    def __init__(self, disk: Disk, clock: SimulatedClock, settings: Configuration) -> None:
+        self.folder = MetadataFolder(disk, clock, SeededRandom(1), DATA, log_options(settings.settings))
+        self._settings = settings
+
+    def image_at(self, offset: int) -> Image:
+        """The image of all up to this offset."""
+        loader = _LoaderUpTo(self.folder, static_voters(self._settings))
+        loader.last_offset = offset
+        return loader.load().replay.delta.image
+
+
+class _LoaderUpTo(MetadataLoader):
+    """Leaves out what was written, but not committed."""
+
+    last_offset = -1
+
+    def _take(self, batch: BatchView, last_offset: int) -> None:
+        if last_offset <= self.last_offset:
+            super()._take(batch, last_offset)
+
+
+def _same(one: Image, other: Image) -> bool:
+    """Alike in all but the time, which a control batch gets when it is written."""
+    return replace(one, timestamp_ms=0) == replace(other, timestamp_ms=0)
+
+
+def _brief(image: Image) -> str:
+    return f"offset {image.offset}, epoch {image.epoch}, topics {sorted(image.topic_ids)}"
+
+
+def _retention(topic: str, value: int) -> IncrementalAlterConfigsRequest:
+    option = IncrementalAlterConfigsRequest.AlterableConfig(
+        name="retention.ms", config_operation=OpType.SET, value=str(value)
+    )
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=ConfigResource.TOPIC, resource_name=topic, configs=[option]
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+
+
+@scenario("metadata-life")
+def metadata_life(world: World) -> None:
+    """A metadata log and its quorum's state lose nothing that was committed, whatever their node suffers."""
+    with patched(snapshotting, "CLEAN_INTERVAL_MS", CLEAN_INTERVAL_MS):
+        _live(world)
+
+
+@scenario("metadata-power-loss")
+def metadata_power_loss(world: World) -> None:
+    """Power fails in the Nth operation on the disk, N being the seed; nothing that was committed is lost."""
+    with patched(snapshotting, "CLEAN_INTERVAL_MS", CLEAN_INTERVAL_MS):
+        life = MetadataLife(world, dynamic=world.seed % 2 == 1, power_loss_in=world.seed // 2 + 1)
+        life.ask_on()
+        world.run(QUIET_NS, until=lambda: not life.node.is_up)
+        if life.node.is_up:
+            raise InvariantError(f"there were no {world.seed // 2 + 1} operations on the disk")
+        life.node.start()
+        _end_well(world, life)
+
+
+def _live(world: World) -> None:
+    life = MetadataLife(world, dynamic=world.random.integer(0, 1) == 1)
+    nemesis = Nemesis(world, strikes=STRIKES)
+    life.ask_on()
+    world.run(TROUBLED_NS)
+    nemesis.stop()
+    _end_well(world, life)
+
+
+def _end_well(world: World, life: MetadataLife) -> None:
+    answered = life.answers
+    world.run(QUIET_NS, until=lambda: life.answers >= answered + 5)
+    if life.answers < answered + 5:
+        raise InvariantError("no request was answered though all is well")
+    life.stop_cleanly()
+
+
+# ----------------------------------------------------------------------------------------- the planted bugs
+
+
+@planted("metadata: answers before the commit", scenario="metadata-life", within_seeds=20)
+def answers_before_commit() -> Iterator[None]:
+    """A request is answered when its records are in the page cache."""
+
+    healthy = ControllerDriver.when_committed
+
+    def at_once(
+        self: ControllerDriver, reply: Callable[[], None], refuse: Callable[[BaseException], None]
+    ) -> None:
+        if self.image.brokers:
+            reply()
+        else:
+            healthy(self, reply, refuse)
+
+    with patched(ControllerDriver, "when_committed", at_once):
+        yield
+
+
+@planted("metadata: batches are not synced", scenario="metadata-life", within_seeds=20)
+def batches_not_synced() -> Iterator[None]:
+    """Only the quorum's state reaches the disk before it counts."""
+    with patched(MetadataFolder, "_mark_unsynced", lambda self: None):
+        yield
+
+
+@planted("metadata: a new segment's name is not synced", scenario="metadata-life", within_seeds=40)
+def segment_name_not_synced() -> Iterator[None]:
+    """The file of a new segment is synced, its name in the folder is not."""
+    healthy = MetadataFolder._mark_unsynced
+
+    def mark_unsynced(self: MetadataFolder) -> None:
+        healthy(self)
+        if self.path in self._unsynced:
+            self._unsynced.remove(self.path)
+
+    with patched(MetadataFolder, "_mark_unsynced", mark_unsynced):
+        yield
+
+
+@planted("metadata: votes are not synced", scenario="metadata-life", within_seeds=40)
+def votes_not_synced() -> Iterator[None]:
+    """The quorum's state is replaced, but nobody waits for the disk."""
+    healthy = WholeFiles.write_atomically
+
+    def write(self: Disk, path: str, data: bytes, *, sync: bool = True) -> None:
+        healthy(self, path, data, sync=sync and not path.endswith("quorum-state"))
+
+    with patched(WholeFiles, "write_atomically", write):
+        yield
+
+
+@planted("metadata: the same epoch again", scenario="metadata-life", within_seeds=20)
+def same_epoch_again() -> Iterator[None]:
+    """A node that starts again goes on in the epoch that it led in before."""
+    healthy = RaftNode._stand
+
+    def stand(self: RaftNode, epoch: int) -> list[Effect]:
+        return healthy(self, max(1, self.role.epoch))
+
+    with patched(RaftNode, "_stand", stand):
+        yield
+
+
+@planted("metadata: snapshots are not synced", scenario="metadata-life", within_seeds=60)
+def snapshots_not_synced() -> Iterator[None]:
+    """A snapshot gets its name while its content is in memory only."""
+
+    def write(self: SnapshotFiles, snapshot: SnapshotId, batches: Iterable[bytearray]) -> None:
+        path = self.path(snapshot)
+        self._disk.remove(path)
+        file = self._disk.open(path, create=True)
+        file.append([b"".join(batches)])
+        file.close()
+        self._disk.sync_folder(self._folder)
+
+    with patched(SnapshotFiles, "write", write):
+        yield
+
+
+@planted("metadata: a snapshot of what is not committed", scenario="metadata-life", within_seeds=60)
+def snapshot_of_uncommitted() -> Iterator[None]:
+    """A snapshot is named after the committed image and holds the newest one."""
+    healthy = KraftMetadata._committed
+
+    def committed(self: KraftMetadata, delta: Delta, size: int) -> None:
+        assert self._parts is not None
+        newest = self._parts.driver.controller.image
+        delta.image = replace(newest, offset=delta.image.offset, epoch=delta.image.epoch)
+        healthy(self, delta, size)
+
+    with patched(KraftMetadata, "_committed", committed):
+        yield
+
+
+@planted("metadata: the log goes too early", scenario="metadata-life", within_seeds=60)
+def log_goes_too_early() -> Iterator[None]:
+    """Of the log only the last segment is kept, wherever the snapshot ends."""
+    healthy = MetadataFolder.delete_before
+
+    def delete_before(self: MetadataFolder, snapshot: SnapshotId) -> object:
+        result = healthy(self, snapshot)
+        self.log.remove_segments(list(self.log.segments)[:-1], "of a planted bug")
+        return result
+
+    with patched(MetadataFolder, "delete_before", delete_before):
+        yield

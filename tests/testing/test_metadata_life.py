@@ -1,0 +1,41 @@
+"""The metadata log in the simulator: seeds pass, power may fail at every step, planted bugs are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.testing.simulation.registry import PLANTED, SCENARIOS, load_all
+from barnabas.testing.simulation.runner import hunt_bug, play, play_or_raise
+
+load_all()
+BUGS = [bug.name for bug in PLANTED.values() if bug.scenario == "metadata-life"]
+# Two quorums, static and dynamic, and so many operations each.
+STEPS = 120
+
+
+@pytest.mark.parametrize("first", range(0, 20, 5))
+def test_nothing_that_was_committed_is_lost(first: int) -> None:
+    # M-E4, M-E5
+    for seed in range(first, first + 5):
+        play_or_raise(SCENARIOS["metadata-life"], seed)
+
+
+@pytest.mark.parametrize("first", range(0, STEPS, 30))
+def test_power_may_fail_at_every_step(first: int) -> None:
+    # M-E4
+    for seed in range(first, first + 30):
+        play_or_raise(SCENARIOS["metadata-power-loss"], seed)
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_is_found(name: str) -> None:
+    hunt_bug(PLANTED[name])
+
+
+def test_there_are_eight_of_them() -> None:
+    assert len(BUGS) == 8
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    scenario = SCENARIOS["metadata-life"]
+    assert play(scenario, 3).digest == play(scenario, 3).digest
