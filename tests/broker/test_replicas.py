@@ -47,7 +47,8 @@ def test_a_new_topic_gets_logs_and_leaders() -> None:
     assert hosted.is_leader
     assert hosted.topic_id == topic_id
     assert (hosted.leader_epoch, hosted.leader_epoch_start) == (0, 0)
-    assert world.disk.read_bytes("/data/orders-1/leader-epoch-checkpoint") == b"0\n1\n0 0\n"
+    assert hosted.log is not None
+    assert hosted.log.epochs.entries == [(0, 0)]
     world.tick(5)
     world.work()
     assert f"topic_id: {topic_id}".encode() in world.disk.read_bytes("/data/orders-1/partition.metadata")

@@ -28,8 +28,10 @@ def test_the_file_is_empty_at_first_and_has_version_count_and_lines_then() -> No
     epochs = epochs_of(disk)
     assert disk.read_bytes(PATH) == b""
     epochs.assign(0, 0)
+    epochs.write_out()
     assert disk.read_bytes(PATH) == b"0\n1\n0 0\n"
     epochs.assign(2, 17)
+    epochs.write_out()
     assert disk.read_bytes(PATH) == b"0\n2\n0 0\n2 17\n"
     assert epochs_of(disk).entries == [EpochEntry(0, 0), EpochEntry(2, 17)]
 
@@ -49,7 +51,9 @@ def test_an_entry_replaces_those_with_a_later_start_or_epoch(
     assigned: list[tuple[int, int]], kept: list[tuple[int, int]]
 ) -> None:  # M-D7
     disk = MemoryDisk()
-    assert epochs_of(disk, *assigned).entries == kept
+    epochs = epochs_of(disk, *assigned)
+    assert epochs.entries == kept
+    epochs.write_out()
     assert epochs_of(disk).entries == kept
 
 
@@ -69,9 +73,24 @@ def test_which_epoch_wrote_an_offset() -> None:
     assert [epochs.epoch_for_offset(offset) for offset in (9, 10, 19, 20, 99)] == [None, 2, 2, 4, 4]
 
 
+def test_an_epoch_above_those_of_the_file_waits_for_the_flush() -> None:
+    """A crash before it has the records of that epoch read again, which tells of it."""
+    disk = MemoryDisk()
+    epochs = epochs_of(disk, (4, 0), (7, 30))
+    assert disk.read_bytes(PATH) == b""
+    epochs.write_out()
+    epochs.assign(8, 40)
+    assert epochs_of(disk).entries == [(4, 0), (7, 30)]
+    epochs.truncate_from_end(30)
+    # Records of epoch 5 would not tell that epoch 7 is gone.
+    epochs.assign(5, 30)
+    assert epochs_of(disk).entries == [(4, 0), (5, 30)]
+
+
 def test_truncation_is_written_with_the_next_leader_or_at_the_close() -> None:
     disk = MemoryDisk()
     epochs = epochs_of(disk, (2, 10), (4, 20), (7, 30))
+    epochs.write_out()
     epochs.truncate_from_end(20)
     assert epochs.entries == [(2, 10)]
     epochs.truncate_from_start(15)
@@ -81,6 +100,7 @@ def test_truncation_is_written_with_the_next_leader_or_at_the_close() -> None:
     assert epochs_of(disk).entries == [(2, 15)]
     epochs.truncate_from_end(15)
     epochs.assign(9, 15)
+    epochs.write_out()
     assert epochs_of(disk).entries == [(9, 15)]
     assert epochs.latest_epoch == 9
     epochs.clear()
@@ -109,10 +129,12 @@ def test_an_epoch_that_could_not_be_written_is_written_at_the_next_try() -> None
     disk.make_folder("/log")
     epochs = LeaderEpochs(disk, "/log")
     epochs.load()
+    epochs.assign(5, 0)
+    epochs.write_out()
     disk.fail(1, errno.ENOSPC, kinds=(Kind.CREATE,))
     with pytest.raises(OSError, match="No space left"):
         epochs.assign(3, 0)
-    assert epochs.entries == []
+    assert epochs.entries == [(5, 0)]
     epochs.assign(3, 0)
     again = LeaderEpochs(disk, "/log")
     again.load()

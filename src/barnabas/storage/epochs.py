@@ -57,12 +57,14 @@ def _from_line(line: str) -> EpochEntry | None:
 class LeaderEpochs:
     """Used by the log's thread alone."""
 
-    __slots__ = ("_disk", "_file", "_latest_epoch", "_unwritten", "entries")
+    __slots__ = ("_disk", "_file", "_latest_epoch", "_unwritten", "_written_epoch", "entries")
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self.entries: list[EpochEntry] = []
         self._latest_epoch = UNDEFINED_EPOCH
         self._unwritten = False
+        # The last one that the file has.
+        self._written_epoch = UNDEFINED_EPOCH
         self._disk = disk
         self.moved_to(folder)
 
@@ -74,6 +76,7 @@ class LeaderEpochs:
             if entry.epoch <= last.epoch or entry.start_offset <= last.start_offset:
                 raise DamagedFile(self._file.path, f"{_to_line(entry)!r} does not follow {_to_line(last)!r}")
             self._assign(entry)
+        self._written_epoch = self._latest_epoch
 
     def moved_to(self, folder: str) -> None:
         """The log's folder was renamed."""
@@ -86,13 +89,20 @@ class LeaderEpochs:
         return self.entries[-1].epoch if self.entries else None
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """A leader of this epoch writes from here on.  On disk before any of its records are."""
+        """A leader of this epoch writes from here on.
+
+        An epoch above those of the file is written with the next flush: until then a crash has its records
+        read again, and finds it anew.  So who comes to lead ten thousand partitions need not sync as often.
+        """
         if epoch == self._latest_epoch and start_offset >= self.entries[-1].start_offset:
             return
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"({epoch}, {start_offset}) is no leader epoch")
         before = list(self.entries)
-        if self._assign(EpochEntry(epoch, start_offset)):
+        if not self._assign(EpochEntry(epoch, start_offset)):
+            return
+        self._unwritten = True
+        if epoch <= self._written_epoch:
             try:
                 self._write()
             except OSError:
@@ -169,3 +179,4 @@ class LeaderEpochs:
     def _write(self) -> None:
         self._file.write(self.entries)
         self._unwritten = False
+        self._written_epoch = self._latest_epoch

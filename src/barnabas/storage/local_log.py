@@ -118,6 +118,7 @@ class LocalLog:
         if up_to <= self.recovery_point or not segments:
             return None
         with failing(self.folder, "flushing"):
+            self.epochs.write_out()
             files = []
             for path in self._unsynced_snapshots:
                 with contextlib.suppress(FileNotFoundError):
