@@ -97,6 +97,7 @@ BATCHES = st.one_of(
             replace(OPTIONS, segment_ms=40),
             replace(OPTIONS, max_message_bytes=200),
             replace(OPTIONS, message_timestamp_before_max_ms=10),
+            replace(OPTIONS, segment_index_bytes=40, segment_bytes=1 << 20),
         ]
     ),
 )
@@ -153,3 +154,17 @@ def test_a_buffer_that_cannot_be_changed_is_copied() -> None:
         return [log.append_as_leader(bytes(batch()), 0) for _ in range(3)]
 
     both(OPTIONS, act)
+
+
+@pytest.mark.parametrize("interval_bytes", [0, 100, 250])
+def test_a_full_index_rolls_the_segment(interval_bytes: int) -> None:
+    """The time index keeps one slot free for the entry that closes the segment: full is one less."""
+    options = replace(
+        OPTIONS, segment_index_bytes=240, index_interval_bytes=interval_bytes, segment_bytes=1 << 20
+    )
+
+    def act(log: Log) -> list[Any]:
+        done = [outcome(log, batch(time=T0 + index), 0) for index in range(300)]
+        return [*done, [segment.base_offset for segment in log.segments]]
+
+    both(options, act)

@@ -138,7 +138,8 @@ class Segment(SegmentSearch):
     def set_limits(self, options: LogOptions) -> None:
         """After an append: up to where the next ones need not ask whether to roll."""
         first = self._first_timestamp
-        if first is not None and first >= 0 and self._grown and not self._preallocated:
+        is_usual = self._grown and not self._preallocated and not self._is_an_index_full
+        if first is not None and first >= 0 and is_usual:
             self.limits = Limits(
                 options.segment_bytes,
                 first + options.max_segment_ms - self.jitter_ms,
@@ -166,8 +167,9 @@ class Segment(SegmentSearch):
         ):
             return False
         is_entry_due = self._bytes_since_index > self._index_interval_bytes
-        if is_entry_due and not self._has_room_for_entries():
-            return False
+        if is_entry_due:
+            self.offset_index.make_room()
+            self.time_index.make_room()
         patch_offsets(buffer, 0, base_offset, leader_epoch)
         try:
             (self._file or self.file()).append((buffer,))
@@ -184,13 +186,10 @@ class Segment(SegmentSearch):
         self.size = position + size
         return True
 
-    def _has_room_for_entries(self) -> bool:
-        """An index that is full is a reason to roll."""
-        if self.offset_index.is_full or self.time_index.is_full:
-            return False
-        self.offset_index.make_room()
-        self.time_index.make_room()
-        return True
+    @property
+    def _is_an_index_full(self) -> bool:
+        """Then the next append rolls, whether or not an entry is due with it."""
+        return self.offset_index.is_full or self.time_index.is_full
 
     def _add_entries(self, last_offset: int, position: int) -> None:
         """One entry in each index; none when one append brings more batches than an index has room for."""
@@ -199,10 +198,12 @@ class Segment(SegmentSearch):
         is_ahead = offsets.entries > 0 and last_offset <= offsets.last_offset
         if is_ahead and not self.rebuild_indexes(f"{offsets.path} is ahead of the batches"):
             return
-        if not self.offset_index.is_full and not self.time_index.is_full:
+        if not self._is_an_index_full:
             self.offset_index.append(last_offset, position)
             self._add_time(*self._max)
             self._bytes_since_index = 0
+        if self._is_an_index_full:
+            self.limits = None
 
     def _add_time(self, timestamp: int, offset: int, *, closing: bool = False) -> None:
         last = self.times().last
@@ -243,7 +244,7 @@ class Segment(SegmentSearch):
                 return True
         if not self._grown:
             self.grow_indexes()
-        return self.offset_index.is_full or self.time_index.is_full or not self.can_hold(last_offset)
+        return self._is_an_index_full or not self.can_hold(last_offset)
 
     def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
         first = self._first_batch_time()
