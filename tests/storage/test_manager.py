@@ -255,6 +255,51 @@ def test_a_directory_that_cannot_take_a_new_log_fails_and_the_next_takes_it() ->
         manager.get_or_create(TopicPartition("c", 0), is_new=True)
 
 
+def test_a_topic_made_anew_after_its_directory_failed_has_its_own_id() -> None:
+    # M-E5
+    disk, manager, _ = failing_world()
+    for partition, log_dir in ((A0, "/x"), (A1, "/y")):
+        assert manager.get_or_create(partition, topic_id=TOPIC_ID).folder.startswith(log_dir)
+    manager.prefer(B0, "/x")
+    manager.fail("/x", OSError(errno.EIO, "broken"))
+    assert manager.topic_ids == {A1: TOPIC_ID}
+    assert manager.get_or_create(A0, topic_id=DIR_ID, is_new=True).folder == "/y/a-0"
+    assert manager.get_or_create(B0, is_new=True).folder == "/y/b-0", "the wish for /x is in vain"
+    manager.write_topic_ids()
+    assert disk.read_bytes("/y/a-0/partition.metadata").endswith(str(DIR_ID).encode())
+
+
+def test_ids_of_a_directory_that_fails_while_it_is_opened_are_forgotten() -> None:
+    # M-E5
+    disk, manager, _ = failing_world()
+    manager.get_or_create(A0, topic_id=TOPIC_ID)
+    manager.close()
+    disk.fail(1, errno.EIO, kinds={Kind.OPEN}, path="/x/a-0/*.log", times=99)
+    again = manager_of(disk, "/x", "/y")
+    assert again.topic_ids == {}
+    assert again.get_or_create(A0, topic_id=DIR_ID, is_new=True).folder == "/y/a-0"
+
+
+def test_a_future_log_that_outlived_its_partition_takes_the_id_along() -> None:
+    manager = manager_of(MemoryDisk(), "/x", "/y")
+    manager.get_or_create(A0, topic_id=TOPIC_ID, is_new=True)
+    manager.prefer(A0, "/y")
+    manager.get_or_create(A0, future=True)
+    manager.fail("/x", OSError(errno.EIO, "broken"))
+    assert manager.topic_ids == {A0: TOPIC_ID}
+    manager.delete(A0, future=True)
+    assert manager.topic_ids == {}
+
+
+def test_a_topic_id_that_is_refused_leaves_no_log_behind() -> None:
+    manager = manager_of(MemoryDisk(), "/x", "/y")
+    manager.get_or_create(A0, topic_id=TOPIC_ID, is_new=True)
+    manager.prefer(A0, "/y")
+    with pytest.raises(KafkaError, match=r"belongs to the topic id k4UaK_bzSu6FNC6colHb3w"):
+        manager.get_or_create(A0, topic_id=DIR_ID, future=True)
+    assert manager.futures == {}
+
+
 def test_a_directory_that_fails_while_it_is_opened_is_offline() -> None:
     # M-E5
     disk, manager, _ = failing_world()

@@ -157,6 +157,7 @@ class LogManager:
 
         Unless the partition is new, its log might be in a directory that is offline: then none is made.
         """
+        self._check_topic_id(partition, topic_id)
         logs = self.futures if future else self.logs
         log = logs.get(partition)
         if log is None:
@@ -164,7 +165,8 @@ class LogManager:
                 offline = ", ".join(self.dirs.offline)
                 raise _failed(f"the log of {partition} may be in a directory that is offline: {offline}")
             log = self._create(partition, directory_id, future)
-        self._assign_topic_id(partition, topic_id)
+        if topic_id is not None and partition not in self.topic_ids:
+            self.topic_ids[partition] = self._unwritten_ids[partition] = topic_id
         return log
 
     def _create(self, partition: TopicPartition, directory_id: Uuid | None, future: bool) -> Log:
@@ -200,17 +202,14 @@ class LogManager:
             counts[log_dir_of(log)] = counts.get(log_dir_of(log), 0) + 1
         return self.dirs.by_fewest_partitions(counts)
 
-    def _assign_topic_id(self, partition: TopicPartition, topic_id: Uuid | None) -> None:
+    def _check_topic_id(self, partition: TopicPartition, topic_id: Uuid | None) -> None:
+        """Before a log is made: a refusal must leave none behind."""
         known = self.topic_ids.get(partition)
-        if topic_id is None or topic_id == known:
-            return
-        if known is not None:
+        if None not in (known, topic_id) and known != topic_id:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_TOPIC_ID,
                 f"the log of {partition} belongs to the topic id {known}, not to {topic_id}",
             )
-        self.topic_ids[partition] = topic_id
-        self._unwritten_ids[partition] = topic_id
 
     def take_unwritten_ids(self) -> list[tuple[str, Uuid]]:
         """Folders that lack their partition.metadata, for a job to write them.
@@ -283,11 +282,12 @@ class LogManager:
                 raise _failed(f"the log of {partition} may be in a directory that is offline: {offline}")
             return
         log_dir = log_dir_of(log)
-        if not future:
+        if partition not in self.logs:
             self.topic_ids.pop(partition, None)
             self._unwritten_ids.pop(partition, None)
-            if self.cleaner is not None:
-                self.cleaner.forget(partition, log_dir)
+            self._preferred.pop(partition, None)
+        if self.cleaner is not None and not future:
+            self.cleaner.forget(partition, log_dir)
         self.logs_with_deletes.discard(log)
         ending = log_files.STRAY_FOLDER if stray else log_files.DELETE_FOLDER
         with self.guarding(log_dir):
@@ -370,6 +370,7 @@ class LogManager:
                 self.logs_with_deletes.discard(log)
                 partitions.append(partition)
         self.live.pop(log_dir, None)
+        self._forget_lost(log_dir)
         if self.cleaner is not None:
             self.cleaner.remove_dir(log_dir)
         self.dirs.fail(log_dir, error)
@@ -377,6 +378,14 @@ class LogManager:
         logger.error("%s; %d partitions are offline", reason, len(partitions))
         for listener in self._listeners:
             listener(log_dir, reason, partitions)
+
+    def _forget_lost(self, log_dir: str) -> None:
+        """A topic made anew under the name of a lost one has another id, and needs another directory."""
+        for ids in (self.topic_ids, self._unwritten_ids):
+            for partition in [tp for tp in ids if tp not in self.logs and tp not in self.futures]:
+                del ids[partition]
+        for partition in [tp for tp, wanted in self._preferred.items() if wanted == log_dir]:
+            del self._preferred[partition]
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Flush and close every log, write the checkpoints, then the mark of a clean stop; drop the locks."""
