@@ -423,6 +423,14 @@ def test_write_atomically_replaces_the_whole(place: tuple[Disk, str]) -> None:
     assert disk.names(root) == ["c"]
 
 
+def test_an_atomic_write_that_fails_leaves_nothing_behind(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    disk.make_folder(f"{root}/c/below")
+    with pytest.raises(OSError, match="c"):  # A file does not replace a folder.
+        disk.write_atomically(f"{root}/c", b"content")
+    assert disk.names(root) == ["c"]
+
+
 def test_bytes_slices_of_nothing() -> None:
     empty = BytesSlice(b"")
     assert empty.length == 0

@@ -545,3 +545,15 @@ def test_sparse_files_take_no_space(root: str) -> None:
     assert file.size == 1 << 40
     assert file.read_at((1 << 40) - 3, 1 << 40) == bytes(3)
     assert os.stat(file.path).st_blocks < 100
+
+
+@pytest.mark.parametrize("writable", [False, True])
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, writable: bool) -> None:
+    """Opening a pipe would wait for its other end, and a device has no end."""
+    os.mkfifo(tmp_path / "pipe")
+    disk = FolderDisk()
+    for path in (str(tmp_path / "pipe"), os.devnull):
+        with pytest.raises(OSError, match="not a regular file") as caught:
+            disk.open(path, writable=writable)
+        assert caught.value.filename == path
+    assert disk.open_descriptors == 0

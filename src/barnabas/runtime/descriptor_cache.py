@@ -240,9 +240,11 @@ class DescriptorCache:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
         descriptor = self._open_descriptor(path, flags)
         status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
-            refuse(errno.EISDIR, path)
+            if stat.S_ISDIR(status.st_mode):
+                refuse(errno.EISDIR, path)
+            refuse(errno.EINVAL, path, "not a regular file")
         self._open_count += 1
         file = CachedFile(path, descriptor, writable=writable, status=status)
         self._remember_name(file)
@@ -288,7 +290,8 @@ class DescriptorCache:
         self._make_room(1)
         while True:
             try:
-                return os.open(path, flags | os.O_CLOEXEC, 0o644)
+                # A pipe would keep us, and the lock, until somebody opens its other end.
+                return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
             except OSError as error:
                 # Connections may have taken the room we counted on: give idle descriptors back.
                 if error.errno != errno.EMFILE or not self._close_one():

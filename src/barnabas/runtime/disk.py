@@ -11,6 +11,7 @@ handle that is closed or was not opened for writing, EINVAL for a negative posit
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Sequence
@@ -162,7 +163,10 @@ class Disk(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """Write `path`.tmp, sync, rename over `path`, sync the folder: after a crash it is old or new."""
+        """Write `path`.tmp, sync, rename over `path`, sync the folder: after a crash it is old or new.
+
+        When it raises, the temporary file is removed again if that is possible.
+        """
         ...
 
 
@@ -179,14 +183,20 @@ class WholeFiles:
     def write_atomically(self: Disk, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
         self.remove(temporary)
-        file = self.open(temporary, create=True)
         try:
-            file.append([data])
-            if sync:
-                file.sync()
-        finally:
-            file.close()
-        self.rename(temporary, path)
+            file = self.open(temporary, create=True)
+            try:
+                file.append([data])
+                if sync:
+                    file.sync()
+            finally:
+                file.close()
+            self.rename(temporary, path)
+        except OSError:
+            # A full disk must not be left with one more file; what failed first is what matters.
+            with contextlib.suppress(OSError):
+                self.remove(temporary)
+            raise
         if sync:
             self.sync_folder(os.path.dirname(path) or ".")
 

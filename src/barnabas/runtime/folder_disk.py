@@ -18,55 +18,35 @@ from collections.abc import Sequence
 from barnabas.runtime import descriptor_io
 from barnabas.runtime.descriptor_cache import OPEN_FILES_MAX, CachedFile, DescriptorCache
 from barnabas.runtime.descriptor_io import ALL_FEATURES, DiskFeatures
-from barnabas.runtime.disk import Buffer, Sink, WholeFiles, refuse
+from barnabas.runtime.descriptor_slice import DescriptorSlice
+from barnabas.runtime.disk import Buffer, WholeFiles, refuse
 
 
-class FolderSlice:
+class FolderSlice(DescriptorSlice):
     """A range of a real file.  It keeps the descriptor open until it is garbage."""
 
-    __slots__ = ("_cache", "_descriptor", "_features", "_file", "_length", "_offset")
+    __slots__ = ("_cache", "_file")
 
     def __init__(
         self, cache: DescriptorCache, file: CachedFile, offset: int, length: int, features: DiskFeatures
     ) -> None:
+        super().__init__(cache.pin(file), offset, length, features)
         self._cache = cache
-        self._descriptor = cache.pin(file)
         self._file = file
-        self._offset = offset
-        self._length = length
-        self._features = features
 
     def __del__(self) -> None:
         if hasattr(self, "_file"):  # Not there when the file could not be opened.
             self._cache.drop_pin(self._file)
 
     @property
-    def length(self) -> int:
-        return self._length
+    def path(self) -> str:
+        return self._file.path
 
-    def read(self) -> bytes:
-        data = descriptor_io.read_full(self._descriptor, self._offset, self._length)
-        if len(data) < self._length:
-            refuse(errno.ESTALE, self._file.path, "the file was cut below this slice: read it again")
-        return data
-
-    def sub(self, offset: int, length: int) -> FolderSlice:
-        if offset < 0 or length < 0:
-            refuse(errno.EINVAL, self._file.path)
-        offset = min(offset, self._length)
-        length = min(length, self._length - offset)
-        return FolderSlice(self._cache, self._file, self._offset + offset, length, self._features)
+    def _range(self, offset: int, length: int) -> FolderSlice:
+        return FolderSlice(self._cache, self._file, offset, length, self._features)
 
     def is_resident(self) -> bool:
         return descriptor_io.is_resident(self._descriptor, self._offset, self._length, self._features)
-
-    def send_to(self, sink: Sink, offset: int) -> int:
-        left = self._length - offset
-        if left <= 0:
-            return 0
-        return descriptor_io.send_range(
-            self._descriptor, self._offset + offset, left, sink, self._features, self._file.path
-        )
 
 
 class FolderFile:

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from barnabas.runtime import descriptor_io
 from barnabas.runtime.clock import Clock, SystemClock
 from barnabas.runtime.descriptor_io import ALL_FEATURES, DiskFeatures
-from barnabas.runtime.disk import Buffer, BytesSlice, Sink, Slice, WholeFiles, refuse
+from barnabas.runtime.descriptor_slice import DescriptorSlice
+from barnabas.runtime.disk import Buffer, BytesSlice, Slice, WholeFiles, refuse
 from barnabas.runtime.file_tree import FileTree, Folder, Place, canonical
 
 SMALL_FILE_BYTES = 64 * 1024
@@ -96,48 +97,26 @@ class MemoryContent:
             self._small = bytearray()
 
 
-class MemorySlice:
+class MemorySlice(DescriptorSlice):
     """A range of a file that has a descriptor."""
 
-    __slots__ = ("_content", "_descriptor", "_features", "_length", "_offset")
+    __slots__ = ("_content",)
 
     def __init__(
         self, content: MemoryContent, descriptor: int, offset: int, length: int, features: DiskFeatures
     ) -> None:
+        super().__init__(descriptor, offset, length, features)
         self._content = content  # Keeps the descriptor open.
-        self._descriptor = descriptor
-        self._offset = offset
-        self._length = length
-        self._features = features
 
     @property
-    def length(self) -> int:
-        return self._length
+    def path(self) -> str:
+        return self._content.path
 
-    def read(self) -> bytes:
-        data = descriptor_io.read_full(self._descriptor, self._offset, self._length)
-        if len(data) < self._length:
-            refuse(errno.ESTALE, self._content.path, "the file was cut below this slice: read it again")
-        return data
-
-    def sub(self, offset: int, length: int) -> MemorySlice:
-        if offset < 0 or length < 0:
-            refuse(errno.EINVAL, self._content.path)
-        offset = min(offset, self._length)
-        length = min(length, self._length - offset)
-        return MemorySlice(self._content, self._descriptor, self._offset + offset, length, self._features)
+    def _range(self, offset: int, length: int) -> MemorySlice:
+        return MemorySlice(self._content, self._descriptor, offset, length, self._features)
 
     def is_resident(self) -> bool:
         return True
-
-    def send_to(self, sink: Sink, offset: int) -> int:
-        left = self._length - offset
-        if left <= 0:
-            return 0
-        start = self._offset + offset
-        return descriptor_io.send_range(
-            self._descriptor, start, left, sink, self._features, self._content.path
-        )
 
 
 class MemoryFile:
