@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
@@ -306,6 +307,42 @@ def test_an_index_that_points_nowhere_is_one_line(barnabas, folder, position, op
     assert ended.code == 1
     assert said in ended.err
     assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("position", [-5, 10_000])
+def test_a_time_index_is_not_followed_through_an_index_that_points_nowhere(barnabas, folder, position):
+    Path(f"{FIRST}.index").write_bytes(struct.pack(">ii", 1, position))
+    ended = barnabas("dump-log", "--files", f"{FIRST}.timeindex")
+    assert ended.code == 1
+    size = Path(f"{FIRST}.log").stat().st_size
+    assert ended.err == f"{FIRST}.index: an entry points at position {position} of a log of {size} bytes\n"
+
+
+def test_a_pipe_is_refused_and_the_next_file_is_still_printed(barnabas, folder):
+    os.mkfifo("00000000000000000007.log")
+    ended = barnabas("dump-log", "--files", f"00000000000000000007.log,{FIRST}.log")
+    assert ended.code == 1
+    assert ended.err.endswith("00000000000000000007.log: not a regular file\n")
+    assert "lastOffset: 4" in ended.out
+
+
+def test_a_name_of_two_lines_stays_on_one(barnabas, folder):
+    ended = barnabas("dump-log", "--files", "a\nb.log")
+    assert ended.out == "Dumping a\\nb.log\n"
+    assert ended.err.count("\n") == 1
+
+
+def test_the_wrong_decoder_is_told_in_words_of_ours(barnabas, folder):
+    value = write_metadata_record(NoOpRecord(), 0)
+    name = write_log(
+        [Record(0, TIME, b"\x00\x03\x00", value), Record(1, TIME, b"\x00\x01\x00\x01g", b"\x00")]
+    )
+    for decoder in ("offsets", "transaction-log", "share-group-state", "cluster-metadata"):
+        ended = barnabas("dump-log", f"--{decoder}-decoder", "--files", name)
+        assert "unpack" not in ended.out + ended.err
+        assert "index out of range" not in ended.out + ended.err
+    ended = barnabas("dump-log", "--offsets-decoder", "--files", name)
+    assert "the bytes end too early (field " in ended.out
 
 
 def test_the_sanity_check_of_indexes(barnabas, folder):

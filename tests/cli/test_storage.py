@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -362,8 +364,55 @@ def test_a_folder_that_cannot_be_made_is_one_line(barnabas, configured, tmp_path
     (tmp_path / "file").write_text("")
     ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "file/data"))
     assert ended.code == 1
-    assert ended.err.startswith(f"Error while writing meta.properties file {tmp_path}/file/data: ")
+    assert ended.err.startswith(f"Error while writing {tmp_path}/file/data/bootstrap.checkpoint: ")
     assert ended.err.count("\n") == 1
+
+
+def test_a_file_in_a_folder_s_place_is_refused_before_anything_is_written(barnabas, configured, tmp_path):
+    (tmp_path / "file").write_text("")
+    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "a", "file"))
+    assert (ended.code, ended.out, ended.err) == (1, "", f"{tmp_path}/file is not a directory\n")
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (COMBINED, "bootstrap.checkpoint"),
+        (COMBINED, "meta.properties"),
+        (DYNAMIC, "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"),
+    ],
+)
+def test_the_file_that_cannot_be_written_is_named(barnabas, configured, tmp_path, options, name):
+    (tmp_path / "data" / f"{name}.tmp").mkdir(parents=True)
+    standalone = ("-s",) if options is DYNAMIC else ()
+    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(options), *standalone)
+    assert ended.code == 1
+    assert ended.err == f"Error while writing {tmp_path}/data/{name}: Is a directory\n"
+    assert not (tmp_path / "data" / "meta.properties").exists()
+
+
+def test_a_disk_that_takes_no_more_is_left_without_half_a_file(configured, tmp_path):
+    config = configured(COMBINED)
+    program = (
+        "import resource, sys; from barnabas.cli.main import main\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); sys.exit(main(sys.argv[1:]))"
+    )
+    arguments = ["storage", "format", "-t", CLUSTER, "-c", config]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == f"Error while writing {tmp_path}/data/bootstrap.checkpoint: File too large\n"
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_a_cluster_id_of_two_lines_does_not_break_the_message(barnabas, configured):
+    barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED))
+    ended = barnabas("storage", "format", "-t", "two\nlines", "-c", configured(COMBINED))
+    assert ended.code == 1
+    assert "Expected two\\nlines, but read" in ended.err
+    assert len(ended.err.splitlines()) == 2  # The other one says that this is no usual id.
 
 
 KRAFT_FLAGS = "--standalone, --initial-controllers, or --no-initial-controllers"

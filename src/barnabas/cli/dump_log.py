@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import __version__
 from barnabas.cli.arguments import ArgumentParser
-from barnabas.cli.exits import CommandError, Exit, UsageError, code_for, describe
+from barnabas.cli.exits import CommandError, Exit, UsageError, code_for, describe, one_line
 
 if TYPE_CHECKING:
     from barnabas.cli.dump.decoders import Decoder
@@ -155,7 +155,7 @@ class Dump:
         """Print a file; what cannot be printed is told in one line."""
         from barnabas.base.errors import KafkaError
 
-        print(f"Dumping {path}")
+        print(f"Dumping {one_line(path)}")
         try:
             self._print(path)
             return Exit.OK
@@ -168,7 +168,7 @@ class Dump:
         except OSError as error:
             line, code = f"{PROGRAM}: {describe(error)}", code_for(error)
         sys.stdout.flush()
-        print(line, file=sys.stderr)
+        print(one_line(line), file=sys.stderr)
         return code
 
     def _print(self, path: str) -> None:

@@ -54,3 +54,13 @@ def describe(error: OSError) -> str:
     """One line: the file first, then what is wrong with it."""
     reason = error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename is not None else reason
+
+
+def one_line(text: str) -> str:
+    """The text with whatever would break the line, or move the cursor, shown as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from barnabas import __version__
-from barnabas.cli.exits import CommandError, Exit, HelpShownError, code_for, describe
+from barnabas.cli.exits import CommandError, Exit, HelpShownError, code_for, describe, one_line
 
 TRACEBACK_VARIABLE = "BARNABAS_TRACEBACK"
 
@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         line, code = explain(error)
         with contextlib.suppress(OSError):  # Where the output goes may be what failed.
             sys.stdout.flush()
-        print(line, file=sys.stderr)
+        print(one_line(line), file=sys.stderr)
     return int(code)
 
 

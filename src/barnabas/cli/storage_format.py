@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from barnabas.base.ids import UUID_CHARACTERS, Uuid
@@ -38,8 +39,8 @@ from barnabas.runtime.chance import Random, SystemRandom, random_uuid
 from barnabas.runtime.clock import Clock, SystemClock
 from barnabas.runtime.disk import Disk
 from barnabas.runtime.folder_disk import FolderDisk
-from barnabas.storage.dirs import explain
-from barnabas.storage.meta_properties import V1, MetaProperties, MetaPropertiesEnsemble, write_meta_properties
+from barnabas.storage.failure import explain
+from barnabas.storage.meta_properties import META_PROPERTIES, V1, MetaProperties, MetaPropertiesEnsemble
 from barnabas.storage.refused import StorageRefused
 
 PROGRAM = "barnabas storage format"
@@ -162,6 +163,7 @@ def carry_out(plan: Plan, disk: Disk, random: Random, clock: Clock, *, ignore_fo
         raise CommandError("No available log directories to format.")
     if not before.unformatted:
         print("All of the log directories are already formatted.")
+    refuse_files(before.unformatted, disk)
     taken = set(before.directory_ids.values())
     for folder in before.unformatted:
         taken.add(format_folder(plan, folder, disk, random, clock, taken))
@@ -178,17 +180,24 @@ def format_folder(
     own = plan.own_voter if dynamic else None
     directory_id = fresh_id(random, taken) if own is None else own.directory_id
     now_ms = clock.wall_ms()
+    properties = MetaProperties(V1, plan.cluster_id, plan.node.node_id, directory_id)
+    write_file(disk, folder, BOOTSTRAP_FILE, bootstrap_checkpoint(plan.records, now_ms))
+    if dynamic:
+        listener_name = plan.node.listeners.controller_names[0]
+        voters = voters_checkpoint(plan.voters, listener_name, plan.kraft_version, now_ms)
+        write_file(disk, f"{folder}/{METADATA_FOLDER}", FIRST_SNAPSHOT_FILE, voters)
+    write_file(disk, folder, META_PROPERTIES, properties.encode(now_ms))
+    return directory_id
+
+
+def write_file(disk: Disk, folder: str, name: str, content: bytes) -> None:
+    """Write a file and make its folder if that is missing."""
     try:
         disk.make_folder(folder)
-        disk.write_atomically(f"{folder}/{BOOTSTRAP_FILE}", bootstrap_checkpoint(plan.records, now_ms))
-        if dynamic:
-            write_voters(plan, f"{folder}/{METADATA_FOLDER}", disk, now_ms)
-        properties = MetaProperties(V1, plan.cluster_id, plan.node.node_id, directory_id)
-        write_meta_properties(disk, folder, properties, now_ms)
+        disk.write_atomically(f"{folder}/{name}", content)
     except OSError as error:
-        message = f"Error while writing meta.properties file {folder}: {explain(error)}"
+        message = f"Error while writing {folder}/{name}: {explain(error)}"
         raise CommandError(message, code_for(error)) from error
-    return directory_id
 
 
 def fresh_id(random: Random, taken: set[Uuid]) -> Uuid:
@@ -199,17 +208,16 @@ def fresh_id(random: Random, taken: set[Uuid]) -> Uuid:
     return drawn
 
 
-def write_voters(plan: Plan, folder: str, disk: Disk, now_ms: int) -> None:
-    listener_name = plan.node.listeners.controller_names[0]
-    content = voters_checkpoint(plan.voters, listener_name, plan.kraft_version, now_ms)
-    disk.make_folder(folder)
-    disk.write_atomically(f"{folder}/{FIRST_SNAPSHOT_FILE}", content)
+def refuse_files(folders: Iterable[str], disk: Disk) -> None:
+    for folder in folders:
+        if disk.exists(folder) and not disk.is_folder(folder):
+            raise CommandError(f"{folder} is not a directory")
 
 
 def refuse_others(ensemble: MetaPropertiesEnsemble, plan: Plan) -> None:
     """Folders of another cluster or node are not touched, and nothing else is either."""
     for folder, properties in ensemble.by_dir.items():
-        path = f"{folder}/meta.properties"
+        path = f"{folder}/{META_PROPERTIES}"
         if properties.cluster_id is not None and properties.cluster_id != plan.cluster_id:
             raise CommandError(
                 f"Invalid cluster.id in: {path}. Expected {plan.cluster_id}, but read {properties.cluster_id}"

@@ -256,7 +256,7 @@ def explained(error: Exception, function: Any, summary: str) -> ProtocolError:
     while trace is not None and trace.tb_frame.f_code is not function.__code__:
         trace = trace.tb_next
     code = error.code if isinstance(error, ProtocolError) else ErrorCode.INVALID_REQUEST
-    detail = error.message if isinstance(error, ProtocolError) else str(error)
+    detail = error.message if isinstance(error, ProtocolError) else _reason(error)
     if trace is None:
         return ProtocolError(f"{summary}: {detail}", code=code)
     return ProtocolError(
@@ -265,6 +265,13 @@ def explained(error: Exception, function: Any, summary: str) -> ProtocolError:
         field=function.fields_by_line[trace.tb_lineno - 1],
         position=trace.tb_frame.f_locals.get("position"),
     )
+
+
+def _reason(error: Exception) -> str:
+    """Decoders read on until Python refuses, which costs nothing where all is well; its words tell nobody."""
+    if isinstance(error, IndexError) or str(error).startswith("unpack"):
+        return "the bytes end too early"
+    return str(error)
 
 
 class Compiled(dict[int, Any]):

@@ -75,6 +75,7 @@ def dump_time_index(disk: Disk, path: str, options: IndexOptions, faults: Faults
         for timestamp, relative in _used(entries, 1):
             offset = base_offset + relative
             start = _position_before(positions, position_count, relative)
+            _check_position(reader, _beside(path, ".index"), start)
             _compare_time(reader, path, start, (timestamp, offset), previous, faults)
             if not options.verify_only:
                 out.write(f"timestamp: {timestamp} offset: {offset}\n")
@@ -128,14 +129,18 @@ def check_time_index(path: str, size: int, base_offset: int, entries: Entries) -
 
 def last_offset_at(reader: LogReader, path: str, position: int, max_message_size: int) -> int:
     """The last offset of the batch at a position."""
-    if not 0 <= position <= reader.size:
-        raise CommandError(f"{path}: an entry points at position {position} of a log of {reader.size} bytes")
+    _check_position(reader, path, position)
     for _, data in reader.batches(position, position + max_message_size):
         return open_batch(data).last_offset
     raise CommandError(
         f"{path}: an entry points at position {position}, where no whole batch of at most "
         f"{max_message_size} bytes is (--max-message-size)"
     )
+
+
+def _check_position(reader: LogReader, path: str, position: int) -> None:
+    if not 0 <= position <= reader.size:
+        raise CommandError(f"{path}: an entry points at position {position} of a log of {reader.size} bytes")
 
 
 def _compare_time(
