@@ -85,8 +85,11 @@ class Fetch:
     def answer(self) -> Answer[FetchResponse]:
         """Now, if there is enough or something that the client must know; else later."""
         answers = self.read(is_first_look=True)
+        if self._reader.cold:
+            return self._answer_when_warm()
         if self._request.max_wait_ms <= 0 or not self._wanted or self.is_enough(answers):
             return self.response(answers)
+        self._reader.may_wait = True  # what comes from now on has just been written
         waiter = FetchWaiter(self, self._min_bytes - self.found_bytes)
         room = self._replicas.room
         partitions = self._replicas.partitions
@@ -95,6 +98,24 @@ class Fetch:
         room.wait(waiter, hosted, deadline_ns)
         self._call.on_gone = partial(room.forget, waiter)
         return waiter.later
+
+    def _answer_when_warm(self) -> Later[FetchResponse]:
+        """Have a worker read what lies on the device alone, then look again: the loop waits for no disk."""
+        later: Later[FetchResponse] = Later()
+        cold, self._reader.cold = self._reader.cold, []
+
+        def warmed() -> None:
+            # Now or never: what has fallen out of memory again is waited for.
+            self._reader.may_wait = True
+            answer = self.answer()
+            if isinstance(answer, Later):
+                answer.then(later.set, later.fail)
+            else:
+                assert answer is not None, "a fetch is always answered"
+                later.set(answer)
+
+        self._replicas.storage.warm(cold, warmed)
+        return later
 
     def read(self, *, is_first_look: bool) -> list[tuple[PartitionKey, PartitionData]]:
         """Every partition, within what is left of the limit."""

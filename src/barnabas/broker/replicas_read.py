@@ -41,7 +41,7 @@ class Isolation(Enum):
 class Reader:
     """Who reads, in what way; the same for all partitions of a fetch."""
 
-    __slots__ = ("broker_epoch", "isolation", "leader_only", "replica_id")
+    __slots__ = ("broker_epoch", "cold", "isolation", "leader_only", "may_wait", "replica_id")
 
     def __init__(self, replica_id: int, broker_epoch: int, isolation_level: int, version: int) -> None:
         self.replica_id = replica_id
@@ -52,6 +52,9 @@ class Reader:
             self.isolation = Isolation.COMMITTED if isolation_level == 1 else Isolation.HIGH_WATERMARK
         # Consumers may read from followers since KIP-392, where there is a word for it.
         self.leader_only = replica_id >= 0 or (replica_id == NO_REPLICA and version < 11)
+        # Whether to wait for the device; else ranges that lie there alone are gathered in `cold`, unread.
+        self.may_wait = False
+        self.cold: list[Slice] = []
 
     @property
     def is_follower(self) -> bool:
@@ -155,7 +158,10 @@ def _read_log(
             upper_bound=bound,
             min_one_batch=min_one_batch,
             read_committed=isolation is Isolation.COMMITTED,
+            may_wait=reader.may_wait,
         )
+        if result.cold is not None:
+            reader.cold.append(result.cold)
         # A batch that does not fit is left out: the client asks again, with this partition first (KIP-74).
         if result.slice is not None and not result.first_batch_incomplete:
             records = result.slice

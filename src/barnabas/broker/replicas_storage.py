@@ -10,7 +10,7 @@ device (flushes, checkpoints) runs on workers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -22,7 +22,7 @@ from barnabas.config.topics import topic_settings
 from barnabas.metadata.image import ConfigResource, Image
 from barnabas.runtime.chance import Random
 from barnabas.runtime.clock import Clock
-from barnabas.runtime.disk import Disk
+from barnabas.runtime.disk import Disk, Slice
 from barnabas.runtime.executor import WorkerDoor
 from barnabas.runtime.later import Later
 from barnabas.runtime.timers import TimerDoor
@@ -45,6 +45,8 @@ SLICE_NS = 5_000_000
 BETWEEN_SLICES_MS = 1
 # When the workers take no more.
 RETRY_MS = 100
+# How much a worker reads at a time to bring it into memory.
+WARM_BYTES = 1 << 20
 _MS = 1_000_000
 
 
@@ -218,6 +220,16 @@ class ReplicaStorage:
 
     def _offload(self, call: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         self._workers.submit(call, lambda _, error: done(error))
+
+    def warm(self, slices: Sequence[Slice], done: Callable[[], None]) -> None:
+        """Read these on a worker, so that they are in memory; `done` comes also if that failed."""
+
+        def read() -> None:
+            for whole in slices:
+                for start in range(0, whole.length, WARM_BYTES):
+                    whole.sub(start, WARM_BYTES).read()
+
+        self._workers.submit(read, lambda _, error: done())
 
     # Flushing
 

@@ -10,7 +10,6 @@ becomes a StorageFailure, after which the directory is not to be used.
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Sequence
 
@@ -33,9 +32,6 @@ from barnabas.storage.segment import Segment
 from barnabas.storage.transaction_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
-
-# A write that fails for lack of space is undone, and the directory stays in service.
-_NO_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class Log(LocalLog):
@@ -180,7 +176,7 @@ class Log(LocalLog):
 
     def _write(self, prepared: Prepared, size: int, now_ms: int) -> None:
         last_offset = prepared.last_offset
-        try:
+        with failing(self.folder, "appending"):  # the segment has undone the write
             for head in prepared.heads:
                 if head.leader_epoch >= 0:
                     self.epochs.assign(head.leader_epoch, head.base_offset)
@@ -190,18 +186,7 @@ class Log(LocalLog):
             segment.append_batches(prepared.data, prepared.heads)
             if segment.limits is None:
                 segment.set_limits(self.options)
-        except OSError as error:
-            self.refuse_write(error)
         self.end_offset = last_offset + 1
-
-    def refuse_write(self, error: OSError) -> None:
-        """The segment has undone the write.  Lack of space is told to the client; all else is a failure."""
-        if error.errno in _NO_SPACE:
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{self.folder}: {error.strerror}; free space or lower the topic's retention, then try again",
-            ) from error
-        raise StorageFailure(self.folder, "appending", error) from error
 
     def _update_producers(self, changes: ProducerChanges) -> None:
         for append in changes.appends.values():
@@ -292,10 +277,13 @@ class Log(LocalLog):
         upper_bound: int,
         min_one_batch: bool = True,
         read_committed: bool = False,
+        may_wait: bool = True,
     ) -> ReadResult:
         """From the batch that holds `offset` on, at most max_bytes of one segment, offsets below the bound.
 
-        With min_one_batch the first batch comes whole even if it is larger (KIP-74).
+        With min_one_batch the first batch comes whole even if it is larger (KIP-74).  What was written before
+        this start is checked when it is first read: unless `may_wait`, what must come from the device for
+        that is returned as `cold`, to be read elsewhere first.
         """
         if not self.log_start_offset <= offset <= self.end_offset:
             raise KafkaError(
@@ -310,6 +298,7 @@ class Log(LocalLog):
                 min(upper_bound, self.end_offset),
                 min_one_batch=min_one_batch,
                 read_committed=read_committed,
+                may_wait=may_wait,
             )
         except OSError as error:
             raise StorageFailure(self.folder, "reading", error) from error

@@ -34,6 +34,7 @@ class ReadResult(NamedTuple):
     """What a fetch gets: bytes from the batch that holds its offset on, of one segment.
 
     `slice` is None when there is nothing to read below the bound.  `aborted` is None unless it was asked for.
+    `cold` is a range that has to be looked at before it is given, and that lies on the device.
     """
 
     fetch_offset: int
@@ -42,6 +43,7 @@ class ReadResult(NamedTuple):
     slice: Slice | None = None
     first_batch_incomplete: bool = False
     aborted: tuple[AbortedTransaction, ...] | None = None
+    cold: Slice | None = None
 
     @property
     def length(self) -> int:
@@ -83,6 +85,7 @@ class LogReader:
         *,
         min_one_batch: bool,
         read_committed: bool,
+        may_wait: bool = True,
     ) -> ReadResult:
         known = self._ends.get(offset)
         if known is not None and offset < upper_bound == end_offset and not read_committed:
@@ -111,6 +114,9 @@ class LogReader:
         if length <= 0:
             return ReadResult(offset, segment.base_offset, head.position, aborted=aborted)
         if head.position < segment.sound_from:
+            unseen = None if may_wait else segment.slice(head.position, length)
+            if unseen is not None and not unseen.is_resident():
+                return ReadResult(offset, segment.base_offset, head.position, cold=unseen)
             length = self._check(segment, head.position, length, end_offset)
         if read_committed:
             aborted = tuple(self._aborted_in(segment, offset, head.position + length, end_offset))

@@ -429,3 +429,51 @@ def test_a_request_that_fails_as_a_whole_tells_every_partition() -> None:
     response = fetch.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "no")
     assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert codes(partition_answers(response).values()) == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+
+
+def restarted_and_cold(monkeypatch: pytest.MonkeyPatch) -> tuple[World, list[int]]:
+    """Records of an earlier life, none of them in memory; the ranges that were read."""
+    world = world_with_records()
+    world.log("orders").roll()
+    world.produce("orders", batch_of(b"new"))
+    world.replicas.stop()
+    again = World(disk=world.disk, start=False)
+    again.image = world.image
+    again.start()
+    again.work()
+    read: list[int] = []
+    kind = type(again.log("orders").active.slice(0, 1))
+    real = kind.read
+
+    def reading(part: Any) -> bytes:
+        read.append(part.length)
+        return bytes(real(part))
+
+    monkeypatch.setattr(kind, "is_resident", lambda part: bool(read))
+    monkeypatch.setattr(kind, "read", reading)
+    return again, read
+
+
+def test_what_has_to_come_from_the_device_is_read_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of an earlier life are checked when they are first read; the loop does not wait for that."""
+    world, read = restarted_and_cold(monkeypatch)
+    waiting = ask(world, 12, {0: 0, 2: 0})
+    world.tick()
+    assert not waiting.done  # type: ignore[attr-defined]  # a Later
+    assert read == []
+    world.workers.run()
+    assert read == [3 * BATCH]
+    assert sizes(result_of(waiting, 12)) == {0: 3 * BATCH, 2: 0}
+    assert sizes(ask(world, 12, {0: 0})) == {0: 3 * BATCH}  # in memory by now
+
+
+def test_a_cold_read_that_is_not_enough_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for bytes that are there, in the next segment; but for a partition that has no more."""
+    world, _ = restarted_and_cold(monkeypatch)
+    world.log("orders").active.sound_from = 10**9
+    waiting = ask(world, 12, {0: 6}, max_wait_ms=500, min_bytes=10 * BATCH)
+    world.workers.run()
+    world.tick(499)
+    assert not waiting.done  # type: ignore[attr-defined]  # a Later
+    world.tick(1)
+    assert sizes(result_of(waiting, 12)) == {0: len(batch_of(b"new"))}
