@@ -111,6 +111,9 @@ class RequestStream(StreamHandler):
         return position
 
     def closed(self, reason: CloseReason, error: BaseException | None) -> None:
+        on_gone, self.call.on_gone = self.call.on_gone, None
+        if on_gone is not None:
+            on_gone()
         if reason is CloseReason.HANDLER_FAILED:
             self._door.failed(self, error)
         self._door.left(self)
@@ -127,6 +130,7 @@ class RequestStream(StreamHandler):
 
     def go_on(self) -> None:
         self._busy = False
+        self.call.on_gone = None
         self.last_active_ns = self._now_ns()
         if self._draining:
             self._connection.close_when_sent()

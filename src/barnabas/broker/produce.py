@@ -7,6 +7,7 @@ What lives here: what becomes of a request whose parts were checked.  What may n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -229,7 +230,9 @@ class Produce:
         waiter = AcksWaiter(self, self._replicas, waiting, acks)
         deadline_ns = self._broker.clock.monotonic_ns() + max(self._request.timeout_ms, 0) * 1_000_000
         keys = [write.hosted for write in waiting if write.hosted is not None]
-        self._replicas.room.wait(waiter, keys, deadline_ns)
+        room = self._replicas.room
+        room.wait(waiter, keys, deadline_ns)
+        self._call.on_gone = partial(room.forget, waiter)
         return waiter.later
 
     # Answering
