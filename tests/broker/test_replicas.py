@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from tests.broker.data_world import (
     BROKER,
@@ -345,8 +347,6 @@ def failing_world() -> tuple[World, SimulatedDisk]:
 
 # M-E5
 def test_a_directory_that_fails_takes_its_partitions_offline_and_no_others() -> None:
-    import errno
-
     world, _ = failing_world()
     waiting = world.fetch(fetch_request("bad", {0: 1}, max_wait_ms=1000))
     world.replicas.storage.manager.fail("/data", OSError(errno.EIO, "broken"))
@@ -363,8 +363,6 @@ def test_a_directory_that_fails_takes_its_partitions_offline_and_no_others() -> 
 
 
 def test_a_log_that_may_be_in_an_offline_directory_is_not_made_anew() -> None:
-    import errno
-
     world, _ = failing_world()
     world.replicas.storage.manager.fail("/data", OSError(errno.EIO, "broken"))
     world.topic("unlucky", directory=DIRECTORY)
@@ -375,8 +373,6 @@ def test_a_log_that_may_be_in_an_offline_directory_is_not_made_anew() -> None:
 
 
 def test_a_write_that_fails_takes_the_directory_offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    import errno
-
     world, _ = failing_world()
     log = world.log("bad")
 
@@ -388,9 +384,7 @@ def test_a_write_that_fails_takes_the_directory_offline(monkeypatch: pytest.Monk
     assert world.failed_dirs == ["/data"]
 
 
-def test_a_full_disk_refuses_the_write_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    import errno
-
+def test_a_full_disk_takes_the_directory_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     world, _ = failing_world()
     log = world.log("bad")
 
@@ -400,5 +394,5 @@ def test_a_full_disk_refuses_the_write_and_stays(monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patch:
         patch.setattr(type(log.active.file()), "append", fail)
         assert codes(world.produce("bad", batch_of(b"b"))) == [ErrorCode.KAFKA_STORAGE_ERROR]
-    assert world.failed_dirs == []
-    assert codes(world.produce("bad", batch_of(b"b"))) == [ErrorCode.NONE]
+    assert world.failed_dirs == ["/data"]
+    assert codes(world.produce("bad", batch_of(b"b"))) == [ErrorCode.KAFKA_STORAGE_ERROR]

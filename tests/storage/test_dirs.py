@@ -80,7 +80,7 @@ def test_no_folder_and_the_same_folder_twice_are_refused() -> None:
     [
         (errno.EACCES, {Kind.LIST}, "permission denied; let this user read and write it"),
         (errno.EROFS, {Kind.LOCK}, "the file system is read-only; mount it writable"),
-        (errno.ENOSPC, {Kind.LOCK}, "no space is left on the device; free some"),
+        (errno.ENOSPC, {Kind.LOCK}, "no space is left on the device; free space there"),
         (errno.EIO, {Kind.STAT}, "the device reports an input/output error; check it"),
         (errno.ESTALE, {Kind.LIST}, os.strerror(errno.ESTALE)),
     ],

@@ -516,22 +516,26 @@ def test_truncation_below_the_first_segment_and_fully() -> None:
 # Failures
 
 
-def test_a_full_disk_refuses_the_append_and_the_log_goes_on() -> None:
+@pytest.mark.parametrize("kind", [Kind.WRITE, Kind.CREATE])
+@pytest.mark.parametrize("batches", [0, 1, 2])
+def test_a_full_disk_is_a_failure_of_the_directory(kind: Kind, batches: int) -> None:
+    """On the careful way and on the short one, in a write and in a roll; what was written before is kept."""
     disk = SimulatedDisk(SeededRandom(1))
     log = open_log(disk, TINY)
-    write(log, 2)
-    for kind in (Kind.WRITE, Kind.CREATE):
-        disk.fail(1, code=errno.ENOSPC, kinds=[kind], path="*.log", times=1, kept_bytes=7)
+    write(log, *[2] * batches)
+    disk.fail(1, code=errno.ENOSPC, kinds=[kind], path="*.log", times=1, kept_bytes=7)
+    with pytest.raises(StorageFailure) as error:
         for _ in range(4):
-            try:
-                log.append_as_leader(batch(2, size=60), 0)
-            except KafkaError as error:
-                assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
-                assert not isinstance(error, StorageFailure)
+            log.append_as_leader(batch(2, size=20), 0)
+    assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert error.value.message == (
+        f"{FOLDER}: appending failed and its log directory goes offline:"
+        " no space is left on the device; free space there and restart"
+    )
+    # The write was undone: the log reads as before, and so does a broker that is started after space was made.
     assert offsets(log) == list(range(log.end_offset))
-    log.flush()
-    log.close()
-    assert offsets(open_log(disk, TINY)) == list(range(log.end_offset))
+    log.abandon()
+    assert offsets(open_log(disk, TINY, clean=False)) == list(range(log.end_offset))
 
 
 def test_a_broken_disk_is_a_failure_of_the_directory() -> None:

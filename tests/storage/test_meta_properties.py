@@ -202,5 +202,5 @@ def test_a_directory_that_cannot_be_written_is_told() -> None:
     disk.fail(1, errno.ENOSPC, kinds={Kind.CREATE, Kind.WRITE}, times=9)
     failed = before.with_node("zk-cluster", 4).write_changes(disk, before, RECORDED_MS)
     assert failed == {
-        "/a": "/a/meta.properties: no space is left on the device; free some and restart",
+        "/a": "/a/meta.properties: no space is left on the device; free space there and restart",
     }

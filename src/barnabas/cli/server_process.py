@@ -28,7 +28,7 @@ from barnabas.runtime.network import Address
 from barnabas.runtime.reactor import Reactor
 from barnabas.runtime.tcp import TcpNetwork
 from barnabas.runtime.workers import LoopWorkers, ThreadWorkers
-from barnabas.storage.dirs import explain
+from barnabas.storage.failure import explain
 from barnabas.storage.refused import StorageRefused
 
 logger = logging.getLogger(__name__)

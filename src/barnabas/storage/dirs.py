@@ -9,13 +9,13 @@ is refused.  One that another process holds always refuses the start: two broker
 
 from __future__ import annotations
 
-import errno
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.runtime.disk import Disk, Lock
 from barnabas.storage import log_files
+from barnabas.storage.failure import explain
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.refused import FolderRefused, StorageRefused
 
@@ -25,23 +25,6 @@ METADATA_TOPIC = "__cluster_metadata"
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 
 OfflineListener = Callable[[str, str], None]
-
-_REMEDIES: Mapping[int, str] = {
-    errno.ENOSPC: "no space is left on the device; free some and restart",
-    errno.EDQUOT: "the disk quota is used up; raise it or free some space and restart",
-    errno.EROFS: "the file system is read-only; mount it writable and restart",
-    errno.EACCES: "permission denied; let this user read and write it and restart",
-    errno.EPERM: "permission denied; let this user read and write it and restart",
-    errno.EIO: "the device reports an input/output error; check it and restart",
-    errno.ENOTDIR: "a part of its path is not a folder; correct log.dirs",
-    errno.EMFILE: "too many open files; raise the limit (ulimit -n) and restart",
-}
-
-
-def explain(error: OSError) -> str:
-    """What a failed system call means for a log directory, and what to do about it."""
-    remedy = None if error.errno is None else _REMEDIES.get(error.errno)
-    return remedy or error.strerror or str(error)
 
 
 class LogDirs:

@@ -1,27 +1,50 @@
-"""What storage raises when a file system lets it down.
+"""What storage raises when a file system lets it down, and what it advises then.
 
-What lives here: the one exception that means "this log directory is no longer to be trusted".  What may
-not: refusals of a single request; those are plain KafkaErrors and leave the directory in service.
+What lives here: the one exception that means "this log directory is no longer to be trusted", and a word for
+people on what a failed system call means.  What may not: refusals of a single request; those are plain
+KafkaErrors and leave the directory in service.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import errno
+from collections.abc import Iterator, Mapping
 
 from barnabas.base.errors import ErrorCode, KafkaError
 
+_REMEDIES: Mapping[int, str] = {
+    errno.ENOSPC: "no space is left on the device; free space there and restart",
+    errno.EDQUOT: "the disk quota is used up; raise it or free space there and restart",
+    errno.EROFS: "the file system is read-only; mount it writable and restart",
+    errno.EACCES: "permission denied; let this user read and write it and restart",
+    errno.EPERM: "permission denied; let this user read and write it and restart",
+    errno.EIO: "the device reports an input/output error; check it and restart",
+    errno.ENOTDIR: "a part of its path is not a folder; correct log.dirs",
+    errno.EMFILE: "too many open files; raise the limit (ulimit -n) and restart",
+}
+
+
+def explain(error: OSError) -> str:
+    """What a failed system call means for a log directory, and what to do about it."""
+    remedy = None if error.errno is None else _REMEDIES.get(error.errno)
+    return remedy or error.strerror or str(error)
+
 
 class StorageFailure(KafkaError):
-    """A log directory failed.  On the wire it is KAFKA_STORAGE_ERROR; `dirs` takes the directory offline."""
+    """A log directory failed.  On the wire it is KAFKA_STORAGE_ERROR; `dirs` takes the directory offline.
 
-    def __init__(self, folder: str, action: str, cause: BaseException) -> None:
+    Lack of space is no exception, as in Apache Kafka (KIP-112): jobs, rolls and the cleaner fail of it too,
+    and have no client to tell.
+    """
+
+    def __init__(self, folder: str, action: str, cause: OSError) -> None:
         self.folder = folder
         self.action = action
+        advice = "" if cause.errno in _REMEDIES else "; check the device and restart"
         super().__init__(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"{folder}: {action} failed ({cause}); the log directory is taken offline,"
-            " check the device and restart the broker",
+            f"{folder}: {action} failed and its log directory goes offline: {explain(cause)}{advice}",
         )
 
 

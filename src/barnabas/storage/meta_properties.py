@@ -17,7 +17,7 @@ from barnabas.config.properties import PropertiesError, dumps, loads
 from barnabas.runtime.chance import Random, random_uuid
 from barnabas.runtime.disk import Disk
 from barnabas.storage.checkpoints import parse_number
-from barnabas.storage.dirs import explain
+from barnabas.storage.failure import explain
 from barnabas.storage.refused import DamagedFile, FolderRefused, StorageRefused
 
 META_PROPERTIES = "meta.properties"

@@ -21,6 +21,7 @@ from barnabas.batch.records import NO_TIMESTAMP, TimestampType
 from barnabas.batch.view import ATTRIBUTES_POSITION, CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD, MAX_SEQUENCE
 from barnabas.runtime.disk import Buffer
 from barnabas.storage.appending import AppendResult
+from barnabas.storage.failure import StorageFailure
 from barnabas.storage.options import LogOptions
 from barnabas.storage.producer_append import ProducerEntry
 
@@ -85,7 +86,7 @@ def append_plain(log: Log, buffer: Buffer, leader_epoch: int, now_ms: int) -> Ap
         ):
             return None
     except OSError as error:
-        log.refuse_write(error)
+        raise StorageFailure(log.folder, "appending", error) from error
     log.end_offset = producers.end_offset = last_offset + 1
     if entry is not None:
         entry.wrote(base_sequence + count - 1, last_offset, count - 1, max_timestamp)
