@@ -11,6 +11,7 @@ help: ## show the verbs
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
 
 setup: $(VENV)/.ready ## make .venv with everything; leaves .venv/bin/barnabas
+	@$(BIN)/python -m tools.engine
 
 $(VENV)/.ready: pyproject.toml setup.py requirements/dev.txt $(ENGINE)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -72,6 +72,14 @@ def test_a_stale_engine_is_broken_and_an_interpreted_one_only_slow(monkeypatch, 
     assert "because" in finding.found
 
 
+def test_the_advice_on_an_engine_fits_its_reason(tmp_path):
+    (tmp_path / "walk.py").write_text("")
+    missing = doctor.engine_finding(engine.judge(tmp_path, None))
+    assert "install a C compiler and Python's headers, then `make setup`" in missing.advice
+    asked = doctor.engine_finding(engine.judge(tmp_path, engine.INTERPRETED))
+    assert asked.advice.endswith("unset BARNABAS_ENGINE")
+
+
 def test_a_taken_port_is_told():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -13,10 +13,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from barnabas import __version__
 from barnabas.cli.arguments import ArgumentParser
 from barnabas.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from barnabas.batch.engine import EngineState
 
 PROGRAM = "barnabas doctor"
 OLDEST_PYTHON = (3, 11)
@@ -26,6 +30,8 @@ WANTED_OPEN_FILES = 4096
 SLOW_SYNC_MS = 20.0
 SYNC_ROUNDS = 5
 SYNC_BYTES = 4096
+# In a checkout, and elsewhere; pip would otherwise take what it built before.
+REBUILD = "`make setup`, or `pip install --force-reinstall --no-cache-dir barnabas`"
 
 
 class State(StrEnum):
@@ -114,16 +120,24 @@ def check_platform() -> Finding:
 
 def check_engine() -> Finding:
     """Whether the loops over records run compiled; a compiled engine of other sources is refused."""
-    from barnabas.batch.engine import COMPILED, STALE, engine_state
+    from barnabas.batch.engine import engine_state
 
-    state, reason = engine_state()
-    if state == COMPILED:
-        return Finding("engine", State.OK, f"{state}: {reason}")
-    if state == STALE:
-        advice = "build it again: make setup, or pip install --force-reinstall barnabas"
-        return Finding("engine", State.BROKEN, f"{state}: {reason}", advice)
-    advice = "works, but many times slower: install a C compiler and Python's headers, then reinstall"
-    return Finding("engine", State.HINT, f"{state}: {reason}", advice)
+    return engine_finding(engine_state())
+
+
+def engine_finding(engine: EngineState) -> Finding:
+    from barnabas.batch.engine import COMPILED, ENGINE_VARIABLE, STALE
+
+    found = f"{engine.state}: {engine.reason}"
+    if engine.state == COMPILED:
+        return Finding("engine", State.OK, found)
+    if engine.state == STALE:
+        return Finding("engine", State.BROKEN, found, f"build it again: {REBUILD}")
+    slow = "works, but many times slower:"
+    if engine.reason.startswith(ENGINE_VARIABLE):
+        return Finding("engine", State.HINT, found, f"{slow} unset {ENGINE_VARIABLE}")
+    advice = f"{slow} install a C compiler and Python's headers, then {REBUILD}"
+    return Finding("engine", State.HINT, found, advice)
 
 
 def check_codecs() -> Finding:

@@ -1,0 +1,77 @@
+"""The last step of `make setup`: when the engine is built again, and the line that is always there."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from barnabas.batch.engine import COMPILED, INTERPRETED, STALE, EngineState
+from tools import engine
+
+
+class World:
+    """States that the engine has one after the other, and what was run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *states: str, compiler: bool, code: int = 0) -> None:
+        self.built = 0
+        self._states = list(states)
+        self._code = code
+        monkeypatch.delenv(engine.COMPILE_VARIABLE, raising=False)
+        monkeypatch.setattr(engine, "judge", self.judge)
+        monkeypatch.setattr(engine, "can_compile", lambda: compiler)
+        monkeypatch.setattr(engine.subprocess, "run", self.run)
+
+    def judge(self, folder: object, asked: str | None) -> EngineState:
+        assert asked is None  # What this one process is asked to run does not matter to the build.
+        return EngineState(self._states.pop(0), "because")
+
+    def run(self, command: object, **options: object) -> subprocess.CompletedProcess[str]:
+        self.built += 1
+        return subprocess.CompletedProcess("", self._code)
+
+
+@pytest.mark.parametrize("compiler", [True, False])
+def test_a_compiled_engine_is_left_alone(monkeypatch, capsys, compiler):
+    world = World(monkeypatch, COMPILED, compiler=compiler)
+    assert engine.main() == 0
+    assert world.built == 0
+    assert capsys.readouterr().out == "engine compiled: because\n"
+
+
+def test_without_a_compiler_the_line_says_what_to_install(monkeypatch, capsys):
+    world = World(monkeypatch, INTERPRETED, compiler=False)
+    assert engine.main() == 0
+    assert world.built == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("engine interpreted: because -> ")
+    assert "install a C compiler" in line
+
+
+@pytest.mark.parametrize(
+    ("before", "compiler", "after"),
+    [(INTERPRETED, True, COMPILED), (STALE, True, COMPILED), (STALE, False, INTERPRETED)],
+)
+def test_it_is_built_again_when_that_helps(monkeypatch, capsys, before, compiler, after):
+    world = World(monkeypatch, before, after, compiler=compiler)
+    assert engine.main() == 0
+    assert world.built == 1
+    assert capsys.readouterr().out.startswith(f"engine {after}: ")
+
+
+def test_plain_python_stays_where_it_was_asked_for(monkeypatch):
+    world = World(monkeypatch, INTERPRETED, compiler=True)
+    monkeypatch.setenv(engine.COMPILE_VARIABLE, "0")
+    assert engine.main() == 0
+    assert world.built == 0
+
+
+def test_a_build_that_must_compile_and_cannot_fails_the_setup(monkeypatch):
+    world = World(monkeypatch, STALE, compiler=True, code=1)
+    assert engine.main() == 1
+    assert world.built == 1
+
+
+def test_a_compiler_is_looked_for_where_the_build_looks(monkeypatch, tmp_path):
+    monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler") + " -pipe")
+    assert not engine.can_compile()

@@ -1,0 +1,52 @@
+"""The last step of `make setup`: build the engine if that is due, and say in one line which one there is.
+
+pip keeps what a build says to itself, and make's stamp knows nothing of a compiler that was installed later
+or of compiled modules of other sources; so the engine itself is asked each time.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from barnabas.batch.engine import INTERPRETED, STALE, EngineState, judge
+from barnabas.cli.doctor import engine_finding
+
+PROJECT = Path(__file__).resolve().parents[1]
+ENGINE = PROJECT / "src" / "barnabas" / "batch" / "engine"
+COMPILE_VARIABLE = "BARNABAS_COMPILE"
+BUILD = (sys.executable, "-W", "ignore", "setup.py", "--quiet", "build_ext", "--inplace")
+
+
+def can_compile() -> bool:
+    """Whether a compiler and Python's headers are there; setup.py tries them out, which takes longer."""
+    command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    return shutil.which(command[0]) is not None and Path(sysconfig.get_path("include"), "Python.h").exists()
+
+
+def is_due(state: EngineState) -> bool:
+    """Stale modules go in any case: where they cannot be compiled again, plain Python takes their place."""
+    if os.environ.get(COMPILE_VARIABLE) == "0":
+        return state.state == STALE
+    return state.state == STALE or (state.state == INTERPRETED and can_compile())
+
+
+def main() -> int:
+    state = judge(ENGINE, None)
+    if is_due(state):
+        built = subprocess.run(BUILD, cwd=PROJECT, stdout=subprocess.DEVNULL, check=False)
+        if built.returncode:
+            return built.returncode
+        state = judge(ENGINE, None)
+    finding = engine_finding(state)
+    print(f"engine {finding.found}" + (f" -> {finding.advice}" if finding.advice else ""))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
