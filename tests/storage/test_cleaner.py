@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.storage.logs import HandClock, open_log
-from tests.storage.worlds import COMPACTED, bases, cleaner_of, contents, put, steps
+from tests.storage.worlds import COMPACTED, bases, cleaner_of, contents, manager_of, put, steps
 
 from barnabas.runtime.chance import SeededRandom
 from barnabas.runtime.disk_faults import Kind
@@ -255,6 +255,27 @@ def test_a_dir_that_fails_during_a_step_is_dropped_without_harm() -> None:
     cleaner.remove_dir("/data")
     assert not cleaner.is_cleaning(ORDERS)
     assert cleaner.clean_up_to(ORDERS) is None
+
+
+def test_a_dir_that_fails_while_the_next_log_is_chosen_takes_its_logs_along() -> None:
+    # M-E5
+    clock = HandClock()
+    disk = SimulatedDisk(SeededRandom(1), wall_ms=clock.wall_ms)
+    for log_dir, name in (("/x", "a-0"), ("/x", "b-0"), ("/y", "c-0")):
+        disk.make_folder(log_dir)
+        log = open_log(disk, COMPACTED, folder=f"{log_dir}/{name}", clock=clock)
+        for value in (b"1", b"2"):
+            put(log, (b"k", value))
+            log.roll()
+        log.flush()
+    disk.write_atomically("/x/cleaner-offset-checkpoint", b"0\n1\nb 0 99\n")
+    manager = manager_of(disk, "/x", "/y", clock=clock)
+    assert manager.cleaner is not None
+    disk.fail(1, errno.EIO, kinds={Kind.CREATE}, path="/x/cleaner-offset-checkpoint*", times=99)
+    list(steps(manager.cleaner))
+    other = TopicPartition("c", 0)
+    assert list(manager.logs) == [other]
+    assert contents(manager.logs[other]) == [(1, b"k", b"2")]
 
 
 def test_options_come_from_the_brokers_settings() -> None:

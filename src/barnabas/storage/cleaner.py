@@ -265,11 +265,13 @@ class LogCleaner:
         """The dirtiest of the logs that are due."""
         now_ms = self._clock.wall_ms()
         candidates = []
-        for partition, log in self._logs.items():
-            if log.options.cleanup_compact and self._may_touch(partition):
+        for partition, log in list(self._logs.items()):
+            if log.options.cleanup_compact and self._may_touch(partition) and partition in self._logs:
                 candidate = self._plan(partition, log, now_ms)
                 if candidate is not None and candidate.total_bytes > 0:
                     candidates.append(candidate)
+        # A directory that failed while one of its logs was looked at took the others along.
+        candidates = [candidate for candidate in candidates if candidate.partition in self._logs]
         self.dirtiest_ratio = max((c.dirty_ratio for c in candidates), default=0.0)
         self.longest_overdue_ms = max((c.overdue_ms for c in candidates), default=0)
         return max((c for c in candidates if c.is_due), key=lambda c: c.dirty_ratio, default=None)
