@@ -270,6 +270,8 @@ def test_a_dir_that_fails_while_the_next_log_is_chosen_takes_its_logs_along() ->
         log.flush()
     disk.write_atomically("/x/cleaner-offset-checkpoint", b"0\n1\nb 0 99\n")
     manager = manager_of(disk, "/x", "/y", clock=clock)
+    for log in manager.logs.values():
+        log.set_high_watermark(log.end_offset)
     assert manager.cleaner is not None
     disk.fail(1, errno.EIO, kinds={Kind.CREATE}, path="/x/cleaner-offset-checkpoint*", times=99)
     list(steps(manager.cleaner))
