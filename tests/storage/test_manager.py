@@ -563,3 +563,24 @@ def test_folders_of_a_killed_process_last_once_their_logs_are_flushed() -> None:
     disk.power_loss()
     disk.restart()
     assert contents(manager_of(disk).logs[A0]) == [(0, b"k", b"1")]
+
+
+def test_many_deletions_share_the_waiting_for_the_device() -> None:
+    disk = MemoryDisk()
+    manager = manager_of(disk, "/x")
+    partitions = [TopicPartition("orders", index) for index in range(20)]
+    for partition in partitions:
+        manager.get_or_create(partition)
+    manager.checkpoint_recovery_points("/x")
+    synced: list[str] = []
+    real = disk.sync_folder
+    disk.sync_folder = lambda path: (synced.append(path), real(path))[1]  # type: ignore[method-assign]  # a spy
+    for partition in partitions[:19]:
+        manager.begin_delete(partition)
+    assert synced == []
+    assert b"orders 0 0" in disk.read_bytes("/x/recovery-point-offset-checkpoint")
+    manager.finish_deletes()
+    assert disk.read_bytes("/x/recovery-point-offset-checkpoint") == b"0\n1\norders 19 0\n"
+    assert len(synced) == 3  # the new names, and two checkpoints
+    manager.finish_deletes()
+    assert len(synced) == 3

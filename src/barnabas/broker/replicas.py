@@ -163,6 +163,7 @@ class Replicas(PartitionTable):
                 code = error.code
             results[TopicPartition(transition.topic, transition.index)] = code
         if results:
+            self.storage.manager.finish_deletes()
             self.storage.run_jobs_soon()
         return results
 
@@ -242,7 +243,7 @@ class Replicas(PartitionTable):
         if was_offline:
             logger.warning("%s is gone, but its log is in a directory that is offline", name)
             return
-        self.storage.manager.delete(name)
+        self.storage.manager.begin_delete(name)
 
     # Options
 

@@ -213,13 +213,14 @@ class LocalLog:
 
     # The folder
 
-    def rename_folder(self, name: str) -> None:
+    def rename_folder(self, name: str, *, sync: bool = True) -> None:
         """To topic-partition.<hex>-delete and its like, or back (a future log that takes over)."""
         parent = self.folder.rpartition("/")[0]
         folder = f"{parent}/{name}"
         with failing(self.folder, "renaming the folder"):
             self.disk.rename(self.folder, folder)
-            self.disk.sync_folder(parent)
+            if sync:
+                self.disk.sync_folder(parent)
         self.folder = self.producers.folder = folder
         self.name = name
         for segment in self.segments:

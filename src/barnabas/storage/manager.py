@@ -57,6 +57,8 @@ class LogManager:
         self._preferred: dict[TopicPartition, str] = {}
         # Topic ids that no partition.metadata says yet.
         self._unwritten_ids: dict[TopicPartition, Uuid] = {}
+        # Directories in which a delete has begun and is not finished.
+        self._dirs_of_deletes: set[str] = set()
         # What replication-offset-checkpoint said when the logs were opened.
         self.checkpointed_high_watermarks: dict[TopicPartition, int] = {}
         self.logs: dict[TopicPartition, Log] = {}
@@ -275,6 +277,25 @@ class LogManager:
 
     def delete(self, partition: TopicPartition, *, future: bool = False, stray: bool = False) -> None:
         """Rename the folder `-delete`, to be removed after file.delete.delay.ms, or `-stray`, to stay."""
+        self.begin_delete(partition, future=future, stray=stray)
+        self.finish_deletes()
+
+    def finish_deletes(self) -> None:
+        """After some `begin_delete`: make the new names last, and the checkpoints forget the old ones.
+
+        Else a topic that is made again might take over where the old one was.  It waits for the device, so
+        that many deletions had better share it.
+        """
+        touched, self._dirs_of_deletes = self._dirs_of_deletes, set()
+        for log_dir in sorted(touched):
+            if log_dir in self.live:
+                with self.guarding(log_dir):
+                    self.disk.sync_folder(log_dir)
+                self.checkpoint_recovery_points(log_dir)
+                self.checkpoint_log_starts(log_dir)
+
+    def begin_delete(self, partition: TopicPartition, *, future: bool = False, stray: bool = False) -> None:
+        """The first half of `delete`, to be followed by `finish_deletes`."""
         log = (self.futures if future else self.logs).pop(partition, None)
         if log is None:
             if self.dirs.offline:
@@ -291,14 +312,13 @@ class LogManager:
         self.logs_with_deletes.discard(log)
         ending = log_files.STRAY_FOLDER if stray else log_files.DELETE_FOLDER
         with self.guarding(log_dir):
-            log.rename_folder(log_files.folder_on_the_way(*partition, ending, self.random))
+            log.rename_folder(log_files.folder_on_the_way(*partition, ending, self.random), sync=False)
             log.abandon()
             if stray:
                 self.strays[partition] = log.folder
             else:
                 self.folders_to_delete.append((self.clock.wall_ms(), log.folder))
-        self.checkpoint_recovery_points(log_dir)
-        self.checkpoint_log_starts(log_dir)
+        self._dirs_of_deletes.add(log_dir)
 
     def replace_with_future(self, partition: TopicPartition) -> None:
         """The copy in another directory has caught up: it becomes the log, and the old one is deleted."""
