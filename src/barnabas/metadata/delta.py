@@ -30,7 +30,10 @@ class Delta:
 
     def __init__(self, before: Image) -> None:
         self.before = before
-        self.image = before
+        # Fields of the image that differ; the image itself is made when somebody looks at it, not for every
+        # record: a log of many thousand is replayed in one delta.
+        self._changed: dict[str, Any] = {}
+        self._image: Image | None = before
         self.partitions: set[tuple[Uuid, int]] = set()
         self.topics: set[Uuid] = set()
         self.brokers: set[int] = set()
@@ -39,6 +42,21 @@ class Delta:
         self.quotas: set[QuotaEntity] = set()
         self.scram: set[tuple[int, str]] = set()
         self.acls: set[Uuid] = set()
+
+    @property
+    def image(self) -> Image:
+        """Where the records so far lead to."""
+        if self._image is None:
+            self._image = replace(self.before, **self._changed)
+        return self._image
+
+    def _now(self, field: str) -> Any:
+        """The value of one of the image's fields."""
+        return self._changed[field] if field in self._changed else getattr(self.before, field)
+
+    def _set(self, **fields: Any) -> None:
+        self._changed.update(fields)
+        self._image = None
 
     def apply(self, record: Message) -> None:
         """Take one record.  InconsistentRecordError leaves the delta as it was."""
@@ -49,7 +67,7 @@ class Delta:
 
     def at(self, offset: int, epoch: int, timestamp_ms: int) -> None:
         """The records so far end here."""
-        self.image = replace(self.image, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+        self._set(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
     @property
     def removed_topics(self) -> list[Topic]:
@@ -61,10 +79,10 @@ class Delta:
     # Topics -----------------------------------------------------------------------------------------
 
     def _topic(self, record: records.TopicRecord) -> None:
-        if record.name in self.image.topic_ids:
+        if record.name in self._now("topic_ids"):
             raise InconsistentRecordError(f"topic {record.name} exists already")
         self._set_topic(Topic.of_record(record))
-        self.image = replace(self.image, topic_ids=self.image.topic_ids.set(record.name, record.topic_id))
+        self._set(topic_ids=self._now("topic_ids").set(record.name, record.topic_id))
 
     def _partition(self, record: records.PartitionRecord) -> None:
         topic = self._known_topic(record.topic_id)
@@ -81,10 +99,9 @@ class Delta:
         topic = self._known_topic(record.topic_id)
         self.topics.add(topic.id)
         self.partitions.update((topic.id, number) for number in topic.partitions)
-        self.image = replace(
-            self.image,
-            topics=self.image.topics.delete(topic.id),
-            topic_ids=self.image.topic_ids.delete(topic.name),
+        self._set(
+            topics=self._now("topics").delete(topic.id),
+            topic_ids=self._now("topic_ids").delete(topic.name),
         )
         self._drop_configs((ConfigResource.TOPIC, topic.name))
 
@@ -96,7 +113,7 @@ class Delta:
                 raise InconsistentRecordError(f"there is no topic {record.topic_name}")
             chosen = [named]
         else:
-            chosen = list(self.image.topics.values())
+            chosen = list(self._now("topics").values())
         for topic in chosen:
             for number, partition in topic.partitions.items():
                 if partition.elr or partition.last_known_elr:
@@ -104,14 +121,14 @@ class Delta:
                     self._set_partition(current, number, partition.without_elr())
 
     def _known_topic(self, topic_id: Uuid) -> Topic:
-        topic = self.image.topics.get(topic_id)
+        topic: Topic | None = self._now("topics").get(topic_id)
         if topic is None:
             raise InconsistentRecordError(f"there is no topic with id {topic_id}")
         return topic
 
     def _set_topic(self, topic: Topic) -> None:
         self.topics.add(topic.id)
-        self.image = replace(self.image, topics=self.image.topics.set(topic.id, topic))
+        self._set(topics=self._now("topics").set(topic.id, topic))
 
     def _set_partition(self, topic: Topic, number: int, partition: Partition) -> None:
         self.partitions.add((topic.id, number))
@@ -125,7 +142,7 @@ class Delta:
     def _unregister_broker(self, record: records.UnregisterBrokerRecord) -> None:
         broker = self._known_broker(record.broker_id, record.broker_epoch)
         self.brokers.add(broker.id)
-        self.image = replace(self.image, brokers=self.image.brokers.delete(broker.id))
+        self._set(brokers=self._now("brokers").delete(broker.id))
 
     def _change_broker(self, record: records.BrokerRegistrationChangeRecord) -> None:
         self._set_broker(self._known_broker(record.broker_id, record.broker_epoch).changed_by(record))
@@ -137,30 +154,30 @@ class Delta:
         self._set_broker(self._known_broker(record.id, record.epoch).with_fenced(False))
 
     def _known_broker(self, broker_id: int, epoch: int) -> Broker:
-        broker = self.image.brokers.get(broker_id)
+        broker: Broker | None = self._now("brokers").get(broker_id)
         if broker is None or broker.epoch != epoch:
             raise InconsistentRecordError(f"there is no broker {broker_id} with epoch {epoch}")
         return broker
 
     def _set_broker(self, broker: Broker) -> None:
         self.brokers.add(broker.id)
-        self.image = replace(self.image, brokers=self.image.brokers.set(broker.id, broker))
+        self._set(brokers=self._now("brokers").set(broker.id, broker))
 
     def _register_controller(self, record: records.RegisterControllerRecord) -> None:
-        controllers = self.image.controllers.set(record.controller_id, Controller.of_record(record))
-        self.image = replace(self.image, controllers=controllers)
+        controllers = self._now("controllers").set(record.controller_id, Controller.of_record(record))
+        self._set(controllers=controllers)
 
     # Options, features, quotas -------------------------------------------------------------------------
 
     def _feature(self, record: records.FeatureLevelRecord) -> None:
         """Level 0 takes a feature away; metadata.version always has one."""
         self.features.add(record.name)
-        features = self.image.features
+        features = self._now("features")
         if record.feature_level or record.name == METADATA_VERSION:
             features = features.set(record.name, record.feature_level)
         elif record.name in features:
             features = features.delete(record.name)
-        self.image = replace(self.image, features=features)
+        self._set(features=features)
 
     def _config(self, record: records.ConfigRecord) -> None:
         resource = (record.resource_type, record.resource_name)
@@ -173,64 +190,64 @@ class Delta:
             self._drop_configs(resource)
             return
         self.configs.add(resource)
-        self.image = replace(self.image, configs=self.image.configs.set(resource, known))
+        self._set(configs=self._now("configs").set(resource, known))
 
     def _drop_configs(self, resource: tuple[int, str]) -> None:
         self.configs.add(resource)
-        if resource in self.image.configs:
-            self.image = replace(self.image, configs=self.image.configs.delete(resource))
+        if resource in self._now("configs"):
+            self._set(configs=self._now("configs").delete(resource))
 
     def _quota(self, record: records.ClientQuotaRecord) -> None:
         entity = tuple(sorted((part.entity_type, part.entity_name) for part in record.entity))
-        known: Map[str, float] = self.image.quotas.get(entity, Map())
+        known: Map[str, float] = self._now("quotas").get(entity, Map())
         if not record.remove:
             known = known.set(record.key, record.value)
         elif record.key in known:
             known = known.delete(record.key)
-        quotas = self.image.quotas
+        quotas = self._now("quotas")
         if known:
             quotas = quotas.set(entity, known)
         elif entity in quotas:
             quotas = quotas.delete(entity)
         self.quotas.add(entity)
-        self.image = replace(self.image, quotas=quotas)
+        self._set(quotas=quotas)
 
     def _producer_ids(self, record: records.ProducerIdsRecord) -> None:
-        self.image = replace(self.image, next_producer_id=record.next_producer_id)
+        self._set(next_producer_id=record.next_producer_id)
 
     # Security --------------------------------------------------------------------------------------------
 
     def _scram(self, record: records.UserScramCredentialRecord) -> None:
         key = (record.mechanism, record.name)
         self.scram.add(key)
-        self.image = replace(self.image, scram=self.image.scram.set(key, record))
+        self._set(scram=self._now("scram").set(key, record))
 
     def _remove_scram(self, record: records.RemoveUserScramCredentialRecord) -> None:
         key = (record.mechanism, record.name)
-        if key not in self.image.scram:
+        if key not in self._now("scram"):
             raise InconsistentRecordError(f"user {record.name} has no such SCRAM credential")
         self.scram.add(key)
-        self.image = replace(self.image, scram=self.image.scram.delete(key))
+        self._set(scram=self._now("scram").delete(key))
 
     def _acl(self, record: records.AccessControlEntryRecord) -> None:
         self.acls.add(record.id)
-        self.image = replace(self.image, acls=self.image.acls.set(record.id, record))
+        self._set(acls=self._now("acls").set(record.id, record))
 
     def _remove_acl(self, record: records.RemoveAccessControlEntryRecord) -> None:
-        if record.id not in self.image.acls:
+        if record.id not in self._now("acls"):
             raise InconsistentRecordError(f"there is no access rule {record.id}")
         self.acls.add(record.id)
-        self.image = replace(self.image, acls=self.image.acls.delete(record.id))
+        self._set(acls=self._now("acls").delete(record.id))
 
     def _token(self, record: records.DelegationTokenRecord) -> None:
-        self.image = replace(self.image, tokens=self.image.tokens.set(record.token_id, record))
+        self._set(tokens=self._now("tokens").set(record.token_id, record))
 
     def _remove_token(self, record: records.RemoveDelegationTokenRecord) -> None:
-        if record.token_id in self.image.tokens:
-            self.image = replace(self.image, tokens=self.image.tokens.delete(record.token_id))
+        if record.token_id in self._now("tokens"):
+            self._set(tokens=self._now("tokens").delete(record.token_id))
 
     def _zk_migration(self, record: records.ZkMigrationStateRecord) -> None:
-        self.image = replace(self.image, zk_migration_state=record.zk_migration_state)
+        self._set(zk_migration_state=record.zk_migration_state)
 
     def _nothing(self, record: Message) -> None:
         """It only moves the log on.  What a transaction means is `replay`'s business."""

@@ -391,7 +391,7 @@ def snapshot_of_uncommitted() -> Iterator[None]:
     def committed(self: KraftMetadata, delta: Delta, size: int) -> None:
         assert self._parts is not None
         newest = self._parts.driver.controller.image
-        delta.image = replace(newest, offset=delta.image.offset, epoch=delta.image.epoch)
+        delta._image = replace(newest, offset=delta.image.offset, epoch=delta.image.epoch)
         healthy(self, delta, size)
 
     with patched(KraftMetadata, "_committed", committed):
