@@ -305,3 +305,16 @@ def test_api_versions_needs_no_client_id() -> None:
     desk = Desk("ApiVersions", lambda *_: ApiVersionsResponse(error_code=0, api_keys=[]))
     desk.serve(ApiVersionsRequest(), 0, None)
     assert desk.answer(0).error_code == 0
+
+
+def test_an_answer_that_cannot_be_written_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    """And whoever kept the promise hears nothing of it."""
+    later: Later[Message] = Later()
+    desk = Desk("DescribeCluster", lambda *_: later)
+    desk.serve(CLUSTER, 1)
+    broken = cluster_answer()
+    broken.cluster_id = None  # type: ignore[assignment]
+    later.set(broken)
+    assert (desk.asker.sent, desk.asker.waits) == (b"", 0)
+    assert desk.asker.failed is not None
+    assert "DescribeCluster" in caplog.text

@@ -326,6 +326,21 @@ def test_a_broker_whose_metadata_fails_says_so(
         assert "the disk of the metadata log is gone" in caplog.text
 
 
+def test_a_fault_while_acting_on_metadata_does_not_stop_the_metadata(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(delta: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    with Front(monkeypatch) as front:
+        with monkeypatch.context() as patch:
+            patch.setattr(front.broker.replicas, "apply", fail)
+            assert create(front.connect(), "a").error_code == 0
+        assert "could not be acted on" in caplog.text
+        assert create(front.connect(), "b").error_code == 0
+        assert ("b", 0) in front.broker.replicas.partitions
+
+
 def test_a_stop_before_the_start_has_ended(loop: Loop, tmp_path: Path) -> None:
     for patience in range(0, 12, 3):
         broker = loop.broker(tmp_path)

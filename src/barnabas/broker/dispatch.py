@@ -129,7 +129,7 @@ class Dispatch:
         route = self.routes.get(key)
         if route is None:
             raise ProtocolError(f"the API with key {key} is not served on this listener")
-        if key == API_VERSIONS_KEY and version > route.highest:
+        if key == API_VERSIONS_KEY:
             return route, version
         raise ProtocolError(
             f"version {version} of {route.api.name} is not served, only {route.lowest} to {route.highest}",
@@ -165,7 +165,7 @@ class Dispatch:
             self._answer(asker, route, throttle_ms, answer)
 
     def _read(self, frame: memoryview, body: int, version: int, route: Route) -> Message:
-        if version > route.highest:
+        if not route.lowest <= version <= route.highest:
             # Nobody can read this ApiVersions request; its handler sees the version and says so.
             return route.api.request()
         message, _ = route.api.request.decode_from(frame, body, version)
@@ -184,8 +184,14 @@ class Dispatch:
         if answer is not None:
             if throttle_ms and hasattr(answer, "throttle_time_ms"):
                 answer.throttle_time_ms = max(answer.throttle_time_ms, throttle_ms)
-            version = call.api_version if call.api_version <= route.highest else 0
-            pieces = write_response_pieces(answer, version, call.correlation_id)
+            version = call.api_version if route.lowest <= call.api_version <= route.highest else 0
+            try:
+                pieces = write_response_pieces(answer, version, call.correlation_id)
+            except Exception:
+                # Whoever keeps a promise must not suffer from an answer that cannot be written.
+                logger.exception("the answer of %s to %r cannot be written", route.api.name, call)
+                asker.fail("its answer cannot be written")
+                return
             # What handlers put into records fields are slices of the disk.
             asker.answer(*cast("Pieces", pieces))
         route.metrics.record(self._now_ns() - call.received_ns)

@@ -270,8 +270,13 @@ class Broker:
         own = (ConfigResource.BROKER, str(self.node.node_id))
         if own in delta.configs or (ConfigResource.BROKER, "") in delta.configs:
             self._take_settings()
-        if self._replicas is not None:
+        if self._replicas is None:
+            return
+        try:
             self._replicas.apply(delta)
+        except Exception:
+            # What is committed is committed: a fault here must not stop the metadata from going on.
+            logger.exception("the metadata up to offset %d could not be acted on", delta.image.offset)
 
     def _take_settings(self) -> None:
         """The file's settings with what the cluster has set on top (KIP-226)."""

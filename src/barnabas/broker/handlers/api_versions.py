@@ -50,7 +50,7 @@ _FINALIZED_ORDER = (
 
 def handle(broker: Broker, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
     routes = broker.routes_of(call.listener)
-    if call.api_version > routes[KEY].highest:
+    if not routes[KEY].lowest <= call.api_version <= routes[KEY].highest:
         return ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_announced([routes[KEY]])
         )
