@@ -102,8 +102,8 @@ HOSTILE = {
     "record too long": (with_payload(bytes((40, 0, 0, 0, 1, 1, 0)), 1), ErrorCode.INVALID_RECORD),
     "record too short": (with_payload(bytes((14, 0, 0, 0, 1, 1, 0, 0)), 1), ErrorCode.INVALID_RECORD),
     "bytes after the records": (sealed(build(numbered(3)) + b"x"), ErrorCode.INVALID_RECORD),
-    "unknown codec": (with_field(21, ">h", 5), ErrorCode.CORRUPT_MESSAGE),
-    "no gzip": (with_field(21, ">h", Codec.GZIP), ErrorCode.CORRUPT_MESSAGE),
+    "unknown codec": (with_field(21, ">h", 5), ErrorCode.UNKNOWN_SERVER_ERROR),
+    "no gzip": (with_field(21, ">h", Codec.GZIP), ErrorCode.UNKNOWN_SERVER_ERROR),
 }
 
 

@@ -115,7 +115,7 @@ def test_what_a_dynamic_layer_may_not_set_is_left_out_and_warned_of() -> None:
             True,
             (
                 "These security configs can be dynamically updated only per-listener using the listener prefix: "
-                "Set(ssl.keystore.location)"
+                "HashSet(ssl.keystore.location)"
             ),
         ),
         (

@@ -127,10 +127,9 @@ def check_batch(
         raise _invalid(f"a client's batch has the base offset 0, not {view.base_offset}")
     _check_size(view, rules)
     view.ensure_valid()
-    codec = view.codec
     if origin is Origin.CLIENT:
         _check_header(view)
-    payload = view.payload(rules.decompressed_limit)
+    codec, payload = _decompressed(view, rules)
     view.ensure_count_fits(len(payload))
     fault, index, keyless, in_order, first, low, high = walk(payload, view.record_count)
     if fault:
@@ -171,6 +170,15 @@ def _check_header(view: BatchView) -> None:
         raise _invalid("clients may not write control records")
     if view.has_producer_id and view.base_sequence < 0:
         raise _invalid(f"producer {view.producer_id} gives the sequence number {view.base_sequence}")
+
+
+def _decompressed(view: BatchView, rules: CheckRules) -> tuple[Codec, bytes]:
+    """A codec's failure has no code of its own: Apache Kafka answers UNKNOWN_SERVER_ERROR, which, unlike
+    CORRUPT_MESSAGE, makes no client send the same bytes again."""
+    try:
+        return view.codec, view.payload(rules.decompressed_limit)
+    except CorruptBatch as error:
+        raise CorruptBatch(error.message, ErrorCode.UNKNOWN_SERVER_ERROR) from error
 
 
 def _check_records(view: BatchView, rules: CheckRules, now_ms: int, keyless: int, low: int, high: int) -> int:

@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.requests import Call
+from barnabas.config.dynamic_rules import check_step
 from barnabas.config.errors import ConfigError
 from barnabas.config.layers import check_dynamic
+from barnabas.config.listeners import read_listeners
+from barnabas.config.rules import check_rules
+from barnabas.config.settings import Settings
 from barnabas.metadata.image import ConfigResource
 
 if TYPE_CHECKING:
@@ -83,7 +87,7 @@ def authorize_alter(broker: Broker, call: Call, kind: int, name: str) -> None:
         raise KafkaError(error)
 
 
-def check_node_id(broker: Broker, name: str) -> None:
+def check_node_id(broker: Broker, name: str, refusal: str) -> None:
     """A broker speaks for itself only."""
     try:
         node_id = int(name)
@@ -94,18 +98,31 @@ def check_node_id(broker: Broker, name: str) -> None:
     if node_id != broker.node.node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {broker.node.node_id}, but received {name}",
+            f"{refusal} {broker.node.node_id}, but received {name}",
         )
 
 
 def check_broker_options(broker: Broker, name: str, values: Mapping[str, str]) -> None:
     """Refuse what this broker, or with an empty name every broker, could not take while it runs (KIP-226)."""
     if name:
-        check_node_id(broker, name)
+        check_node_id(broker, name, "Unexpected broker id, expected")
     try:
         check_dynamic(values, per_broker=bool(name), mode=broker.node.mode)
+        layers = broker.layers.with_broker(values) if name else broker.layers.with_cluster(values)
+        wanted = layers.settings()
+        read_listeners(wanted)
+        _require(wanted)
+        check_step(broker.settings, wanted)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
+
+
+def _require(wanted: Settings) -> None:
+    """The rules of a file, in the words of a running broker."""
+    try:
+        check_rules(wanted)
+    except ConfigError as error:
+        raise ConfigError(f"requirement failed: {error.message}") from error
 
 
 def unknown_type(kind: int) -> KafkaError:

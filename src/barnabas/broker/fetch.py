@@ -132,6 +132,10 @@ class Fetch:
                 code = replicas.missing(one.topic, wanted.partition).code
                 answers.append((one.key, error_data(wanted.partition, code)))
                 continue
+            limit = min(wanted.partition_max_bytes, left)
+            if limit < 0:
+                answers.append((one.key, error_data(wanted.partition, ErrorCode.UNKNOWN_SERVER_ERROR)))
+                continue
             hosted.traffic.fetches += is_first_look
             data = read(
                 replicas,
@@ -139,7 +143,7 @@ class Fetch:
                 hosted,
                 one.topic_id,
                 wanted,
-                min(wanted.partition_max_bytes, left),
+                limit,
                 min_one_batch=min_one_batch,
                 is_first_look=is_first_look,
             )

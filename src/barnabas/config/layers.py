@@ -236,6 +236,7 @@ def check_dynamic(values: Mapping[str, str], *, per_broker: bool, mode: Mode = M
     _refuse(
         bare,
         "These security configs can be dynamically updated only per-listener using the listener prefix",
+        kind="HashSet",
     )
     for name, option in options.items():
         if option is not None:
@@ -245,10 +246,10 @@ def check_dynamic(values: Mapping[str, str], *, per_broker: bool, mode: Mode = M
         _refuse(own, "Cannot update these configs at default cluster level, broker id must be specified")
 
 
-def _refuse(names: Iterable[str], why: str) -> None:
+def _refuse(names: Iterable[str], why: str, kind: str = "Set") -> None:
     listed = list(names)
     if listed:
-        raise ConfigError(f"{why}: Set({', '.join(listed)})")
+        raise ConfigError(f"{why}: {kind}({', '.join(listed)})")
 
 
 def _is_tls(option: Option | None) -> bool:

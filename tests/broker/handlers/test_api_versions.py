@@ -78,6 +78,9 @@ def test_an_unknown_version_is_answered_in_version_0(recorded: Any, monkeypatch:
             body = struct.pack(">hhih", 18, 99, 7, 6) + b"oracle" + b"\0" + b"\x07oracle\x021\0"
             wire.send(struct.pack(">i", len(body)) + body)
             assert wire.frame().hex() == recorded[f"kraft-4.1.0-{role}"]["v99"]["hex"]
+            body = struct.pack(">hhih", 18, -1, 99, 6) + b"oracle"
+            wire.send(struct.pack(">i", len(body)) + body)
+            assert wire.frame().hex() == "00000063002300000001001200000004"
 
 
 @pytest.mark.parametrize("version", range(5))

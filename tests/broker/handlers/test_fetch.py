@@ -18,7 +18,7 @@ from tests.broker.data_world import (
     values_in,
 )
 
-from barnabas.base.errors import ErrorCode
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.batch.control import EndTransactionMarker, build_marker
 from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
@@ -117,6 +117,15 @@ def test_the_brokers_own_limit_counts_too() -> None:
     for index in (0, 1):
         world.produce("orders", batch_of(b"c" * 1000), batch_of(b"c" * 1000), index=index)
     assert sizes(ask(world, 12, {0: 0, 1: 0})) == {0: LARGE, 1: 0}
+
+
+def test_negative_limits_and_unknown_isolation() -> None:
+    world = world_with_records()
+    below = fetch_request("orders", {0: 0})
+    below.topics[0].partitions[0].partition_max_bytes = -1
+    assert codes(partition_answers(world.fetch(below, 12)).values()) == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    with pytest.raises(KafkaError, match="no isolation 2"):
+        ask(world, 12, {0: 0}, isolation_level=2)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

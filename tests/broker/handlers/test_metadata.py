@@ -160,6 +160,10 @@ def test_ids_and_null_names_are_refused_before_version_12(broker: Any) -> None:
     refused = metadata.refuse(request, ErrorCode.INVALID_REQUEST, "")
     assert [(one.error_code, one.name, one.topic_id) for one in refused.topics] == [(42, "alpha", b"x" * 16)]
     assert (refused.brokers, refused.controller_id, refused.cluster_id) == ([], -1, None)
+    nameless = metadata.refuse(
+        MetadataRequest(topics=[MetadataRequest.Topic(name=None)]), ErrorCode.INVALID_REQUEST, ""
+    )
+    assert [topic.name for topic in nameless.topics] == [""]
 
 
 def test_a_first_request_makes_a_topic_and_says_unknown(broker: Any) -> None:

@@ -16,7 +16,7 @@ from barnabas.base.topic_names import check_topic_name
 from barnabas.broker import loggers
 from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.requests import Call
-from barnabas.config.layers import ConfigSource, Entry
+from barnabas.config.layers import ConfigSource, Entry, Synonym
 from barnabas.config.option import Type
 from barnabas.metadata.image import ConfigResource
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -168,21 +168,15 @@ def _client_metrics_entries(broker: Broker, name: str) -> list[Entry]:
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
     known = broker.image.configs_of(ConfigResource.CLIENT_METRICS, name)
-    if not known:
-        return []
-    return [
-        Entry(
-            option,
-            known.get(option, default),
-            ConfigSource.CLIENT_METRICS_CONFIG if option in known else ConfigSource.DEFAULT_CONFIG,
-            kind,
-            False,
-            False,
-            (),
-            None,
-        )
-        for option, (kind, default) in _CLIENT_METRICS.items()
-    ]
+    entries = []
+    for option, (kind, default) in _CLIENT_METRICS.items():
+        value, source = default, ConfigSource.DEFAULT_CONFIG
+        synonyms: tuple[Synonym, ...] = ()
+        if option in known:
+            value, source = known[option], ConfigSource.CLIENT_METRICS_CONFIG
+            synonyms = (Synonym(option, value, source),)
+        entries.append(Entry(option, value, source, kind, False, False, synonyms, None))
+    return entries
 
 
 _ENTRIES: dict[int, Callable[[Broker, str], list[Entry] | None]] = {

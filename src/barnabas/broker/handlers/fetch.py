@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from barnabas.base.errors import ErrorCode
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.fetch import FIRST_VERSION_WITH_TOPIC_IDS, Fetch, Wanted
@@ -26,12 +26,16 @@ if TYPE_CHECKING:
 
 KEY = 1
 FIRST_VERSION_WITH_REPLICA_STATE = 15
+# Read uncommitted and read committed.
+ISOLATION_LEVELS = (0, 1)
 
 Refused = list[tuple[PartitionKey, PartitionData]]
 
 
 def handle(broker: Broker, request: FetchRequest, call: Call) -> Answer[FetchResponse]:
     """Find the session, tell what may be read from what may not, and read."""
+    if request.isolation_level not in ISOLATION_LEVELS:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no isolation {request.isolation_level}")
     session = broker.replicas.sessions.begin(request, call.api_version)
     if isinstance(session, ErrorCode):
         return FetchResponse(throttle_time_ms=0, error_code=session, responses=[])

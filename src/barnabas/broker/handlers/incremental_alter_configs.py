@@ -104,7 +104,7 @@ def _list_changed(
         operation = _OPERATIONS[option.config_operation]
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"Config value {operation} is not allowed for config key: {option.name}",
+            f"Config value {operation.lower()} is not allowed for config key: {option.name}",
         )
     parts = (known if known is not None else row.default or "").split(",")
     given = (option.value or "").split(",")
@@ -114,7 +114,7 @@ def _list_changed(
 
 
 def _change_loggers(broker: Broker, one: _Resource, validate_only: bool) -> None:
-    config_changes.check_node_id(broker, one.resource_name)
+    config_changes.check_node_id(broker, one.resource_name, "Unexpected node id. Expected")
     for option in one.configs:
         if option.config_operation not in (SET, DELETE):
             operation = _OPERATIONS.get(option.config_operation, str(option.config_operation))

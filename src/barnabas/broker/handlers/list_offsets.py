@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 KEY = 2
 CONSUMER = -1
 DEBUGGING_CONSUMER = -2
+READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 FIRST_VERSION_WITH_EPOCH = 4
 FIRST_VERSION_WITH_NOT_AVAILABLE = 5
 # From which version on a special time is known.
@@ -51,6 +53,8 @@ Answered = ListOffsetsResponse.PartitionResponse
 
 
 def handle(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    if request.isolation_level not in ISOLATION_LEVELS:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no isolation {request.isolation_level}")
     counts = Counter(
         (topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
     )

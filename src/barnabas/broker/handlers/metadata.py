@@ -64,7 +64,8 @@ def refuse(request: MetadataRequest, code: ErrorCode, message: str) -> MetadataR
     return MetadataResponse(
         brokers=[],
         topics=[
-            MetadataResponse.Topic(error_code=code, name=one.name, topic_id=one.topic_id, partitions=[])
+            # Versions that refuse a null name cannot answer one either.
+            MetadataResponse.Topic(error_code=code, name=one.name or "", topic_id=one.topic_id, partitions=[])
             for one in request.topics or ()
         ],
         error_code=code,
