@@ -199,21 +199,21 @@ def _take_component(
         raise _refuse(f"Entity type {kind} cannot appear more than once in the filter.")
     if kind not in ENTITY_TYPES:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
-    match component.match_type:
-        case 0:
-            if component.match is None:
-                raise _refuse("Request specified MATCH_TYPE_EXACT, but set match string to null.")
-            exact[kind] = component.match
-        case 1 | 2:
-            if component.match is not None:
-                name = "DEFAULT" if component.match_type == MATCH_DEFAULT else "SPECIFIED"
-                raise _refuse(f"Request specified MATCH_TYPE_{name}, but also specified a match string.")
-            if component.match_type == MATCH_DEFAULT:
-                exact[kind] = None
-            else:
-                specified.add(kind)
-        case other:
-            raise _refuse(f"Unknown match type {other}")
+    how = component.match_type
+    if how == MATCH_EXACT:
+        if component.match is None:
+            raise _refuse("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        exact[kind] = component.match
+    elif how in (MATCH_DEFAULT, MATCH_SPECIFIED):
+        if component.match is not None:
+            name = "DEFAULT" if how == MATCH_DEFAULT else "SPECIFIED"
+            raise _refuse(f"Request specified MATCH_TYPE_{name}, but also specified a match string.")
+        if how == MATCH_DEFAULT:
+            exact[kind] = None
+        else:
+            specified.add(kind)
+    else:
+        raise _refuse(f"Unknown match type {how}")
 
 
 def _matches(
