@@ -29,6 +29,8 @@ BY_DEFAULT = -1
 
 Asked = CreateTopicsRequest.CreatableTopic
 Result = CreateTopicsResponse.CreatableTopicResult
+# The options in an answer by those that a topic is given: topics of one request mostly have the same.
+Described = dict[tuple[tuple[str, str], ...], list[CreateTopicsResponse.CreatableTopicConfigs]]
 
 
 def create_topics(state: ControllerState, request: CreateTopicsRequest, context: Context) -> Decision:
@@ -39,7 +41,8 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest, context:
     ]
     _check_total(accepted, state.settings["num.partitions"])
     records: list[Message] = []
-    results = [_create_or_refuse(state, topic, records) for topic in accepted]
+    described: Described = {}
+    results = [_create_or_refuse(state, topic, records, described) for topic in accepted]
     for name, count in counts.items():
         if count > 1:
             results.append(_refusal(name, Fault(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
@@ -65,7 +68,9 @@ def _refusal(name: str, fault: Fault) -> Result:
     return Result(name=name, error_code=fault.code, error_message=fault.message)
 
 
-def _create_or_refuse(state: ControllerState, topic: Asked, records: list[Message]) -> Result:
+def _create_or_refuse(
+    state: ControllerState, topic: Asked, records: list[Message], described: Described
+) -> Result:
     try:
         _check_new_name(state, topic.name)
         config_records = _config_records(state, topic)
@@ -79,7 +84,10 @@ def _create_or_refuse(state: ControllerState, topic: Asked, records: list[Messag
     result = Result(name=topic.name, topic_id=topic_id, error_code=0, error_message=None)
     result.num_partitions = len(partitions)
     result.replication_factor = len(partitions[0].replicas)
-    result.configs = _effective_configs(state, topic)
+    own = tuple((config.name, config.value or "") for config in topic.configs)
+    if own not in described:
+        described[own] = _effective_configs(state, dict(own))
+    result.configs = described[own]
     return result
 
 
@@ -180,9 +188,8 @@ def _by_hand(state: ControllerState, topic: Asked) -> dict[int, Partition]:
 
 
 def _effective_configs(
-    state: ControllerState, topic: Asked
+    state: ControllerState, overrides: dict[str, str]
 ) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
-    overrides = {config.name: config.value for config in topic.configs if config.value is not None}
     return [
         CreateTopicsResponse.CreatableTopicConfigs(
             name=entry.name,
