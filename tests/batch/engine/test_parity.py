@@ -5,23 +5,16 @@ A native integer wraps where Python's grows, so hostile numbers are what matters
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
 from barnabas.batch.build import build
-from barnabas.batch.engine import COMPILED, engine_state
 from barnabas.batch.records import Record
 from barnabas.batch.view import BatchView
 from batch.samples import record_lists
 
 from .twins import plain, running
-
-pytestmark = pytest.mark.skipif(
-    engine_state().state != COMPILED,
-    reason=f"no compiled engine to compare with: {engine_state().reason}",
-)
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 EXTREME = INT64 | st.sampled_from([-(2**63), 2**63 - 1, -(2**62), 2**62, 2**62 - 1, -113, -1, 0])
