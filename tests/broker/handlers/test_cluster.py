@@ -97,8 +97,10 @@ def test_controllers_tell_of_controllers(broker: Any) -> None:
     answer = cluster(broker, 1, "CONTROLLER", endpoint_type=2)
     assert [(one.broker_id, one.host, one.port) for one in answer.brokers] == [(1, "c1", 9093)]
     assert (answer.endpoint_type, answer.controller_id) == (2, 1)
-    # Version 0 cannot say what it wants.
-    assert cluster(broker, 0, "CONTROLLER").endpoint_type == 2
+    # Version 0 wants brokers and cannot say anything else.
+    with pytest.raises(KafkaError) as refused:
+        cluster(broker, 0, "CONTROLLER")
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
 def pages(broker: Any, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Any:

@@ -47,13 +47,13 @@ def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> Descr
 
 
 def _check_type(asked: int, here: int, version: int) -> None:
+    """Version 0 always asks for brokers, and has no better error to hear."""
     if asked not in _TYPES:
         code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE if version else ErrorCode.INVALID_REQUEST
         raise KafkaError(code, f"Unsupported endpoint type {asked}")
-    # Version 0 cannot ask for a type: it wants whatever this endpoint is of.
-    if asked != here and version:
+    if asked != here:
         raise KafkaError(
-            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE if version else ErrorCode.INVALID_REQUEST,
             f"The request was sent to an endpoint of type {_TYPES[here]}, "
             f"but we wanted an endpoint of type {_TYPES[asked]}",
         )
