@@ -99,6 +99,7 @@ def test_a_deleted_topic_goes_with_its_folder() -> None:
     (folder,) = [name for name in world.disk.names("/data") if name.startswith("orders")]
     assert folder.endswith("-delete")
     world.tick(60_001)
+    world.work()
     assert not [name for name in world.disk.names("/data") if name.startswith("orders")]
 
 

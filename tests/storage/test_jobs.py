@@ -16,6 +16,7 @@ from barnabas.runtime.disk import Disk
 from barnabas.runtime.disk_faults import Kind
 from barnabas.runtime.memory_disk import MemoryDisk
 from barnabas.runtime.simulated_disk import SimulatedDisk
+from barnabas.runtime.workers import WorkersBusyError
 from barnabas.storage.jobs import JobOptions, LogJobs
 from barnabas.storage.log import Log
 from barnabas.storage.manager import LogManager
@@ -167,42 +168,175 @@ def test_new_topic_ids_are_written() -> None:
     assert world.disk.size("/data/a-0/partition.metadata") == 43
 
 
-def test_what_waits_for_the_device_can_be_handed_to_a_worker() -> None:
-    world = World()
-    held: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
-    jobs = LogJobs(world.manager, QUIET, offload=lambda call, done: held.append((call, done)))
+class Workers:
+    """Hold what they are given until the test lets it run."""
+
+    def __init__(self) -> None:
+        self.held: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+
+    def offload(self, call: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self.held.append((call, done))
+
+    def run(self) -> int:
+        """All that is there now; how much that was."""
+        held, self.held = self.held, []
+        for call, done in held:
+            call()
+            done(None)
+        return len(held)
+
+    def end(self, error: BaseException) -> None:
+        """All that is there ends with this error."""
+        held, self.held = self.held, []
+        for _, done in held:
+            done(error)
+
+
+def world_with_workers(**fields: int) -> tuple[World, LogJobs, Workers]:
+    world, workers = World(replace(PLAIN, retention_ms=1000)), Workers()
+    jobs = LogJobs(world.manager, replace(QUIET, **fields), offload=workers.offload)
     jobs.start()
+    return world, jobs, workers
+
+
+def test_what_waits_for_the_device_can_be_handed_to_a_worker() -> None:
+    world, jobs, workers = world_with_workers()
     world.manager.get_or_create(A0, topic_id=Uuid.parse("k4UaK_bzSu6FNC6colHb3w"))
-    jobs.run_due()
-    assert len(held) == 2, "high watermarks and a topic id"
-    path = "/data/replication-offset-checkpoint"
-    assert world.disk.read_bytes(path) == b""
-    world.clock.now_ms += 5_000
-    jobs.run_due()
-    assert len(held) == 2, "a second write of the same file waits for the first"
-    for call, done in held:
-        call()
-        done(None)
-    assert world.disk.read_bytes(path) == b"0\n2\na 0 1\nb 0 1\n"
+    world.manager.logs[B0].advance_log_start(1)
+    world.manager.logs[B0].flush()
+    while jobs.run_due() == 0:
+        pass
+    assert len(workers.held) == 4, "three checkpoints and a topic id"
+    names = ["replication-offset", "recovery-point-offset", "log-start-offset"]
+    paths = [f"/data/{name}-checkpoint" for name in names]
+    assert [world.disk.read_bytes(path) for path in paths] == [b"", b"", b""]
+    world.clock.now_ms += 60_000
+    while jobs.run_due() == 0:
+        pass
+    assert len(workers.held) == 4, "a second write of the same file waits for the first"
+    workers.run()
+    assert [world.disk.read_bytes(path) for path in paths] == [
+        b"0\n2\na 0 1\nb 0 1\n",
+        b"0\n2\na 0 0\nb 0 1\n",
+        b"0\n1\nb 0 1\n",
+    ]
     assert world.disk.exists("/data/a-0/partition.metadata")
     world.clock.now_ms += 5_000
     jobs.run_due()
-    held[-1][1](OSError(errno.EIO, "I/O error"))
+    workers.end(OSError(errno.EIO, "I/O error"))
     assert world.manager.logs == {}
 
 
-def test_a_topic_id_of_a_partition_deleted_meanwhile_is_no_failure() -> None:
-    world = World()
-    held: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
-    jobs = LogJobs(world.manager, QUIET, offload=lambda call, done: held.append((call, done)))
-    world.manager.get_or_create(A0, topic_id=Uuid.parse("k4UaK_bzSu6FNC6colHb3w"))
-    jobs.run_due()
+def test_a_checkpoint_that_comes_late_does_not_undo_a_newer_one() -> None:
+    world, jobs, workers = world_with_workers()
+    log = world.manager.logs[A0]
+    put(log, (b"k", b"2"))
+    log.flush()
+    while jobs.run_due() == 0:
+        pass
+    # A worker has yet to write that two records are safe when the second is cut off, to be written anew.
+    world.manager.truncate_to(A0, 1)
+    workers.run()
+    assert world.disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n2\na 0 1\nb 0 0\n"
+
+
+def test_files_and_folders_are_removed_by_workers_one_after_another() -> None:
+    world, jobs, workers = world_with_workers(
+        log_flush_offset_checkpoint_interval_ms=0,
+        log_flush_start_offset_checkpoint_interval_ms=0,
+        replica_high_watermark_checkpoint_interval_ms=0,
+    )
+    while jobs.run_due() == 0:
+        pass
+    assert workers.run() == 3, "checkpoints, once"
+    world.clock.now_ms += 300_000
+    while jobs.run_due() == 0:
+        pass
+    jobs.run_due()  # hears of the files that retention let go
     world.manager.delete(A0)
-    ((call, done),) = held
-    with pytest.raises(FileNotFoundError) as gone:
-        call()
-    done(gone.value)
+    world.clock.now_ms += 60_000
+    while jobs.run_due() == 0:
+        pass
+    removals = 0
+    while workers.held:
+        assert len(workers.held) == 1
+        removals += workers.run()
+    assert removals == 3, "a segment of each log, and a folder"
+    assert not any(name.startswith("a-0") for name in world.disk.names("/data"))
+    assert not any(name.endswith(".deleted") for name in world.disk.names("/data/b-0"))
+
+
+def test_what_no_worker_takes_is_tried_again() -> None:
+    world, jobs, workers = world_with_workers(log_segment_delete_delay_ms=0)
+    while jobs.run_due() == 0:
+        pass
+    workers.run()
+    world.manager.delete(A0)
+    ((_, folder),) = world.manager.folders_to_delete
+    jobs.run_due()
+    for _ in range(2):
+        assert len(workers.held) == 1
+        workers.end(WorkersBusyError("too many calls wait"))
+        assert jobs.run_due() > 0
+        assert workers.held == []
+        world.clock.now_ms += 100
+        jobs.run_due()
+    assert world.disk.exists(folder)
+    workers.run()
+    assert not world.disk.exists(folder)
+
+
+def test_a_topic_id_of_a_partition_deleted_meanwhile_is_no_failure() -> None:
+    world, jobs, workers = world_with_workers()
+    world.manager.get_or_create(A0, topic_id=Uuid.parse("k4UaK_bzSu6FNC6colHb3w"))
+    while jobs.run_due() == 0:
+        pass
+    world.manager.delete(A0)
+    workers.run()
     assert list(world.manager.live) == ["/data"]
+
+
+def test_the_topic_id_of_a_partition_made_anew_stays() -> None:
+    world, jobs, workers = world_with_workers()
+    world.manager.get_or_create(A0, topic_id=Uuid.parse("k4UaK_bzSu6FNC6colHb3w"))
+    while jobs.run_due() == 0:
+        pass
+    world.manager.delete(A0)
+    new_id = Uuid.parse("QNZvo6frfTevFH-wvw6L1w")
+    world.manager.get_or_create(A0, topic_id=new_id, is_new=True)
+    jobs.run_due()
+    workers.held.reverse()
+    while workers.run():
+        world.clock.now_ms += 100
+        jobs.run_due()
+    assert world.disk.read_bytes("/data/a-0/partition.metadata").endswith(str(new_id).encode())
+
+
+@pytest.mark.parametrize("interval_ms", [0, -1])
+def test_a_job_without_an_interval_runs_once(interval_ms: int) -> None:
+    """As the scheduler of Apache Kafka has it, which takes such values for these four."""
+    options = replace(
+        QUIET,
+        log_flush_scheduler_interval_ms=interval_ms,
+        log_flush_offset_checkpoint_interval_ms=interval_ms,
+        log_flush_start_offset_checkpoint_interval_ms=interval_ms,
+        replica_high_watermark_checkpoint_interval_ms=interval_ms,
+    )
+    world = World(jobs=options)
+    world.run()
+    path = "/data/replication-offset-checkpoint"
+    assert world.disk.read_bytes(path) == b"0\n2\na 0 1\nb 0 1\n"
+    put(world.manager.logs[B0], (b"k", b"2"))
+    world.run(3_600_000)
+    assert b"b 0 1" in world.disk.read_bytes(path)
+
+
+def test_a_job_that_does_not_keep_up_with_its_interval_does_not_pile_up() -> None:
+    world = World(jobs=replace(QUIET, log_flush_scheduler_interval_ms=1))
+    for _ in range(1000):
+        world.clock.now_ms += 1
+        world.jobs.run_due(pieces=1)
+    assert len(world.jobs._pieces) < 20
 
 
 def test_a_call_does_a_bounded_number_of_pieces() -> None:

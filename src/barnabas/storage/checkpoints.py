@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from barnabas.runtime.disk import Disk
+from barnabas.runtime.latest import LatestWrite
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.refused import DamagedFile
 
@@ -126,9 +127,10 @@ def _shown(line: str) -> str:
 class OffsetCheckpoint:
     """Offsets by partition in one of the four checkpoints at the root of a log directory."""
 
-    __slots__ = ("_file",)
+    __slots__ = ("_file", "_latest")
 
     def __init__(self, disk: Disk, log_dir: str, name: str) -> None:
+        self._latest = LatestWrite()
         self._file: CheckpointFile[tuple[TopicPartition, int]] = CheckpointFile(
             disk, f"{log_dir}/{name}", OFFSET_CHECKPOINT_VERSION, _offset_to_line, _offset_from_line
         )
@@ -143,8 +145,12 @@ class OffsetCheckpoint:
     def read(self) -> dict[TopicPartition, int]:
         return dict(self._file.read())
 
-    def write(self, offsets: Mapping[TopicPartition, int], *, sync: bool = True) -> None:
-        self._file.write(sorted(offsets.items()), sync=sync)
+    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.plan(offsets)()
+
+    def plan(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
+        """The write as a call for a worker, who may come to it late: what was planned after it stays."""
+        return self._latest.plan(lambda: self._file.write(sorted(offsets.items())))
 
 
 def _offset_to_line(entry: tuple[TopicPartition, int]) -> str:

@@ -7,6 +7,7 @@ long it may sleep.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import logging
 from collections import deque
@@ -15,11 +16,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from barnabas.base.ids import Uuid
-from barnabas.storage.chores import DeleteJob
+from barnabas.runtime.workers import WorkersBusyError
 from barnabas.storage.cleaner import log_dir_of
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log import Log
+from barnabas.storage.log_dir import LogDir
 from barnabas.storage.manager import LogManager
+from barnabas.storage.names import TopicPartition
 from barnabas.storage.partition_metadata import write_partition_metadata
 from barnabas.storage.retention import expire
 
@@ -30,11 +33,14 @@ NANOSECONDS_PER_MS = 1_000_000
 PIECES_PER_CALL = 16
 # How long to sleep when nothing at all is scheduled.
 LONGEST_SLEEP_MS = 60_000
+# When the workers take no more.
+RETRY_MS = 100
 # How often logs are asked for files whose deletion came up outside of a job (truncation by a follower).
 COLLECT_INTERVAL_MS = 30_000
 
 Piece = Callable[[], None]
 Flush = Callable[[Log, int], None]
+CheckpointPlan = Callable[[LogDir, Mapping[TopicPartition, Log]], Piece]
 # A call to run, and what to tell its end to (None: it went well).
 Offload = Callable[[Callable[[], None], Callable[[BaseException | None], None]], None]
 
@@ -91,13 +97,17 @@ class LogJobs:
         self._options = options
         self._flush = flush
         self._offload = offload
-        # Directories whose high watermarks are just being written.
-        self._writing: set[str] = set()
+        # (Folder, what) of the files that are just being written.
+        self._writing: set[tuple[str, str]] = set()
+        # Files and folders to remove, one after another: thousands must not keep a flush from the workers.
+        self._removals: deque[tuple[str, Piece]] = deque()
+        self._is_removing = False
         self._clock = manager.clock
         self._pieces: deque[Piece] = deque()
         # (due, number that breaks ties, interval, pieces of the job)
         self._schedule: list[tuple[int, int, int, Callable[[], Iterable[Piece]]]] = []
-        self._deletes: list[tuple[int, int, str, DeleteJob]] = []
+        # (due, number that breaks ties, piece) of what is done once.
+        self._once: list[tuple[int, int, Piece]] = []
         self._number = 0
 
     def start(self) -> None:
@@ -115,6 +125,9 @@ class LogJobs:
 
     def _every(self, interval_ms: int, first_ms: int, job: Callable[[], Iterable[Piece]]) -> None:
         heapq.heappush(self._schedule, (first_ms, self._next_number(), interval_ms, job))
+
+    def _at(self, due_ms: int, piece: Piece) -> None:
+        heapq.heappush(self._once, (due_ms, self._next_number(), piece))
 
     def _next_number(self) -> int:
         self._number += 1
@@ -135,10 +148,11 @@ class LogJobs:
         while self._schedule and self._schedule[0][0] <= now:
             _, _, interval_ms, job = heapq.heappop(self._schedule)
             self._pieces.extend(job())
-            self._every(interval_ms, now + interval_ms, job)
-        while self._deletes and self._deletes[0][0] <= now:
-            _, _, log_dir, delete = heapq.heappop(self._deletes)
-            self._pieces.append(self._guarded(log_dir, delete.run))
+            if interval_ms > 0:
+                # Not before the last piece of this run.  With 0 or less it runs once, as in Apache Kafka.
+                self._pieces.append(partial(self._every, interval_ms, now + interval_ms, job))
+        while self._once and self._once[0][0] <= now:
+            self._pieces.append(heapq.heappop(self._once)[2])
         for folder, topic_id in self._manager.take_unwritten_ids():
             self._pieces.append(partial(self._write_topic_id, folder, topic_id))
         self._pieces.extend(self._folders_due())
@@ -146,7 +160,7 @@ class LogJobs:
 
     def _sleep_ms(self) -> int:
         now = self._now_ms()
-        due = [heap[0][0] - now for heap in (self._schedule, self._deletes) if heap]
+        due = [heap[0][0] - now for heap in (self._schedule, self._once) if heap]
         delay_ms = self._options.log_segment_delete_delay_ms
         due += [marked + delay_ms - self._clock.wall_ms() for marked, _ in self._manager.folders_to_delete]
         return max(0, min(due, default=LONGEST_SLEEP_MS))
@@ -186,40 +200,70 @@ class LogJobs:
             self._flush(log, up_to)
 
     def _recovery_points(self) -> Iterable[Piece]:
-        return [partial(self._manager.checkpoint_recovery_points, log_dir) for log_dir in self._manager.live]
+        return self._checkpoints("recovery points", LogDir.plan_recovery_points)
 
     def _log_starts(self) -> Iterable[Piece]:
-        return [partial(self._manager.checkpoint_log_starts, log_dir) for log_dir in self._manager.live]
+        return self._checkpoints("log starts", LogDir.plan_log_starts)
 
     def _high_watermarks(self) -> Iterable[Piece]:
-        return [partial(self._write_high_watermarks, log_dir) for log_dir in self._manager.live]
+        return self._checkpoints("high watermarks", LogDir.plan_high_watermarks)
 
-    def _write_high_watermarks(self, log_dir: str) -> None:
+    def _checkpoints(self, name: str, plan: CheckpointPlan) -> Iterable[Piece]:
+        return [partial(self._checkpoint, log_dir, name, plan) for log_dir in self._manager.live]
+
+    def _checkpoint(self, log_dir: str, name: str, plan: CheckpointPlan) -> None:
         directory = self._manager.live.get(log_dir)
-        if directory is None or log_dir in self._writing:
-            return  # the slow write of last time is still under way: the next time will do
-        self._writing.add(log_dir)
-
-        def done(error: BaseException | None) -> None:
-            self._writing.discard(log_dir)
-            self._report(log_dir, error)
-
-        offsets = self._manager.high_watermarks_in(log_dir)
-        self._offload(partial(directory.write_high_watermarks, offsets), done)
+        # While the slow write of last time is still under way, the next time will do.
+        if directory is not None and (log_dir, name) not in self._writing:
+            self._write(log_dir, (log_dir, name), plan(directory, self._manager.logs_in(log_dir)))
 
     def _write_topic_id(self, folder: str, topic_id: Uuid) -> None:
-        def done(error: BaseException | None) -> None:
-            # The partition may have been deleted meanwhile.
-            if not isinstance(error, FileNotFoundError):
-                self._report(folder.rpartition("/")[0], error)
+        def write() -> None:
+            with contextlib.suppress(FileNotFoundError):  # the partition may have been deleted meanwhile
+                write_partition_metadata(self._manager.disk, folder, topic_id)
 
-        self._offload(partial(write_partition_metadata, self._manager.disk, folder, topic_id), done)
+        if (folder, "topic id") in self._writing:
+            # Of a partition of the same name that was deleted: the last one must stay.
+            self._at(self._now_ms() + RETRY_MS, partial(self._write_topic_id, folder, topic_id))
+        else:
+            self._write(folder.rpartition("/")[0], (folder, "topic id"), write)
 
-    def _report(self, log_dir: str, error: BaseException | None) -> None:
-        if isinstance(error, OSError | StorageFailure):
-            self._manager.fail(log_dir, error)
-        elif error is not None:
-            raise error
+    # What waits for the device
+
+    def _write(self, log_dir: str, key: tuple[str, str], write: Piece) -> None:
+        self._writing.add(key)
+        self._hand_over(log_dir, write, lambda: self._writing.discard(key))
+
+    def _hand_over(self, log_dir: str, call: Piece, done: Piece) -> None:
+        """Have it run elsewhere; if nobody takes it now, a little later."""
+
+        def ended(error: BaseException | None) -> None:
+            if isinstance(error, WorkersBusyError):
+                self._at(self._now_ms() + RETRY_MS, partial(self._hand_over, log_dir, call, done))
+                return
+            done()
+            if isinstance(error, OSError | StorageFailure):
+                self._manager.fail(log_dir, error)
+            elif error is not None:
+                raise error
+
+        if log_dir in self._manager.live:
+            self._offload(call, ended)
+        else:
+            done()
+
+    def _remove_soon(self, log_dir: str, remove: Piece) -> None:
+        self._removals.append((log_dir, remove))
+        self._remove_next()
+
+    def _remove_next(self) -> None:
+        if self._removals and not self._is_removing:
+            self._is_removing = True
+            self._hand_over(*self._removals.popleft(), self._removed)
+
+    def _removed(self) -> None:
+        self._is_removing = False
+        self._remove_next()
 
     def _producers(self) -> Iterable[Piece]:
         return self._per_log(lambda log: log.remove_expired_producers())
@@ -231,7 +275,7 @@ class LogJobs:
         while self._manager.logs_with_deletes:
             log = self._manager.logs_with_deletes.pop()
             for job in log.take_delete_jobs():
-                heapq.heappush(self._deletes, (job.due_ms, self._next_number(), log_dir_of(log), job))
+                self._at(job.due_ms, partial(self._remove_soon, log_dir_of(log), job.run))
 
     def _folders_due(self) -> Iterator[Piece]:
         """Partitions that were deleted, after log.segment.delete.delay.ms."""
@@ -241,7 +285,7 @@ class LogJobs:
         if due:
             waiting[:] = [(marked, folder) for marked, folder in waiting if marked > before]
         for folder in due:
-            yield self._guarded(folder.rpartition("/")[0], partial(self._remove, folder))
+            yield partial(self._remove_soon, folder.rpartition("/")[0], partial(self._remove, folder))
 
     def _remove(self, folder: str) -> None:
         self._manager.disk.remove_tree(folder)

@@ -7,7 +7,7 @@ logs are in it and when a checkpoint is due (the manager).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 
 from barnabas.base.ids import Uuid
 from barnabas.runtime.disk import Disk
@@ -95,11 +95,22 @@ class LogDir:
             return {}
 
     def write_recovery_points(self, logs: Mapping[TopicPartition, Log]) -> None:
-        self.recovery_points.write({partition: log.recovery_point for partition, log in logs.items()})
+        self.plan_recovery_points(logs)()
 
     def write_log_starts(self, logs: Mapping[TopicPartition, Log]) -> None:
+        self.plan_log_starts(logs)()
+
+    def write_high_watermarks(self, logs: Mapping[TopicPartition, Log]) -> None:
+        self.plan_high_watermarks(logs)()
+
+    # The same for a worker: what the logs say is taken now, and written when the call is made.
+
+    def plan_recovery_points(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
+        return self.recovery_points.plan({partition: log.recovery_point for partition, log in logs.items()})
+
+    def plan_log_starts(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
         """Only of logs that start within a segment: the others are known by their first file's name."""
-        self.log_starts.write(
+        return self.log_starts.plan(
             {
                 partition: log.log_start_offset
                 for partition, log in logs.items()
@@ -107,9 +118,8 @@ class LogDir:
             }
         )
 
-    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Touches no log, so it may run on a worker."""
-        self.high_watermarks.write(offsets)
+    def plan_high_watermarks(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
+        return self.high_watermarks.plan({partition: log.high_watermark for partition, log in logs.items()})
 
     def mark_clean(self, broker_epoch: int) -> None:
         """Last of all: whatever is written after it would be trusted unread."""

@@ -359,10 +359,7 @@ class LogManager:
     def checkpoint_high_watermarks(self, log_dir: str) -> None:
         with self.guarding(log_dir):
             if log_dir in self.live:
-                self.live[log_dir].write_high_watermarks(self.high_watermarks_in(log_dir))
-
-    def high_watermarks_in(self, log_dir: str) -> dict[TopicPartition, int]:
-        return {partition: log.high_watermark for partition, log in self.logs_in(log_dir).items()}
+                self.live[log_dir].write_high_watermarks(self.logs_in(log_dir))
 
     # Failing and closing
 
@@ -426,7 +423,7 @@ class LogManager:
             log.close()
         directory.write_recovery_points(logs)
         directory.write_log_starts(logs)
-        directory.write_high_watermarks(self.high_watermarks_in(directory.path))
+        directory.write_high_watermarks(logs)
         directory.mark_clean(broker_epoch)
 
 
