@@ -139,3 +139,19 @@ def test_an_epoch_that_could_not_be_written_is_written_at_the_next_try() -> None
     again = LeaderEpochs(disk, "/log")
     again.load()
     assert [tuple(entry) for entry in again.entries] == [(3, 0)]
+
+
+def test_what_the_file_has_already_is_not_written_again() -> None:
+    """A broker that starts with ten thousand empty logs forgets their leaders, and finds the same again."""
+    disk = MemoryDisk()
+    epochs_of(disk, (0, 0)).write_out()
+    epochs = epochs_of(disk)
+    epochs.truncate_from_end(0)
+    disk.remove(PATH)
+    epochs.assign(0, 0)
+    epochs.write_out()
+    assert not disk.exists(PATH)
+    assert epochs.entries == [(0, 0)]
+    epochs.assign(1, 0)
+    epochs.write_out()
+    assert disk.read_bytes(PATH) == b"0\n1\n1 0\n"

@@ -57,14 +57,14 @@ def _from_line(line: str) -> EpochEntry | None:
 class LeaderEpochs:
     """Used by the log's thread alone."""
 
-    __slots__ = ("_disk", "_file", "_latest_epoch", "_unwritten", "_written_epoch", "entries")
+    __slots__ = ("_disk", "_file", "_latest_epoch", "_unwritten", "_written", "entries")
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self.entries: list[EpochEntry] = []
         self._latest_epoch = UNDEFINED_EPOCH
         self._unwritten = False
-        # The last one that the file has.
-        self._written_epoch = UNDEFINED_EPOCH
+        # What the file has.
+        self._written: tuple[EpochEntry, ...] = ()
         self._disk = disk
         self.moved_to(folder)
 
@@ -76,7 +76,7 @@ class LeaderEpochs:
             if entry.epoch <= last.epoch or entry.start_offset <= last.start_offset:
                 raise DamagedFile(self._file.path, f"{_to_line(entry)!r} does not follow {_to_line(last)!r}")
             self._assign(entry)
-        self._written_epoch = self._latest_epoch
+        self._written = tuple(self.entries)
 
     def moved_to(self, folder: str) -> None:
         """The log's folder was renamed."""
@@ -101,8 +101,9 @@ class LeaderEpochs:
         before = list(self.entries)
         if not self._assign(EpochEntry(epoch, start_offset)):
             return
-        self._unwritten = True
-        if epoch <= self._written_epoch:
+        # The leader of an empty log is forgotten with every truncation, and found again.
+        self._unwritten = self._written != tuple(self.entries)
+        if self._unwritten and self._written and epoch <= self._written[-1].epoch:
             try:
                 self._write()
             except OSError:
@@ -179,4 +180,4 @@ class LeaderEpochs:
     def _write(self) -> None:
         self._file.write(self.entries)
         self._unwritten = False
-        self._written_epoch = self._latest_epoch
+        self._written = tuple(self.entries)
