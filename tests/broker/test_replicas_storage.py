@@ -17,6 +17,7 @@ from tests.broker.data_world import (
 
 from barnabas.base.errors import ErrorCode
 from barnabas.broker.handlers import produce
+from barnabas.runtime.workers import WorkersBusyError
 from barnabas.storage.chores import FlushPlan
 
 
@@ -150,3 +151,20 @@ def test_jobs_end_with_the_broker() -> None:
     world.replicas.stop()
     assert len(world.timers) == 0
     world.tick(100_000)
+
+
+def test_jobs_that_find_the_workers_busy_come_back() -> None:
+    """Ten thousand new partitions at once are more than the workers' queue takes."""
+    world = World()
+    world.work()
+    topic_id = world.topic("orders")
+    world.tick(5)
+    work = world.workers.waiting[:]
+    world.workers.waiting.clear()
+    assert work
+    for _, done in work:
+        done(None, WorkersBusyError("too many wait already"))
+    assert not world.disk.exists("/data/orders-0/partition.metadata")
+    world.tick(200)
+    world.work()
+    assert str(topic_id).encode() in world.disk.read_bytes("/data/orders-0/partition.metadata")

@@ -10,7 +10,7 @@ device (flushes, checkpoints) runs on workers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -26,6 +26,7 @@ from barnabas.runtime.disk import Disk, Slice
 from barnabas.runtime.executor import WorkerDoor
 from barnabas.runtime.later import Later
 from barnabas.runtime.timers import TimerDoor
+from barnabas.runtime.workers import WorkersBusyError
 from barnabas.storage.chores import FlushPlan
 from barnabas.storage.cleaner import CleanerOptions, log_dir_of
 from barnabas.storage.dirs import LogDirs
@@ -180,7 +181,7 @@ class ReplicaStorage:
             self.manager.checkpoint_high_watermarks(log_dir)
         self.manager.close(broker_epoch)
 
-    def _after(self, key: tuple[object, str], delay_ms: int, action: Callable[[], None]) -> None:
+    def _after(self, key: tuple[Hashable, str], delay_ms: int, action: Callable[[], None]) -> None:
         self._timers.set(key, self._clock.monotonic_ns() + delay_ms * _MS, action)
 
     # Jobs by the clock
@@ -219,7 +220,15 @@ class ReplicaStorage:
             self._after((self, "cleaner"), delay_ms, self._run_cleaner)
 
     def _offload(self, call: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        self._workers.submit(call, lambda _, error: done(error))
+        """For the jobs: work that the workers cannot take now is offered again."""
+
+        def came_home(_: object, error: BaseException | None) -> None:
+            if not isinstance(error, WorkersBusyError):
+                done(error)
+            elif self._is_running:
+                self._after((call, "offload"), RETRY_MS, partial(self._offload, call, done))
+
+        self._workers.submit(call, came_home)
 
     def warm(self, slices: Sequence[Slice], done: Callable[[], None]) -> None:
         """Read these on a worker, so that they are in memory; `done` comes also if that failed."""
