@@ -77,7 +77,7 @@ class Replicas(PartitionTable):
         self.on_dir_failed: list[DirFailed] = []
         self.traffic: dict[str, Traffic] = {}
         self._lag_max_ms: int = settings["replica.lag.time.max.ms"]
-        self._rules = Rules(self.broker_id, self._lag_max_ms * _MS, self._is_eligible, self._is_alive)
+        self._rules = Rules(self.broker_id, self._lag_max_ms * _MS, self.is_eligible, self.is_alive)
         self._is_started = False
 
     # Starting and stopping
@@ -368,25 +368,6 @@ class Replicas(PartitionTable):
         return wanted
 
     # The ISR
-
-    def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
-        """Refuse what a follower asked in an earlier life (KIP-903)."""
-        known = self._broker.image.brokers.get(broker_id)
-        if broker_epoch != -1 and known is not None and not known.fenced and known.epoch > broker_epoch:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"broker {broker_id} has the epoch {known.epoch} by now, not {broker_epoch}",
-            )
-
-    def _is_eligible(self, broker_id: int, broker_epoch: int) -> bool:
-        broker = self._broker.image.brokers.get(broker_id)
-        if broker is None or broker.fenced or broker.in_controlled_shutdown:
-            return False
-        return broker_epoch in (-1, broker.epoch)
-
-    def _is_alive(self, broker_id: int) -> bool:
-        broker = self._broker.image.brokers.get(broker_id)
-        return broker is not None and not broker.fenced
 
     def _check_isrs(self) -> None:
         """Each half of replica.lag.time.max.ms: followers that lag are proposed to leave."""

@@ -1,7 +1,7 @@
 """Finding a partition on this broker, or the reason why it cannot be served here.
 
-What lives here: which partitions are here, and what a client is told of those that are not.  What may not:
-how they come and go (replicas.py).
+What lives here: which partitions are here, what a client is told of those that are not, and what the image
+says of other brokers.  What may not: how partitions come and go (replicas.py).
 """
 
 from __future__ import annotations
@@ -62,3 +62,25 @@ class PartitionTable:
         if log is None or (leader_only and not partition.is_leader):
             raise self.not_leader(partition)
         return log
+
+    # Other brokers
+
+    def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
+        """Refuse what a follower asked in an earlier life (KIP-903)."""
+        known = self._broker.image.brokers.get(broker_id)
+        if broker_epoch != -1 and known is not None and not known.fenced and known.epoch > broker_epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {broker_id} has the epoch {known.epoch} by now, not {broker_epoch}",
+            )
+
+    def is_eligible(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether the broker of this life may be in an ISR (KIP-841, KIP-903)."""
+        broker = self._broker.image.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker.in_controlled_shutdown:
+            return False
+        return broker_epoch in (-1, broker.epoch)
+
+    def is_alive(self, broker_id: int) -> bool:
+        broker = self._broker.image.brokers.get(broker_id)
+        return broker is not None and not broker.fenced
