@@ -24,8 +24,8 @@ comes from the first of these layers that has one: topic or group, this broker, 
 - **update**: `read-only` needs a restart, `per-broker` and `cluster-wide` are taken while the broker runs.
 - **effect**: the part of the system that an option steers.  An option of a part that is not built yet is
   warned of when it is set; one that protects something stops the start instead, so that nobody runs
-  unprotected by mistake.  Options with the effect `none` are for the JVM, its thread pools or JMX: they are
-  taken and warned of.
+  unprotected by mistake.  Options with the effect `none` are for the JVM, its thread pools and queues, JMX or
+  old formats: they are taken and warned of.
 - A bad value is refused with the option's name, the value and what is allowed; an unknown option is warned
   of.
 - An option of one listener is set by its prefix: `listener.name.internal.max.connections`.
@@ -54,7 +54,12 @@ def _parts_table() -> str:
 
 
 def _without_effect() -> str:
-    lines = ["## Options without effect", "", "For the JVM, its thread pools and JMX:", ""]
+    lines = [
+        "## Options without effect",
+        "",
+        "For the JVM, its thread pools and queues, JMX and old formats:",
+        "",
+    ]
     for table in TABLES:
         names = [f"`{option.name}`" for option in _sorted(table) if option.effect is Feature.NONE]
         if names:

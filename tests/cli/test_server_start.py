@@ -91,6 +91,15 @@ def test_the_life_of_a_daemon(site: Site, barnabas: Call) -> None:
     assert barnabas("server-stop").code == 0
 
 
+def test_a_start_that_takes_too_long_is_given_up(site: Site) -> None:
+    site.write(server_max_startup_time_ms="0")
+    site.format()
+    done = site.run("server-start", str(site.config))
+    assert done.returncode == Exit.FAILED
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("barnabas: the start took longer than server.max.startup.time.ms=0")
+
+
 def test_a_signal_stops_a_server_in_the_foreground(site: Site) -> None:
     site.format()
     process = subprocess.Popen(

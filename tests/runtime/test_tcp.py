@@ -336,6 +336,26 @@ def test_with_no_descriptor_left_accepting_waits_instead_of_spinning(
         serve_until(network.reactor, lambda: server.received == b"now")
 
 
+def test_accepted_sockets_have_the_buffers_that_were_asked_for(reactor: Reactor) -> None:
+    def sizes(limits: NetworkLimits) -> list[int]:
+        network = TcpNetwork(reactor, limits=limits)
+        try:
+            listener: Any = network.listen("127.0.0.1", 0, lambda peer: None)
+            with socket.create_connection(listener.address), listener._socket.dup() as door:
+                door.settimeout(10)
+                with door.accept()[0] as accepted:
+                    options = (socket.SO_RCVBUF, socket.SO_SNDBUF)
+                    return [accepted.getsockopt(socket.SOL_SOCKET, option) for option in options]
+        finally:
+            network.close()
+
+    usual = sizes(NetworkLimits())
+    asked = sizes(NetworkLimits(receive_buffer_bytes=20_000, send_buffer_bytes=30_000))
+    # Linux doubles them for its own bookkeeping.
+    assert asked in ([20_000, 30_000], [40_000, 60_000])
+    assert usual != asked
+
+
 @pytest.mark.parametrize("available", [True, False])
 def test_loopback_sockets_are_tuned(
     network: TcpNetwork, monkeypatch: pytest.MonkeyPatch, available: bool

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from barnabas.broker.metrics_page import serve_metrics
+from barnabas.broker.network_options import network_limits
 from barnabas.broker.server import Broker, CannotListenError
 from barnabas.cli.exits import CommandError, Exit
 from barnabas.cli.running_servers import Registration, ServerInfo
@@ -33,6 +34,8 @@ from barnabas.storage.refused import StorageRefused
 
 logger = logging.getLogger(__name__)
 
+# server.max.startup.time.ms, if nobody sets it.
+NO_LIMIT = 2**63 - 1
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -57,7 +60,7 @@ class ServerProcess:
         self._reactor.on_error = _log_fault
         self._threads = ThreadWorkers()
         workers = LoopWorkers(self._threads, self._reactor.post)
-        self._network = TcpNetwork(self._reactor, workers=workers)
+        self._network = TcpNetwork(self._reactor, limits=network_limits(node.settings), workers=workers)
         self._disk = FolderDisk()
         self._clock = SystemClock()
         self._registration: Registration | None = None
@@ -103,12 +106,25 @@ class ServerProcess:
     def _start(self) -> None:
         for warning in self._node.warnings:
             logger.warning("%s", warning)
+        limit_ms: int = self._node.settings["server.max.startup.time.ms"]
+        if limit_ms < NO_LIMIT:
+            deadline_ns = self._clock.monotonic_ns() + limit_ms * 1_000_000
+            self._reactor.timers.set((self, "start"), deadline_ns, self._start_timed_out)
         try:
             self._broker.start().then(lambda _: self._started(), self._fail)
         except Exception as error:
             self._fail(error)
 
+    def _start_timed_out(self) -> None:
+        if not self._is_stopping:
+            limit_ms = self._node.settings["server.max.startup.time.ms"]
+            limit = f"server.max.startup.time.ms={limit_ms}"
+            self._fail(
+                CommandError(f"barnabas: the start took longer than {limit}; raise it or find out why")
+            )
+
     def _started(self) -> None:
+        self._reactor.timers.cancel((self, "start"))
         try:
             if self._metrics_at is not None:
                 serve_metrics(self._network, *self._metrics_at, self._broker.metrics)

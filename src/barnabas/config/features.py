@@ -13,7 +13,9 @@ from enum import StrEnum
 class Feature(StrEnum):
     """The parts of the system, as the reference page names them."""
 
-    NONE = "none"  # The JVM, thread pools and JMX: there is nothing here that such an option could steer.
+    # The JVM, thread pools and their queues, JMX, formats that nobody writes any more: there is nothing here
+    # that such an option could steer.
+    NONE = "none"
     BROKER = "broker"
     LOG = "log"
     RETENTION = "retention"
@@ -22,6 +24,7 @@ class Feature(StrEnum):
     REPLICATION = "replication"
     CONTROLLER = "controller"
     QUORUM = "quorum"
+    CLUSTERS = "clusters of several nodes"
     ZOOKEEPER = "ZooKeeper mode"
     MIGRATION = "migration from ZooKeeper"
     TOPICS = "topics"
@@ -36,6 +39,7 @@ class Feature(StrEnum):
     CLIENT = "client"
     TLS = "TLS"
     SASL = "SASL"
+    AUTHENTICATION = "authentication"
     AUTHORIZER = "authorizer"
     DELEGATION_TOKENS = "delegation tokens"
     POLICIES = "policies"

@@ -101,7 +101,10 @@ class OptionTable:
             if option is None:
                 continue
             if option.effect is Feature.NONE:
-                yield f"The {self.scope} option {name} has no effect: it is for the JVM, its threads or JMX."
+                yield (
+                    f"The {self.scope} option {name} has no effect: "
+                    "it is for the JVM, its threads and queues, JMX or old formats."
+                )
             elif option.effect not in BUILT_FEATURES and option.effect not in SECURITY_FEATURES:
                 yield f"The {self.scope} option {name} has no effect yet: {option.effect} is not built."
 

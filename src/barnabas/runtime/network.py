@@ -38,7 +38,7 @@ class CloseReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NetworkLimits:
-    """How much a connection may hold.  The defaults suit a broker."""
+    """How much a connection may hold, and what is asked of the system.  The defaults suit a broker."""
 
     # Above so much waiting to be sent, nothing more is read; at half of it reading goes on.
     pause_above_bytes: int = 1 << 20
@@ -48,6 +48,9 @@ class NetworkLimits:
     linger_ms: int = 5_000
     connect_timeout_ms: int = 10_000
     listen_backlog: int = 1_024
+    # Of accepted sockets.  None leaves them to the system, which lets them grow: fixed ones cost up to 40 %.
+    receive_buffer_bytes: int | None = None
+    send_buffer_bytes: int | None = None
 
 
 class StreamHandler:

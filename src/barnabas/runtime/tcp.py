@@ -169,7 +169,7 @@ class TcpNetwork:
     def listen(
         self, host: str, port: int, on_connection: Callable[[Address], StreamHandler | None]
     ) -> Listener:
-        listener = TcpListener(self, _listening_socket(host, port, self.limits.listen_backlog), on_connection)
+        listener = TcpListener(self, _listening_socket(host, port, self.limits), on_connection)
         self.listeners.add(listener)
         return listener
 
@@ -287,7 +287,8 @@ class _Attempt:
             self._reactor.forget(self._watch)
 
 
-def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:
+def _listening_socket(host: str, port: int, limits: NetworkLimits) -> socket.socket:
+    backlog = limits.listen_backlog
     if not host and socket.has_dualstack_ipv6():
         sock = socket.create_server(("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
     else:
@@ -295,6 +296,11 @@ def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:
         # A name that stands for both gets IPv4, as Apache Kafka's brokers do on Java.
         family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
         sock = socket.create_server(address[:2], family=family, backlog=backlog)
+    # Accepted sockets inherit them, and only so are they there when the window is agreed on.
+    if limits.receive_buffer_bytes is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
+    if limits.send_buffer_bytes is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
     sock.setblocking(False)
     return sock
 

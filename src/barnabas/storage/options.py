@@ -62,10 +62,22 @@ class LogOptions:
                 values[name] = topic[key]
             elif broker is not None and key in broker:
                 values[name] = broker[key]
+        values |= _old_timestamp_limits(topic)
+        if topic.get("internal.segment.bytes") is not None:
+            values["segment_bytes"] = topic["internal.segment.bytes"]
         policies = _policies(topic.get("cleanup.policy", ()))
         values["cleanup_delete"] = "delete" in policies
         values["cleanup_compact"] = "compact" in policies
         return cls(**values)  # type: ignore[arg-type]  # the option table has typed every value already
+
+
+def _old_timestamp_limits(topic: Mapping[str, object]) -> dict[str, object]:
+    """Apache Kafka 3.9 still has one limit for both directions, for each that has no limit of its own."""
+    both = topic.get("message.timestamp.difference.max.ms")
+    if both is None:
+        return {}
+    sides = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
+    return {side.replace(".", "_"): both for side in sides if topic[side] == LONG_MAX}
 
 
 def _policies(value: object) -> frozenset[str]:

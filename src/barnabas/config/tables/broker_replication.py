@@ -50,8 +50,8 @@ ROWS: tuple[Option, ...] = (
         doc="Whether leadership goes back to preferred replicas by itself."),
     Option("leader.imbalance.check.interval.seconds", LONG, "300", "[1,...]", HIGH, Feature.CONTROLLER,
         doc="How often the controller looks for leaders that are not the preferred ones."),
-    Option("leader.imbalance.per.broker.percentage", INT, "10", None, HIGH, Feature.CONTROLLER, only=ZOOKEEPER,
+    Option("leader.imbalance.per.broker.percentage", INT, "10", None, HIGH, Feature.ZOOKEEPER, only=ZOOKEEPER,
         doc="Share of a broker's partitions led elsewhere that is still let be."),
-    Option("eligible.leader.replicas.enable", BOOLEAN, "false", None, HIGH, Feature.CONTROLLER, only=ZOOKEEPER,
+    Option("eligible.leader.replicas.enable", BOOLEAN, "false", None, HIGH, Feature.ZOOKEEPER, only=ZOOKEEPER,
         doc="Whether replicas known to hold all committed records may lead from outside the ISR (KIP-966)."),
 )

@@ -1,0 +1,77 @@
+"""Every option that is taken without a word has an effect: some code outside the tables reads it.
+
+An option whose part of the system is built is not warned of, so whoever sets it believes in it.  One that has
+nothing to steer is in the list without effect, and one that waits for another part names that part.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from barnabas.config import BUILT_FEATURES, Option, OptionTable
+from barnabas.config.scopes import BROKER, BROKER_DYNAMIC, TABLES, TOPIC
+from barnabas.storage.cleaner import CleanerOptions
+from barnabas.storage.jobs import JobOptions
+from barnabas.storage.options import LogOptions
+
+SOURCES = Path(__file__).parents[2] / "src" / "barnabas"
+# Here options are declared, judged and listed, which gives them no effect.
+NOT_READING = ("config/tables/", "config/validators.py", "config/layers.py", "config/dynamic_rules.py")
+# Fields of these are filled from options of the same name, `_` for `.`, behind a prefix.
+FILLED = ((LogOptions, ""), (JobOptions, ""), (CleanerOptions, "log.cleaner."))
+
+
+@cache
+def named() -> frozenset[str]:
+    """Every text in the code; in an f-string, its constant parts."""
+    found: set[str] = set()
+    for path in SOURCES.rglob("*.py"):
+        if not path.relative_to(SOURCES).as_posix().startswith(NOT_READING):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    found.add(node.value)
+    return frozenset(found)
+
+
+@cache
+def filled() -> frozenset[str]:
+    return frozenset(
+        prefix + field.replace("_", ".") for kind, prefix in FILLED for field in kind.__dataclass_fields__
+    )
+
+
+def is_read(name: str) -> bool:
+    return name in named() or name in filled()
+
+
+def gives_a_topic_its_value(name: str) -> bool:
+    return any(is_read(option.name) for option in TOPIC if name in option.synonyms)
+
+
+def unread(table: OptionTable) -> list[str]:
+    built = [option for option in table if option.effect in BUILT_FEATURES]
+    return [option.name for option in built if not has_effect(option, table)]
+
+
+def has_effect(option: Option, table: OptionTable) -> bool:
+    if is_read(option.name):
+        return True
+    return table is BROKER and gives_a_topic_its_value(option.name)
+
+
+@pytest.mark.parametrize("table", [*TABLES, BROKER_DYNAMIC], ids=lambda table: table.scope)
+def test_every_option_of_a_part_that_is_built_is_read(table: OptionTable) -> None:
+    assert unread(table) == [], "read them, or give them the effect `none` or the part that is missing"
+
+
+def test_the_search_tells_read_from_unread() -> None:
+    assert is_read("socket.request.max.bytes")
+    assert is_read("segment.index.bytes")
+    assert is_read("log.cleaner.backoff.ms")
+    assert gives_a_topic_its_value("log.segment.bytes")
+    assert not is_read("log.cleaner.nothing.ms")
+    assert not is_read("max.connection.creation.rate")
