@@ -1,0 +1,92 @@
+"""The registry of benchmarks: who takes turns when, what is made of the values, and that every row is there."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from bench.registry import Contender, Result, Row, Workbench, load_rows, measure
+
+from bench import registry
+
+
+@pytest.fixture
+def no_rows(monkeypatch: pytest.MonkeyPatch) -> dict[str, Row]:
+    """A registry of this test's own."""
+    rows: dict[str, Row] = {}
+    monkeypatch.setattr(registry, "ROWS", rows)
+    return rows
+
+
+def silent(line: str) -> None:
+    """Nobody watches the progress."""
+
+
+def test_contenders_take_turns_after_a_round_that_does_not_count(no_rows: dict[str, Row]) -> None:
+    called: list[str] = []
+    seen: list[Path] = []
+
+    @registry.row("tiny", "A tiny row", unit="turns", rounds=3)
+    def tiny(bench: Workbench) -> Mapping[str, Contender]:
+        seen.append(bench.scratch)
+        assert bench.scratch.is_dir()
+        bench.stack.callback(called.append, "closed")
+        values: Iterator[int] = iter(range(100))
+
+        def turn(name: str) -> float:
+            called.append(name)
+            return float(next(values))
+
+        return {"ours": lambda: turn("ours"), "theirs": lambda: turn("theirs")}
+
+    lines: list[str] = []
+    result = measure(no_rows["tiny"], lines.append)
+    assert called == ["ours", "theirs"] * 4 + ["closed"]
+    assert result.values == {"ours": [2, 4, 6], "theirs": [3, 5, 7]}
+    assert lines == ["tiny: round 1 of 3", "tiny: round 2 of 3", "tiny: round 3 of 3"]
+    assert not seen[0].exists()
+
+
+def test_what_a_row_opened_is_closed_when_a_contender_fails(no_rows: dict[str, Row]) -> None:
+    closed: list[str] = []
+
+    @registry.row("failing", "It fails", unit="x")
+    def failing(bench: Workbench) -> Mapping[str, Contender]:
+        bench.stack.callback(closed.append, "closed")
+        return {"ours": lambda: 1 / 0}
+
+    with pytest.raises(ZeroDivisionError):
+        measure(no_rows["failing"], silent)
+    assert closed == ["closed"]
+
+
+def test_ratios_are_taken_within_a_round() -> None:
+    # A machine that is ten times slower in the second round does not change who is faster.
+    values = {"ours": [10.0, 1.0, 12.0], "theirs": [5.0, 0.5, 4.0]}
+    result = Result(Row("r", "R", "x", True, None, None, None, 3, lambda bench: {}), values)
+    assert result.ratio("theirs") == 2.0
+    assert result.ratio("ours") == 1.0
+    assert result.median("ours") == 10.0
+    assert result.quartiles("ours") == (5.5, 11.0)
+    assert Result(result.row, {"ours": [3.0]}).quartiles("ours") == (3.0, 3.0)
+
+
+def test_a_name_is_given_once(no_rows: dict[str, Row]) -> None:
+    registry.row("same", "One", unit="x")(lambda bench: {})
+    with pytest.raises(ValueError, match="two rows are called 'same'"):
+        registry.row("same", "Other", unit="x")(lambda bench: {})
+
+
+def test_every_file_of_rows_registers_one() -> None:
+    import bench.rows
+
+    rows = load_rows()
+    registered = {row.contenders.__module__.rpartition(".")[2] for row in rows.values()}
+    files = {module.name for module in pkgutil.iter_modules(bench.rows.__path__)}
+    assert files - registered == {name for name in files if name.endswith("_samples")}
+    for row in rows.values():
+        assert row.unit, row.name
+        assert row.rounds >= 3, row.name
+        assert (row.goal is None and row.floor is None) or row.against is not None, row.name

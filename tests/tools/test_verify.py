@@ -1,0 +1,100 @@
+"""`make verify`: what counts as green, and that only a green run leaves a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tools import verify
+
+GREEN = [("test_a.py::one", "call", "passed"), ("test_b.py::two[x/y]", "call", "passed")]
+
+
+def told(reports: list[tuple[str, str, str]]) -> verify.Counts:
+    counts = verify.Counts()
+    for nodeid, when, outcome in reports:
+        report = SimpleNamespace(nodeid=f"tests/verify/{nodeid}", when=when, outcome=outcome)
+        counts.pytest_runtest_logreport(report)
+    return counts
+
+
+def test_outcomes_are_counted_by_file() -> None:
+    counts = told(
+        [
+            ("test_a.py::one", "setup", "passed"),
+            ("test_a.py::one", "call", "passed"),
+            ("test_a.py::one", "teardown", "passed"),
+            ("test_a.py::two", "setup", "failed"),
+            ("test_b.py::three[a/b]", "setup", "skipped"),
+            ("test_b.py::four", "call", "failed"),
+            ("test_b.py::five", "call", "passed"),
+            ("test_b.py::five", "teardown", "failed"),
+        ]
+    )
+    assert counts.by_file == {
+        "test_a.py": {"passed": 1, "failed": 1},
+        "test_b.py": {"skipped": 1, "failed": 2, "passed": 1},
+    }
+    assert [counts.total(outcome) for outcome in verify.OUTCOMES] == [2, 3, 1]
+
+
+def test_the_page() -> None:
+    page = verify.page(told(GREEN), "0123456789ab", 12.4)
+    assert "- commit: `0123456789ab`\n" in page
+    assert "took 12 s\n" in page
+    assert "- **2 passed, 0 failed, 0 skipped**\n" in page
+    assert page.endswith("|---|---:|---:|---:|\n| `test_a.py` | 1 | 0 | 0 |\n| `test_b.py` | 1 | 0 | 0 |\n")
+    assert "4.1.0" in page
+
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(verify, "PAGE", tmp_path / "verified.md")
+    monkeypatch.setattr(verify, "commit", lambda: "0123456789ab")
+    return tmp_path / "verified.md"
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, reports: list[tuple[str, str, str]], status: int, *arguments: str
+) -> int:
+    def pytest_main(given: list[str], plugins: list[verify.Counts]) -> int:
+        plugins[0].by_file = told(reports).by_file
+        return status
+
+    monkeypatch.setattr(verify.pytest, "main", pytest_main)
+    monkeypatch.setattr(verify.sys, "argv", ["verify", *arguments])
+    return verify.main()
+
+
+def test_a_green_run_of_everything_writes_the_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, GREEN, 0) == 0
+    assert "**2 passed, 0 failed, 0 skipped**" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("reports", "status", "arguments"),
+    [
+        ([*GREEN, ("test_b.py::three", "call", "failed")], 1, ()),
+        ([*GREEN, ("test_b.py::three", "setup", "skipped")], 0, ()),
+        (GREEN, 2, ()),  # Interrupted, or a file could not be imported.
+        ([], 5, ()),  # Nothing was found to run.
+    ],
+    ids=["failed", "skipped", "broken", "nothing"],
+)
+def test_any_other_run_leaves_the_page_of_before_and_fails(
+    page: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reports: list[tuple[str, str, str]],
+    status: int,
+    arguments: tuple[str, ...],
+) -> None:
+    page.write_text("before")
+    assert run(monkeypatch, reports, status, *arguments) != 0
+    assert page.read_text() == "before"
+
+
+def test_a_run_of_some_checks_writes_no_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, GREEN, 0, "-k", "one") == 0
+    assert not page.exists()
