@@ -81,13 +81,17 @@ def test_a_flush_that_fails_takes_the_directory_offline(monkeypatch: pytest.Monk
     assert work is not None
 
 
-def test_workers_that_take_no_more_are_asked_again() -> None:
+def test_workers_that_take_no_more_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.work()
     world.topic("orders", flush_messages="1")
     waiting = produce_all(world, b"a", acks=1)
     (_, done) = world.workers.waiting.pop()
-    done(None, RuntimeError("busy"))
+    closed: list[FlushPlan] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(FlushPlan, "close", lambda plan: closed.append(plan))
+        done(None, RuntimeError("busy"))
+    assert len(closed) == 1, "a plan that is not run lets go of its files"
     assert world.workers.waiting == []
     world.tick(200)
     world.work()
@@ -103,6 +107,22 @@ def test_a_closed_segment_is_flushed_in_the_background() -> None:
     assert log.recovery_point == 0
     world.workers.run()
     assert log.recovery_point == 1
+
+
+def test_a_segment_closed_after_a_flush_is_flushed_once_more() -> None:
+    """Its indexes were trimmed since."""
+    world = World()
+    world.topic("orders", segment_bytes="1048576", max_message_bytes="2000000")
+    value = b"x" * 600_000
+    world.produce("orders", batch_of(value))
+    log = world.log("orders")
+    log.flush()
+    world.produce("orders", batch_of(value))
+    assert (log.recovery_point, log.active.base_offset) == (1, 1)
+    assert log.is_closed_part_unflushed
+    world.work()
+    assert not log.is_closed_part_unflushed
+    assert log.recovery_point == 1, "what is not closed is left to the system"
 
 
 def test_retention_and_checkpoints_run_by_their_timers() -> None:

@@ -219,18 +219,40 @@ def test_the_io_rate_is_kept() -> None:
     assert cleaner.step() > 0
 
 
-def test_a_worker_can_sync_the_new_segment() -> None:
-    _, _, log, cleaner, failures = world()
+def test_workers_can_do_what_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, _, log, cleaner, failures = world()
     while cleaner.pending_sync is None:
         assert cleaner.step() == 0
     assert bases(log) == [0, 1, 2, 3, 4]
-    sync = cleaner.pending_sync
-    sync.run()
-    assert sync.is_done
-    assert cleaner.step() == 0
-    assert cleaner.pending_sync is None
+    synced: list[str] = []
+    monkeypatch.setattr(disk, "sync_folder", synced.append)
+    done = 0
+    while (sync := cleaner.pending_sync) is not None:
+        sync.run()
+        assert sync.is_done
+        done += 1
+        before = len(synced)
+        assert cleaner.step() == 0
+        assert len(synced) == before, "no step waits for the device itself"
+    assert done == 5, "the new segment, three changes of names, the checkpoint"
+    assert synced == [*["/data/orders-0"] * 3, "/data"]
     assert bases(log) == [0, 4]
+    assert disk.read_bytes(CHECKPOINT) == b"0\n1\norders 0 4\n"
     assert not failures
+
+
+def test_a_swap_that_fails_when_it_is_given_up_fails_the_directory() -> None:
+    # M-E5
+    clock = HandClock()
+    disk = SimulatedDisk(SeededRandom(1), wall_ms=clock.wall_ms)
+    disk.make_folder("/data")
+    log = dirty_log(disk, clock)
+    cleaner, failures = cleaner_of(disk, clock, log)
+    while bases(log) == [0, 1, 2, 3, 4]:
+        cleaner.step()
+    disk.fail(1, errno.EIO, kinds={Kind.RENAME})
+    cleaner.abort(ORDERS)
+    assert [log_dir for log_dir, _ in failures] == ["/data"]  # type: ignore[misc]
 
 
 def test_a_sync_that_failed_on_a_worker_fails_the_directory() -> None:

@@ -293,17 +293,52 @@ def test_pieces_are_small_and_a_larger_batch_comes_alone() -> None:
     assert len(contents(log)) == 41
 
 
+SWAP_STEPS = 3
+
+
 def test_stopping_in_the_middle_leaves_the_log_as_it_was() -> None:
     log = compacted_log([[(b"a", b"%d" % n)] for n in range(6)])
     before = (contents(log), bases(log), sorted(files(log.disk)))
     count = len(list(CleaningRound(plan(log, dirty_range(log, None, T0), T0), LIMITS, T0).steps()))
     log = compacted_log([[(b"a", b"%d" % n)] for n in range(6)])
-    for stop_after in range(1, count):
+    for stop_after in range(1, count - SWAP_STEPS + 1):
         steps = CleaningRound(plan(log, dirty_range(log, None, T0), T0), LIMITS, T0).steps()
         for _ in range(stop_after):
             next(steps)
         steps.close()  # type: ignore[attr-defined]
         assert (contents(log), bases(log), sorted(files(log.disk))) == before
+
+
+@pytest.mark.parametrize("left", range(SWAP_STEPS))
+def test_stopping_in_a_swap_brings_it_to_its_end(left: int) -> None:
+    log = compacted_log([[(b"a", b"%d" % n)] for n in range(6)])
+    count = len(list(CleaningRound(plan(log, dirty_range(log, None, T0), T0), LIMITS, T0).steps()))
+    expected = (contents(log), bases(log), sorted(files(log.disk)), len(log.take_delete_jobs()))
+    log = compacted_log([[(b"a", b"%d" % n)] for n in range(6)])
+    steps = CleaningRound(plan(log, dirty_range(log, None, T0), T0), LIMITS, T0).steps()
+    for _ in range(count - left):
+        next(steps)
+    assert (contents(log), bases(log)) == expected[:2], "readers have the new segment, whatever it is called"
+    put(log, (b"a", b"new"))
+    log.roll()
+    steps.close()  # type: ignore[attr-defined]
+    assert contents(log) == [*expected[0], (6, b"a", b"new")]
+    assert bases(log) == [*expected[1], 7]
+    names = sorted(files(log.disk))
+    assert [name for name in names if not name.startswith(f"{7:020d}")] == expected[2]
+    assert len(log.take_delete_jobs()) == expected[3]
+
+
+def test_a_swap_in_a_directory_that_failed_is_left() -> None:
+    log = compacted_log([[(b"a", b"%d" % n)] for n in range(6)])
+    work = CleaningRound(plan(log, dirty_range(log, None, T0), T0), LIMITS, T0)
+    steps = work.steps()
+    while not any(name.endswith(".swap") for name in files(log.disk)):
+        next(steps)
+    before = files(log.disk)
+    log.abandon()
+    steps.close()  # type: ignore[attr-defined]
+    assert files(log.disk) == before
 
 
 @pytest.mark.parametrize("position", [20, 30, 66])

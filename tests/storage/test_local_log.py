@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 
 import pytest
 from tests.storage.logs import (
@@ -17,8 +18,12 @@ from tests.storage.logs import (
     write,
 )
 
+from barnabas.runtime.chance import SeededRandom
+from barnabas.runtime.disk_faults import Kind
 from barnabas.runtime.memory_disk import MemoryDisk
+from barnabas.runtime.simulated_disk import SimulatedDisk, SimulatedFile
 from barnabas.storage import log_files
+from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log import Log
 from barnabas.storage.segment import Segment
 
@@ -118,6 +123,117 @@ def test_a_flush_from_before_a_truncation_proves_nothing() -> None:
     plan.run()
     log.flushed(plan)
     assert log.recovery_point <= 4
+
+
+def test_a_flush_from_before_a_move_proves_nothing() -> None:
+    """The folder is gone under its old name when the flush comes to sync it."""
+    log = open_log(options=TINY)
+    write(log, *[2] * 5)
+    plan = log.plan_flush()
+    assert plan is not None
+    log.rename_folder("orders-0.0123456789abcdef0123456789abcdef-future")
+    plan.run()
+    log.flushed(plan)
+    assert log.recovery_point == 0
+    log.flush()
+    assert log.recovery_point == log.end_offset
+
+
+class Handles:
+    """Counts the open handles of a simulated disk, from now on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, disk: SimulatedDisk) -> None:
+        self.open: list[object] = []
+        real_open, real_close = disk.open, SimulatedFile.close
+
+        def opened(path: str, *, create: bool = False, writable: bool = True) -> SimulatedFile:
+            file = real_open(path, create=create, writable=writable)
+            self.open.append(file)
+            return file
+
+        def closed(file: SimulatedFile) -> None:
+            if file in self.open:
+                self.open.remove(file)
+            real_close(file)
+
+        monkeypatch.setattr(disk, "open", opened)
+        monkeypatch.setattr(SimulatedFile, "close", closed)
+
+
+def test_a_flush_that_cannot_be_planned_leaves_no_handle_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    for nth in range(1, 9):
+        disk = SimulatedDisk(SeededRandom(nth))
+        log = open_log(disk, TINY)
+        write(log, *[2] * 5)
+        with monkeypatch.context() as patch:
+            handles = Handles(patch, disk)
+            disk.fail(nth, errno.EMFILE, kinds=[Kind.OPEN])
+            with pytest.raises(StorageFailure, match="too many open files"):
+                log.plan_flush()
+            assert handles.open == []
+
+
+def test_a_plan_that_is_never_run_can_be_closed_and_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimulatedDisk(SeededRandom(1))
+    log = open_log(disk, TINY)
+    write(log, *[2] * 5)
+    with monkeypatch.context() as patch:
+        handles = Handles(patch, disk)
+        plan = log.plan_flush()
+        assert plan is not None
+        assert handles.open
+        plan.close()
+        assert handles.open == []
+        disk.fail(1, errno.EIO, kinds=[Kind.SYNC], path="*.snapshot")
+        with pytest.raises(StorageFailure, match="flushing failed"):
+            log.flush()  # the snapshots are not forgotten with the plan
+        assert handles.open == []
+    assert log.recovery_point == 0
+
+
+def test_a_segment_closed_after_a_flush_is_synced_by_the_next() -> None:
+    disk = SimulatedDisk(SeededRandom(1))
+    log = open_log(disk)
+    write(log, 2, 2)
+    log.flush()
+    disk.fail(1, errno.EIO, kinds=[Kind.SYNC, Kind.SYNC_FOLDER], times=99)
+    log.roll()  # does not wait for the device
+    disk.clear_faults()
+    assert log.is_closed_part_unflushed
+    assert log.flush_wanted() == log.recovery_point == 4
+    disk.fail(1, errno.EIO, kinds=[Kind.SYNC], path=f"{FOLDER}/{0:020d}.timeindex")
+    with pytest.raises(StorageFailure, match="flushing failed"):
+        log.flush()
+    log.flush()
+    assert log.flush_wanted() is None
+    assert log.plan_flush() is None
+
+
+def test_a_segment_that_goes_before_it_is_synced_is_not_waited_for() -> None:
+    log = open_log()
+    write(log, 2, 2)
+    log.flush()
+    log.roll()
+    log.remove_segments(log.segments[:1], "a test says so")
+    assert log.plan_flush() is None
+    assert not log.is_closed_part_unflushed
+
+
+def test_a_preallocated_segment_is_synced_when_it_is_closed() -> None:
+    """Nobody could tell its batches from the zeroes behind them, were the cut lost with the power."""
+    for seed in range(8):
+        disk = SimulatedDisk(SeededRandom(seed))
+        disk.make_folder("/data")
+        disk.sync_folder("/")
+        options = dataclasses.replace(SMALL, preallocate=True, segment_bytes=2000)
+        log = open_log(disk, options)
+        write(log, 2, 2)
+        log.flush()
+        log.roll()
+        disk.power_loss()
+        disk.restart()
+        again = open_log(disk, options, clean=False, recovery_point=4)
+        assert again.segments[0].size == log.segments[0].size
 
 
 # Removing

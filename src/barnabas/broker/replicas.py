@@ -321,7 +321,7 @@ class Replicas(PartitionTable):
     def _appended(self, partition: Hosted, log: Log, size: int) -> None:
         if partition.flush_messages != NEVER_FLUSH and partition.flushed_end(log) < log.end_offset:
             self.storage.flush(log)
-        elif log.recovery_point < log.active.base_offset:
+        elif log.is_closed_part_unflushed:
             # A segment was closed: what it holds is brought to stable storage in the background.
             self.storage.flush(log, log.active.base_offset)
         if partition.followers:

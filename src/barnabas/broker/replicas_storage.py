@@ -258,6 +258,7 @@ class ReplicaStorage:
             self._workers.submit(plan.run, partial(self._flushed, log, plan))
 
     def _flushed(self, log: Log, plan: FlushPlan, _: object, error: BaseException | None) -> None:
+        plan.close()  # it was not run if the workers took no more
         self._flushing.discard(log)
         again = self._flush_again.pop(log, None)
         if log.is_closed:

@@ -1,26 +1,83 @@
 """What a log leaves for later or for another thread: bringing files to stable storage, removing files.
 
-What lives here: a flush and a deletion as objects that know all they need.  What may not: when they are run;
-the manager decides that.
+What lives here: a flush, a sync and a deletion as objects that know all they need.  What may not: when they
+are run; the manager decides that.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from barnabas.runtime.disk import Disk, File
 from barnabas.storage.failure import failing
+
+
+class OpenFiles:
+    """Handles of one's own, of all these files that exist: renames and removals do not get in their way."""
+
+    __slots__ = ("_files",)
+
+    def __init__(self, disk: Disk, paths: Iterable[str]) -> None:
+        self._files: list[File] = []
+        try:
+            for path in paths:
+                with contextlib.suppress(FileNotFoundError):
+                    self._files.append(disk.open(path))
+        except BaseException:
+            self.close()
+            raise
+
+    def sync(self) -> None:
+        """To stable storage, on any thread; then the handles are closed."""
+        try:
+            for file in list(self._files):
+                file.sync()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """If they are not to be synced after all.  Whichever thread comes first closes a handle, once."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._files.pop().close()
+
+
+class PendingSync:
+    """A call that waits for the device, for any thread; how it ended is kept for the one who goes on."""
+
+    __slots__ = ("_call", "_error", "is_done")
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.is_done = False
+        self._call = call
+        self._error: OSError | None = None
+
+    def run(self) -> None:
+        try:
+            self._call()
+        except OSError as error:
+            self._error = error
+        finally:
+            self.is_done = True
+
+    def finish(self) -> None:
+        """Run it now if nobody has; OSError if it failed."""
+        if not self.is_done:
+            self.run()
+        if self._error is not None:
+            raise self._error
 
 
 class FlushPlan:
     """What has to be synced so that the log is safe up to `up_to`.
 
     Made on the log's thread, `run` on any thread while appends go on, then handed to `Log.flushed`.  It has
-    handles of its own, so nothing that happens to the log meanwhile gets in its way.
+    handles of its own, so nothing that happens to the log meanwhile gets in its way.  One that is never run
+    is to be closed.
     """
 
-    __slots__ = ("_disk", "_files", "_folders", "_log_folder", "cuts", "up_to")
+    __slots__ = ("_disk", "_files", "_folders", "_log_folder", "covers", "cuts", "up_to")
 
     def __init__(
         self,
@@ -28,12 +85,15 @@ class FlushPlan:
         log_folder: str,
         up_to: int,
         cuts: int,
-        files: Sequence[File],
+        files: OpenFiles,
         folders: Sequence[str],
+        covers: frozenset[object],
     ) -> None:
         self.up_to = up_to
-        # How often the log had been truncated: a plan from before a truncation proves nothing after it.
+        # How often the log had been truncated or moved: a plan from before that proves nothing after it.
         self.cuts = cuts
+        # What the log had noted to be synced.
+        self.covers = covers
         self._disk = disk
         self._log_folder = log_folder
         self._files = files
@@ -42,15 +102,14 @@ class FlushPlan:
     def run(self) -> None:
         """StorageFailure when something cannot be synced: the directory is then not to be trusted."""
         with failing(self._log_folder, "flushing"):
-            try:
-                for file in self._files:
-                    file.sync()
-            finally:
-                for file in self._files:
-                    file.close()
+            self._files.sync()
             for folder in self._folders:
                 with contextlib.suppress(FileNotFoundError):  # renamed for deletion meanwhile
                     self._disk.sync_folder(folder)
+
+    def close(self) -> None:
+        """Fine if it was run."""
+        self._files.close()
 
 
 class DeleteJob:

@@ -16,8 +16,9 @@ from barnabas.base.errors import KafkaError
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk
 from barnabas.storage.checkpoints import CLEANER_CHECKPOINT, OffsetCheckpoint
+from barnabas.storage.chores import PendingSync
 from barnabas.storage.cleaner_plan import LogToClean, dirty_range, plan
-from barnabas.storage.cleaner_round import CleaningRound, RoundLimits, RoundStats, SegmentSync
+from barnabas.storage.cleaner_round import CleaningRound, RoundLimits, RoundStats
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log import Log
 from barnabas.storage.names import TopicPartition
@@ -31,6 +32,7 @@ MAX_DEDUPE_BYTES = 2**31 - 1
 MAX_PIECE_BYTES = 256 * 1024
 MIN_PIECE_BYTES = 4096
 NANOSECONDS_PER_MS = 1_000_000
+Piece = Callable[[], None]
 # What a step says instead of a count of bytes when no log is due.
 IDLE = -1
 
@@ -136,21 +138,24 @@ class LogCleaner:
         return next((d[partition] for d in self._clean_up_to.values() if partition in d), None)
 
     def _checkpoint(self, log_dir: str, partition: TopicPartition, offset: int | None) -> None:
-        """Set or (None) drop a partition's entry; entries of logs that are gone go with it."""
+        """Set or (None) drop a partition's entry, here and now: what is told next relies on it."""
+        try:
+            self._plan_checkpoint(log_dir, partition, offset)()
+        except OSError as error:
+            self._on_failure(log_dir, error)
+
+    def _plan_checkpoint(self, log_dir: str, partition: TopicPartition, offset: int | None) -> Piece:
+        """Entries of logs that are gone go with it.  The file is written when the call is made."""
         known = self._clean_up_to.get(log_dir)
         if known is None:
-            return
+            return _nothing
         kept = {tp: at for tp, at in known.items() if tp in self._logs and tp != partition}
         if offset is not None:
             kept[partition] = offset
         if kept == known:
-            return
-        try:
-            self._checkpoints[log_dir].write(kept)
-        except OSError as error:
-            self._on_failure(log_dir, error)
-            return
+            return _nothing
         self._clean_up_to[log_dir] = kept
+        return self._checkpoints[log_dir].plan(kept)
 
     def forget(self, partition: TopicPartition, log_dir: str) -> None:
         """A partition is deleted: stop cleaning it and drop its entry."""
@@ -226,7 +231,7 @@ class LogCleaner:
         return _to_ms(delay_ns)
 
     @property
-    def pending_sync(self) -> SegmentSync | None:
+    def pending_sync(self) -> PendingSync | None:
         """Files to sync before the next step.  A broker runs it on a worker; otherwise that step does it."""
         return None if self._round is None else self._round.sync
 
@@ -295,12 +300,12 @@ class LogCleaner:
         self._round = work = CleaningRound(target, self._limits, self._clock.wall_ms())
         try:
             yield from work.steps()
+            yield from work.wait_for(self._plan_checkpoint(log_dir, target.partition, work.stats.end_offset))
         except (OSError, StorageFailure) as error:
             self._on_failure(log_dir, error)
         except (KafkaError, ValueError, OverflowError) as error:
             self._give_up(target.partition, error)
         else:
-            self._checkpoint(log_dir, target.partition, work.stats.end_offset)
             self.last_stats = work.stats
             _report(target, work.stats)
         finally:
@@ -317,6 +322,10 @@ class LogCleaner:
     def _give_up(self, partition: TopicPartition, error: Exception) -> None:
         logger.warning("%s cannot be cleaned and is left as it is: %s", partition, error)
         self._uncleanable.add(partition)
+
+
+def _nothing() -> None:
+    """There is nothing to write."""
 
 
 def log_dir_of(log: Log) -> str:

@@ -5,8 +5,9 @@ What lives here: the order of the work, cut into slices.  What may not: which lo
 
 A round is a generator: each step reads at most one piece of a segment and yields the bytes it read and wrote,
 so that a broker's loop is never held for long (compaction runs beside requests on one thread).  Where a new
-segment must reach the disk, `sync` waits to be run, on a worker if need be, before the next step.  Closing a
-round anywhere leaves the log as it was, but for groups of segments that were already replaced.
+segment or a change of names must reach the disk, `sync` waits to be run, on a worker if need be, before the
+next step.  Closing a round anywhere leaves the log as it was, but for groups of segments that were already
+replaced; one that is just being replaced is replaced at once.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from barnabas.batch.engine.compact import filter_chunk, index_chunk
 from barnabas.batch.engine.compact_write import Walk
 from barnabas.batch.engine.offset_map import BYTES_PER_ENTRY, OffsetMap
 from barnabas.batch.view import LOG_OVERHEAD
-from barnabas.runtime.disk import Disk, File
 from barnabas.storage import log_files
+from barnabas.storage.chores import OpenFiles, PendingSync
 from barnabas.storage.cleaner_plan import LogToClean, group_segments, segments_between
 from barnabas.storage.cleaner_transactions import CleanedTransactions, CleaningJudge
 from barnabas.storage.log import Log
@@ -65,40 +67,6 @@ class RoundLimits:
         return int(self.slots * self.load_factor)
 
 
-class SegmentSync:
-    """Brings a new segment to stable storage, on any thread, with handles of its own."""
-
-    __slots__ = ("_error", "_files", "is_done")
-
-    def __init__(self, disk: Disk, segment: Segment) -> None:
-        self.is_done = False
-        self._error: OSError | None = None
-        self._files: list[File] = []
-        segment.write_out()
-        for kind in log_files.SEGMENT_FILES:
-            with contextlib.suppress(FileNotFoundError):
-                self._files.append(disk.open(segment.path(kind)))
-
-    def run(self) -> None:
-        """An error is kept for the round, which knows what it means."""
-        try:
-            for file in self._files:
-                file.sync()
-        except OSError as error:
-            self._error = error
-        finally:
-            for file in self._files:
-                file.close()
-            self.is_done = True
-
-    def finish(self) -> None:
-        """Run it now if nobody has; OSError if it failed."""
-        if not self.is_done:
-            self.run()
-        if self._error is not None:
-            raise self._error
-
-
 @dataclass(slots=True)
 class CleaningRound:
     """Cleans one log; run `steps` to its end, then read `stats`."""
@@ -108,7 +76,7 @@ class CleaningRound:
     now_ms: int
     stats: RoundStats = field(default_factory=RoundStats)
     # What should be run, here or on a worker, before the next step.
-    sync: SegmentSync | None = None
+    sync: PendingSync | None = None
 
     def steps(self) -> Iterator[int]:
         target = self.target
@@ -173,19 +141,46 @@ class CleaningRound:
                 transactions.expect_aborted(log.aborted_transactions(segment.base_offset, upper))
                 yield from self._clean_into(cleaned, segment, offsets, judge)
             cleaned.become_inactive()
-            self.sync = sync = SegmentSync(log.disk, cleaned)
-            yield 0
-            self.sync = None
-            sync.finish()
+            yield from self._sync_segment(cleaned)
             # Retention and the next cleaning go by the age of the records, not of the rewriting.
             cleaned.set_modified_ms(group[-1].modified_ms)
         except BaseException:
             with contextlib.suppress(OSError):
                 cleaned.delete()
             raise
-        log.replace_segments([cleaned], group)
+        yield from self._swap(cleaned, group)
         self.stats.segments_before += len(group)
         self.stats.segments_after += 1
+
+    def _sync_segment(self, cleaned: Segment) -> Iterator[int]:
+        cleaned.write_out()
+        files = OpenFiles(self.target.log.disk, [cleaned.path(kind) for kind in log_files.SEGMENT_FILES])
+        try:
+            yield from self.wait_for(files.sync)
+        finally:
+            files.close()
+
+    def _swap(self, cleaned: Segment, group: Sequence[Segment]) -> Iterator[int]:
+        log = self.target.log
+        swap = log.swap_segments([cleaned], group)
+        sync_folder = partial(log.disk.sync_folder, log.folder)
+        try:
+            for _ in swap:
+                yield from self.wait_for(sync_folder)
+        except GeneratorExit:
+            # Whoever gives up this round wants the folder as it should be; unless the directory has failed.
+            if not log.is_closed:
+                sync_folder()
+                for _ in swap:
+                    sync_folder()
+            raise
+
+    def wait_for(self, call: Callable[[], None]) -> Iterator[int]:
+        """Have it done, by whoever looks at `sync`, before the round goes on."""
+        self.sync = sync = PendingSync(call)
+        yield 0
+        self.sync = None
+        sync.finish()
 
     def _clean_into(
         self, cleaned: Segment, segment: Segment, offsets: OffsetMap, judge: CleaningJudge

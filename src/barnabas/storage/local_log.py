@@ -7,13 +7,13 @@ what the batches mean (log.py builds that on top of this).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from barnabas.runtime.chance import Random
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk
 from barnabas.storage import log_files
-from barnabas.storage.chores import DeleteJob, FlushPlan
+from barnabas.storage.chores import DeleteJob, FlushPlan, OpenFiles
 from barnabas.storage.failure import failing
 from barnabas.storage.options import LogOptions
 from barnabas.storage.reading import LogReader
@@ -43,7 +43,9 @@ class LocalLog:
         self._random = random
         self._reader = LogReader(self.segments)
         self._delete_jobs: list[DeleteJob] = []
+        # Names of snapshots, and segments that were closed after the last flush had come to their end.
         self._unsynced_snapshots: list[str] = []
+        self._unsynced_segments: list[Segment] = []
         # The folder's own name is synced with the first flush.
         self._is_new = loaded.is_new
         self._cuts = 0
@@ -81,10 +83,15 @@ class LocalLog:
         if active.size == 0 and active.base_offset == base_offset:
             active.grow_indexes()
             return active
+        was_preallocated = active.is_preallocated
         active.become_inactive()
         if self.recovery_point >= self.end_offset:
-            # All of it was flushed, so that a crash does not have it read again: its indexes must last.
-            active.sync()
+            # All of it was flushed, so that a crash does not have it read again.  Its indexes, trimmed now,
+            # are synced by the next flush; until then a power loss has them made anew when they are used.
+            self._unsynced_segments.append(active)
+            if was_preallocated:
+                # But nothing tells the batches from the zeroes behind them if the cut is lost: it must last.
+                active.sync()
         segment = self._new_segment(base_offset)
         self.segments.add(segment)
         self.segments.reading(active)
@@ -92,7 +99,7 @@ class LocalLog:
         self.producers.end_offset = base_offset
         snapshot = self.producers.take_snapshot(sync=False)
         if snapshot is not None:
-            self._unsynced_snapshots.append(snapshot)
+            self._unsynced_snapshots.append(snapshot.rpartition("/")[2])
         return segment
 
     def flush_wanted(self) -> int | None:
@@ -102,7 +109,12 @@ class LocalLog:
             waited_ms = self.clock.wall_ms() - self.last_flush_ms
             if unflushed >= self.options.flush_messages or waited_ms >= self.options.flush_ms:
                 return self.end_offset
-        return self.active.base_offset if self.recovery_point < self.active.base_offset else None
+        return self.active.base_offset if self.is_closed_part_unflushed else None
+
+    @property
+    def is_closed_part_unflushed(self) -> bool:
+        """Whether a segment was rolled that has not been brought to stable storage as a whole."""
+        return self.recovery_point < self.active.base_offset or bool(self._unsynced_segments)
 
     def should_flush(self) -> bool:
         return self.flush_wanted() is not None
@@ -114,31 +126,36 @@ class LocalLog:
         go on anywhere, and `flushed(plan)` here again.
         """
         up_to = self.end_offset if up_to is None else min(up_to, self.end_offset)
-        segments = self.segments.between(self.recovery_point, up_to)
-        if up_to <= self.recovery_point or not segments:
+        segments = self.segments.between(self.recovery_point, up_to) if up_to > self.recovery_point else []
+        self._unsynced_segments = closed = [
+            segment for segment in self._unsynced_segments if self.segments.contains(segment)
+        ]
+        if not segments and not closed:
             return None
+        names = list(self._unsynced_snapshots)
         with failing(self.folder, "flushing"):
             self.epochs.write_out()
-            files = []
-            for path in self._unsynced_snapshots:
-                with contextlib.suppress(FileNotFoundError):
-                    files.append(self.disk.open(path))
-            self._unsynced_snapshots.clear()
-            for segment in segments:
+            paths = [f"{self.folder}/{name}" for name in names]
+            for segment in dict.fromkeys((*closed, *segments)):
                 segment.write_out()
-                for kind in log_files.SEGMENT_FILES:
-                    with contextlib.suppress(FileNotFoundError):
-                        files.append(self.disk.open(segment.path(kind)))
+                paths += [segment.path(kind) for kind in log_files.SEGMENT_FILES]
+            files = OpenFiles(self.disk, paths)
         folders = []
         if any(segment.base_offset >= self.recovery_point for segment in segments):
             folders.append(self.folder)
         if self._is_new:
             folders.append(self.folder.rpartition("/")[0])
-        return FlushPlan(self.disk, self.folder, up_to, self._cuts, files, folders)
+        covers = frozenset((*names, *closed))
+        return FlushPlan(self.disk, self.folder, up_to, self._cuts, files, folders, covers)
 
     def flushed(self, plan: FlushPlan) -> None:
         """The plan has run: a crash loses nothing below its offset."""
-        if plan.cuts == self._cuts and plan.up_to > self.recovery_point:
+        if plan.cuts != self._cuts:
+            return
+        covers = plan.covers
+        self._unsynced_snapshots = [name for name in self._unsynced_snapshots if name not in covers]
+        self._unsynced_segments = [one for one in self._unsynced_segments if one not in covers]
+        if plan.up_to > self.recovery_point:
             self.recovery_point = plan.up_to
             self.last_flush_ms = self.clock.wall_ms()
             self._is_new = False
@@ -153,30 +170,41 @@ class LocalLog:
     # Retiring and replacing segments
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
+        """All of `swap_segments` at once."""
+        for _ in self.swap_segments(new, old):
+            with failing(self.folder, "replacing segments"):
+                self.disk.sync_folder(self.folder)
+
+    def swap_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> Iterator[None]:
         """The cleaner's swap; `new` are `.cleaned`, inactive and synced.  A crash anywhere leaves old or new.
 
         First all new files are called `.swap` (from the last on: the loader finishes the job once the first
-        one is), then the old ones `.deleted`, then the new ones get their names; each step reaches the disk
-        before the next, or a power loss might keep the deletions and forget the swap.
+        one is), then the old ones `.deleted`, then the new ones get their names.  After each step the folder
+        must be synced before the next, or a power loss might keep the deletions and forget the swap.  Readers
+        have the new segments from the first step on, whatever their files are called.
         """
         with failing(self.folder, "replacing segments"):
-            self._reader.forget()
             ordered = sorted(new, key=lambda segment: segment.base_offset)
-            going = [segment for segment in old if self.segments.contains(segment)]
+            going = sorted(
+                (one for one in old if self.segments.contains(one)), key=lambda segment: segment.base_offset
+            )
             for segment in reversed(ordered):
                 segment.change_suffix(log_files.SWAP)
+            self._reader.forget()
+            for segment in going:
+                self.segments.remove(segment)
+            for segment in ordered:
                 self.segments.add(segment)
-            self.disk.sync_folder(self.folder)
+            yield
             kept = {segment.base_offset for segment in ordered}
             names = []
-            for segment in sorted(going, key=lambda segment: segment.base_offset):
-                self.segments.remove(segment)
+            for segment in going:
                 names += self._mark_deleted(segment, with_snapshot=segment.base_offset not in kept)
-            self.disk.sync_folder(self.folder)
+            yield
             for segment in ordered:
                 segment.change_suffix("")
                 segment.release()
-            self.disk.sync_folder(self.folder)
+            yield
             self._delete_later(names)
 
     def _retire(self, segments: Sequence[Segment]) -> None:
@@ -221,6 +249,8 @@ class LocalLog:
             self.disk.rename(self.folder, folder)
             if sync:
                 self.disk.sync_folder(parent)
+        # A flush that is planned finds no folder to sync any more.
+        self._cuts += 1
         self.folder = self.producers.folder = folder
         self.name = name
         for segment in self.segments:

@@ -28,6 +28,7 @@ from barnabas.storage.dirs import LogDirs
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.jobs import JobOptions, LogJobs
 from barnabas.storage.log import Log
+from barnabas.storage.log_files import LOG
 from barnabas.storage.manager import LogManager
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.options import LogOptions
@@ -228,6 +229,8 @@ class LogLife:
             result = log.append_as_leader(batch, self.epoch, origin=origin)
         except StorageFailure as failure:
             self.world.agenda.note(f"{book.name}: {failure}")
+            if failure.action == "appending" and self.disk.size(log.active.path(LOG)) != log.active.size:
+                raise AssertionError(f"{book.name}: a part of what was refused is there") from failure
             self.manager.fail(log_dir_of(log), failure)
             return
         except KafkaError as error:
