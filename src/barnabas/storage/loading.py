@@ -67,6 +67,9 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Load
                 high_watermark=high_watermarks.get(partition),
             )
         yield LoadProgress(path, partition, done, len(folders), not directory.was_clean)
+    if folders and not directory.was_clean:
+        # What recovery made anew is not synced, and must not be believed once a log has a later segment.
+        directory.write_recovery_points(manager.logs_in(path))
     directory.is_loaded = True
 
 

@@ -97,9 +97,10 @@ class LogLoader:
         self._load_epochs()
         self._recover(damaged)
         end_offset = self._settle_end()
-        recovery_point = min(self._recovery_point, end_offset)
-        if self._clean:
-            recovery_point = end_offset
+        recovery_point = end_offset
+        if not self._clean:
+            # What recovery made anew of the last segment is not synced: the next flush begins with it.
+            recovery_point = min(self._recovery_point, self._segments[-1].base_offset)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._log_start_offset)
         log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
@@ -225,14 +226,27 @@ class LogLoader:
             )
 
     def _last_heads(self) -> Sequence[Head]:
-        """Some of the last batches: after a crash the first ones of the last segment, its end may be torn."""
+        """Some of the last batches whose epochs the file must know.
+
+        After a crash these lie before the recovery point: a flush writes the file, and recovery finds the
+        epochs of what comes after.  Of a segment whose end may be torn, the first batches are taken.
+        """
         for segment in reversed(self._segments):
-            if segment.size > 0:
+            if segment.size > 0 and (self._clean or segment.base_offset < self._recovery_point):
                 with contextlib.suppress(CorruptBatch):
                     if self._clean:
-                        return segment.last_heads(WITNESSES)
-                    return list(islice(segment.heads(), WITNESSES))
+                        heads = segment.last_heads(WITNESSES)
+                        return [head for head in heads if head.base_offset >= self._log_start_offset]
+                    return list(islice(self._flushed_heads(segment), WITNESSES))
         return ()
+
+    def _flushed_heads(self, segment: Segment) -> Iterator[Head]:
+        """Of batches that readers may get."""
+        for head in segment.heads():
+            if head.base_offset >= self._recovery_point:
+                return
+            if head.base_offset >= self._log_start_offset:
+                yield head
 
     def _rebuild_epochs(self, reason: str) -> None:
         path = f"{self._folder}/{log_files.LEADER_EPOCHS}"
@@ -304,11 +318,13 @@ class LogLoader:
         compacted = self._options.cleanup_compact or self._saw_gaps
         dropped, gaps = recover_segment(segment, producers, self._epochs, limit, may_have_gaps=compacted)
         self._saw_gaps |= gaps
-        if self._clean or segment.base_offset < self._recovery_point:
-            # It will not be read again once there is a later segment: what was cut and made anew must last.
+        # What was cut and made anew must last, unless it is read again after the next crash, as the last
+        # segment is until a flush has synced it: so ten thousand logs are recovered without a sync.
+        must_last = self._clean or following is not None
+        if must_last:
             segment.sync()
         # The next segment's recovery, and the next start's, begin from here.
-        producers.take_snapshot(sync=True)
+        producers.take_snapshot(sync=must_last)
         if dropped > 0:
             logger.warning(
                 "%s: %d bytes that are no sound batches are cut off; the log goes on at offset %d",
@@ -352,6 +368,10 @@ class LogLoader:
             self._epochs.clear()
             producers = self._new_producers()
             producers.truncate_fully_to(self._log_start_offset)
+            self._segments.add(self._new_segment(self._log_start_offset))
+            # Its name alone tells from now on where the log is; without it the log would begin anew at 0.
+            self._disk.sync_folder(self._folder)
+            return self._log_start_offset
         self._segments.add(self._new_segment(self._log_start_offset))
         return self._log_start_offset
 

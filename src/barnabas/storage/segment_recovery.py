@@ -60,10 +60,6 @@ def recover_segment(
         # Else the next power loss brings back what was cut, behind batches that are written after it.
         segment.file().sync()
     segment.close_indexes()
-    # A segment below the recovery point is not read again: what was made anew must last.
-    segment.offsets().sync()
-    segment.times().sync()
-    segment.transaction_index.sync()
     return dropped, gaps
 
 
