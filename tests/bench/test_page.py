@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.registry import Contender, Row, Workbench
 
 from bench import __main__ as program
+from bench.registry import Contender, Row, Workbench
 
 
 def row(name: str = "tiny", **changes: Any) -> Row:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from bench.registry import Contender, Result, Row, Workbench, load_rows, measure
 
 from bench import registry
+from bench.registry import Contender, Result, Row, Workbench, load_rows, measure
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tests.broker.fake_metadata import FakeMetadata
-
 from barnabas.base.ids import Uuid
 from barnabas.broker.authorizer import AllowEverything, Operation, Resource
 from barnabas.broker.auto_topics import AutoTopics
@@ -33,6 +31,7 @@ from barnabas.runtime.reactor import Reactor
 from barnabas.runtime.tcp import TcpNetwork
 from barnabas.runtime.workers import LoopWorkers, ThreadWorkers
 from barnabas.storage.meta_properties import V1, MetaProperties, write_meta_properties
+from tests.broker.fake_metadata import FakeMetadata
 
 CLUSTER_ID = "IbvkabpoSYqtPFrap8D0hg"
 PEER = Address("127.0.0.1", 50_000)

@@ -6,12 +6,12 @@ import logging
 from typing import Any
 
 import pytest
-from tests.broker.front_world import FakeBroker, call_of, node_of
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.auto_topics import AutoTopics, creatable_topic
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.runtime.later import Later
+from tests.broker.front_world import FakeBroker, call_of, node_of
 
 CALL = call_of(3, 12)
 

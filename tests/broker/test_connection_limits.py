@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.broker.front_world import node_of
-
 from barnabas.broker.connection_limits import ConnectionLimits
+from tests.broker.front_world import node_of
 
 
 def limits(**overrides: str) -> ConnectionLimits:

@@ -7,7 +7,6 @@ import struct
 from typing import Any
 
 import pytest
-from tests.broker.front_world import call_of
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.authorizer import AllowEverything
@@ -26,6 +25,7 @@ from barnabas.protocol.primitives import ProtocolError
 from barnabas.protocol.schema import Message
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.later import Later
+from tests.broker.front_world import call_of
 
 
 class Asker:

@@ -6,7 +6,6 @@ import errno
 from pathlib import Path
 
 import pytest
-from tests.broker.kraft_world import KraftWorld
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
@@ -33,6 +32,7 @@ from barnabas.testing.simulation.scenarios.metadata_node import (
     creation,
     format_folder,
 )
+from tests.broker.kraft_world import KraftWorld
 
 
 def test_a_first_start_writes_what_apache_kafka_writes() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.broker.fake_metadata import FakeMetadata
-from tests.broker.front_world import node_of
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
@@ -19,6 +17,8 @@ from barnabas.protocol.messages.broker_registration import (
 )
 from barnabas.runtime.later import Later
 from barnabas.runtime.timers import Timers
+from tests.broker.fake_metadata import FakeMetadata
+from tests.broker.front_world import node_of
 
 MS = 1_000_000
 DIRECTORY, OTHER = Uuid(b"\x81" + bytes(15)), Uuid(b"\x01" + bytes(15))

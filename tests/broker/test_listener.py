@@ -6,7 +6,6 @@ import struct
 from typing import Any
 
 import pytest
-from tests.broker.front_world import CLOSED, Front
 
 from barnabas.base.errors import ErrorCode
 from barnabas.broker.handlers import describe_cluster
@@ -16,6 +15,7 @@ from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, 
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.schema import Message
 from barnabas.runtime.later import Later
+from tests.broker.front_world import CLOSED, Front
 
 CLUSTER = DescribeClusterRequest(include_cluster_authorized_operations=False)
 

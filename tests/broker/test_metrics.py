@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.broker.front_world import Front
 
 from barnabas.broker.metrics import LATENCY_CELLS, Metrics
 from barnabas.broker.metrics_page import serve_metrics
 from barnabas.protocol.apis import api_named
+from tests.broker.front_world import Front
 
 
 def test_requests_are_counted_by_api_and_time() -> None:

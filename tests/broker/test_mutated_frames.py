@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.front_world import PEER
-from tests.broker.test_server import Loop, create
 
 from barnabas.broker.listener import ListenerDoor, RequestStream
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.primitives import ProtocolError
 from barnabas.testing.mutated_frames import frames
+from tests.broker.front_world import PEER
+from tests.broker.test_server import Loop, create
 
 FRAMES_PER_LISTENER = 15_000
 

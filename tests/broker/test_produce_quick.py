@@ -6,7 +6,6 @@ import struct
 from typing import Any
 
 import pytest
-from tests.broker.data_world import Forbid, World, batch_of, produce_request
 
 from barnabas.base.errors import KafkaError
 from barnabas.base.ids import Uuid
@@ -14,6 +13,7 @@ from barnabas.batch.compression import Codec
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.handlers import produce
 from barnabas.protocol.messages.produce import ProduceRequest
+from tests.broker.data_world import Forbid, World, batch_of, produce_request
 
 VERSIONS = range(3, 14)
 

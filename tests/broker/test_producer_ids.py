@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.broker.data_world import HandController, World
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.producer_ids import ProducerIds
@@ -12,6 +11,7 @@ from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 from barnabas.runtime.later import Later
+from tests.broker.data_world import HandController, World
 
 
 class Broker:

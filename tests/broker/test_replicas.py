@@ -5,6 +5,18 @@ from __future__ import annotations
 import errno
 
 import pytest
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import UNASSIGNED_DIR, Uuid
+from barnabas.metadata.image import ConfigResource
+from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
+from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.records import metadata as records
+from barnabas.runtime.chance import SeededRandom
+from barnabas.runtime.memory_disk import MemoryDisk
+from barnabas.runtime.simulated_disk import SimulatedDisk
+from barnabas.storage.names import TopicPartition
 from tests.broker.data_world import (
     BROKER,
     DIRECTORY,
@@ -19,18 +31,6 @@ from tests.broker.data_world import (
     result_of,
     values_in,
 )
-
-from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.base.ids import UNASSIGNED_DIR, Uuid
-from barnabas.metadata.image import ConfigResource
-from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
-from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
-from barnabas.protocol.messages.fetch import FetchRequest
-from barnabas.protocol.records import metadata as records
-from barnabas.runtime.chance import SeededRandom
-from barnabas.runtime.memory_disk import MemoryDisk
-from barnabas.runtime.simulated_disk import SimulatedDisk
-from barnabas.storage.names import TopicPartition
 
 
 def code_of(world: World, topic: str, index: int = 0) -> ErrorCode:
@@ -279,9 +279,8 @@ def test_a_followers_fetch_commits_and_lets_it_into_the_isr() -> None:
 
 
 def test_acks_all_waits_for_the_isr() -> None:
-    from tests.broker.data_world import produce_request
-
     from barnabas.broker.handlers import produce
+    from tests.broker.data_world import produce_request
 
     world = World()
     world.topic("orders", replicas=[1, 2], isr=[1, 2])
@@ -295,9 +294,8 @@ def test_acks_all_waits_for_the_isr() -> None:
 
 
 def test_a_lagging_follower_leaves_the_isr_and_what_waited_is_committed() -> None:
-    from tests.broker.data_world import produce_request
-
     from barnabas.broker.handlers import produce
+    from tests.broker.data_world import produce_request
 
     world = World(options={"replica.lag.time.max.ms": "10000"})
     world.topic("orders", replicas=[1, 2], isr=[1, 2])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.broker.data_world import DIRECTORY, OTHER_DIRECTORY, World
-
 from barnabas.base.errors import ErrorCode
 from barnabas.base.ids import UNASSIGNED_DIR, Uuid
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -13,6 +11,7 @@ from barnabas.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
 )
+from tests.broker.data_world import DIRECTORY, OTHER_DIRECTORY, World
 
 
 def catch_up(world: World, topic: str, broker: int = 2) -> None:

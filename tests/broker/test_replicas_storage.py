@@ -5,6 +5,11 @@ from __future__ import annotations
 import errno
 
 import pytest
+
+from barnabas.base.errors import ErrorCode
+from barnabas.broker.handlers import produce
+from barnabas.runtime.workers import WorkersBusyError
+from barnabas.storage.chores import FlushPlan
 from tests.broker.data_world import (
     World,
     batch_of,
@@ -14,11 +19,6 @@ from tests.broker.data_world import (
     produce_request,
     result_of,
 )
-
-from barnabas.base.errors import ErrorCode
-from barnabas.broker.handlers import produce
-from barnabas.runtime.workers import WorkersBusyError
-from barnabas.storage.chores import FlushPlan
 
 
 def produce_all(world: World, value: bytes, *, acks: int) -> object:

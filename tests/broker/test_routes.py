@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 
 import pytest
-from tests.broker.front_world import node_of
 
 from barnabas.broker.metrics import Metrics
 from barnabas.broker.routes import NEVER_FLEXIBLE, Role, routes_for
 from barnabas.config.option import Mode
+from tests.broker.front_world import node_of
 
 ROLES = list(Role)
 

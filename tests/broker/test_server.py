@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.front_world import Front, Wire
 
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
@@ -38,6 +37,7 @@ from barnabas.runtime.reactor import Reactor
 from barnabas.runtime.tcp import TcpNetwork
 from barnabas.runtime.workers import LoopWorkers, ThreadWorkers
 from barnabas.storage.refused import StorageRefused
+from tests.broker.front_world import Front, Wire
 
 CYCLES = 100
 

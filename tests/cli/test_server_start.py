@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Call
-from tests.cli.servers import PATIENCE_S, Site, free_ports
 
 from barnabas.cli.exits import CommandError, Exit, UsageError
 from barnabas.cli.one_request import ask
@@ -24,6 +22,8 @@ from barnabas.protocol.messages.create_topics import CreateTopicsRequest, Create
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.runtime.folder_disk import FolderDisk
 from barnabas.runtime.network import Address
+from tests.cli.conftest import Call
+from tests.cli.servers import PATIENCE_S, Site, free_ports
 
 
 @pytest.fixture

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tools.generate_config_docs import PAGE, page
-
 from barnabas.config import Feature
 from barnabas.config.scopes import TABLES
+from tools.generate_config_docs import PAGE, page
 
 
 def test_the_reference_page_is_up_to_date() -> None:

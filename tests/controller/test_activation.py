@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.controller.lab import Lab
 
 from barnabas.controller.activation import CannotActivateError, activation_records
 from barnabas.controller.machine import Controller
@@ -20,6 +19,7 @@ from barnabas.protocol.records.metadata import (
 from barnabas.protocol.schema import Message
 from barnabas.runtime.chance import SeededRandom
 from barnabas.testing.simulation.scenarios.metadata_node import CLUSTER_ID, NODE_ID, configuration
+from tests.controller.lab import Lab
 
 
 def _fresh() -> Controller:

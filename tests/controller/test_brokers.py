@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.controller.lab import Lab
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import LOST_DIR, Uuid
@@ -24,6 +23,7 @@ from barnabas.testing.simulation.scenarios.metadata_node import (
     heartbeat,
     registration,
 )
+from tests.controller.lab import Lab
 
 
 def _refusal(lab: Lab, request: object) -> KafkaError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.controller.lab import Lab
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
@@ -22,6 +21,7 @@ from barnabas.protocol.messages.list_partition_reassignments import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.testing.simulation.scenarios.metadata_node import heartbeat
+from tests.controller.lab import Lab
 
 
 class Three(Lab):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.controller.lab import Lab
-from tests.controller.request_table import CASES, answer_form, record_form
-
 from barnabas.metadata.snapshot import record_version
 from barnabas.protocol.record_frame import read_metadata_record, write_metadata_record
 from barnabas.protocol.records.metadata import RegisterBrokerRecord
 from barnabas.protocol.schema import Message
+from tests.controller.lab import Lab
+from tests.controller.request_table import CASES, answer_form, record_form
 
 
 def test_answers_and_records_are_apache_kafkas(data: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.controller.lab import Lab
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.controller.acls import Operation, PatternType, Permission, ResourceType
@@ -16,6 +15,7 @@ from barnabas.protocol.messages.alter_client_quotas import AlterClientQuotasRequ
 from barnabas.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from barnabas.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from barnabas.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from tests.controller.lab import Lab
 
 
 def _rule(

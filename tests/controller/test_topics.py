@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from tests.controller.lab import Lab
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
@@ -20,6 +19,7 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 from barnabas.protocol.records.metadata import PartitionRecord, TopicRecord
 from barnabas.protocol.schema import Message
 from barnabas.testing.simulation.scenarios.metadata_node import creation
+from tests.controller.lab import Lab
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 

@@ -49,6 +49,22 @@ def pattern(count: int, seed: int = 0) -> bytes:
     return bytes((index * 7 + index // 256 + seed) % 256 for index in range(count))
 
 
+def test_a_folder_is_synced_with_all_below_it(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    disk.make_folder(f"{root}/deep/er")
+    for path in ("a", "deep/b", "deep/er/c"):
+        disk.open(f"{root}/{path}", create=True).append([b"text"])
+    if isinstance(disk, SimulatedDisk):
+        disk.sync_folder(root.rpartition("/")[0])
+    disk.sync_below(root)
+    if isinstance(disk, SimulatedDisk):
+        disk.power_loss()
+        disk.restart()
+    assert [disk.read_bytes(f"{root}/{path}") for path in ("a", "deep/b", "deep/er/c")] == [b"text"] * 3
+    with pytest.raises(FileNotFoundError):
+        disk.sync_below(f"{root}/none")
+
+
 def test_append_returns_the_position_and_keeps_every_part(place: tuple[Disk, str]) -> None:
     disk, root = place
     file = disk.open(f"{root}/a", create=True)

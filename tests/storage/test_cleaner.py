@@ -6,8 +6,6 @@ import errno
 from dataclasses import replace
 
 import pytest
-from tests.storage.logs import HandClock, open_log
-from tests.storage.worlds import COMPACTED, bases, cleaner_of, contents, manager_of, put, steps
 
 from barnabas.runtime.chance import SeededRandom
 from barnabas.runtime.disk_faults import Kind
@@ -17,6 +15,8 @@ from barnabas.storage.cleaner import CleanerOptions, LogCleaner
 from barnabas.storage.log import Log
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.refused import StorageRefused
+from tests.storage.logs import HandClock, open_log
+from tests.storage.worlds import COMPACTED, bases, cleaner_of, contents, manager_of, put, steps
 
 ORDERS, OTHER = TopicPartition("orders", 0), TopicPartition("other", 0)
 CHECKPOINT = "/data/cleaner-offset-checkpoint"

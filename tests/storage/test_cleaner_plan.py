@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.storage.logs import T0, transactional
-from tests.storage.worlds import COMPACTED, bases, compacted_log, put
 
 from barnabas.storage.cleaner_plan import dirty_range, group_segments, overdue_ms, plan, segments_between
 from barnabas.storage.log import Log
 from barnabas.storage.options import LONG_MAX
+from tests.storage.logs import T0, transactional
+from tests.storage.worlds import COMPACTED, bases, compacted_log, put
 
 ONE = [(b"k", b"v")]
 

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.storage.logs import FOLDER, T0, HandClock, files, open_log, read_all
-from tests.storage.worlds import COMPACTED, LIMITS, bases, clean, compacted_log, contents, put
 
 from barnabas.batch.build import build
 from barnabas.batch.compression import Codec
@@ -21,6 +19,8 @@ from barnabas.storage.cleaner_plan import dirty_range, plan
 from barnabas.storage.cleaner_round import CleaningRound, RoundLimits
 from barnabas.storage.log import Log
 from barnabas.storage.options import LogOptions
+from tests.storage.logs import FOLDER, T0, HandClock, files, open_log, read_all
+from tests.storage.worlds import COMPACTED, LIMITS, bases, clean, compacted_log, contents, put
 
 
 def produce(

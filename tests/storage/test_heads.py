@@ -4,12 +4,12 @@ import struct
 import zlib
 
 import pytest
-from tests.storage.logs import batch
 
 from barnabas.batch.view import CorruptBatch
 from barnabas.runtime.disk import File
 from barnabas.runtime.memory_disk import MemoryDisk
 from barnabas.storage.heads import PIECE_BYTES, crc_ok, head_at, heads, pieces
+from tests.storage.logs import batch
 
 
 def old_message(offset: int, magic: int, value: bytes, timestamp: int = 0) -> bytes:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.storage.logs import SMALL, T0, HandClock
-from tests.storage.worlds import bases, manager_of, put
 
 from barnabas.base.ids import Uuid
 from barnabas.runtime.chance import SeededRandom
@@ -22,6 +20,8 @@ from barnabas.storage.log import Log
 from barnabas.storage.manager import LogManager
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.options import LogOptions
+from tests.storage.logs import SMALL, T0, HandClock
+from tests.storage.worlds import bases, manager_of, put
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 PLAIN = replace(SMALL, cleanup_compact=False, cleanup_delete=True)

@@ -4,6 +4,15 @@ import dataclasses
 import errno
 
 import pytest
+
+from barnabas.runtime.chance import SeededRandom
+from barnabas.runtime.disk_faults import Kind
+from barnabas.runtime.memory_disk import MemoryDisk
+from barnabas.runtime.simulated_disk import SimulatedDisk, SimulatedFile
+from barnabas.storage import log_files
+from barnabas.storage.failure import StorageFailure
+from barnabas.storage.log import Log
+from barnabas.storage.segment import Segment
 from tests.storage.logs import (
     FOLDER,
     SMALL,
@@ -17,15 +26,6 @@ from tests.storage.logs import (
     transactional,
     write,
 )
-
-from barnabas.runtime.chance import SeededRandom
-from barnabas.runtime.disk_faults import Kind
-from barnabas.runtime.memory_disk import MemoryDisk
-from barnabas.runtime.simulated_disk import SimulatedDisk, SimulatedFile
-from barnabas.storage import log_files
-from barnabas.storage.failure import StorageFailure
-from barnabas.storage.log import Log
-from barnabas.storage.segment import Segment
 
 TINY = dataclasses.replace(SMALL, segment_bytes=200)  # two batches of two records each
 

@@ -4,22 +4,6 @@ import dataclasses
 import errno
 
 import pytest
-from tests.storage.logs import (
-    FOLDER,
-    SMALL,
-    T0,
-    HandClock,
-    batch,
-    batches_of,
-    end_transaction,
-    files,
-    offsets,
-    open_log,
-    read_all,
-    records,
-    transactional,
-    write,
-)
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.build import build
@@ -41,6 +25,22 @@ from barnabas.storage.reading import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
     TimestampAndOffset,
+)
+from tests.storage.logs import (
+    FOLDER,
+    SMALL,
+    T0,
+    HandClock,
+    batch,
+    batches_of,
+    end_transaction,
+    files,
+    offsets,
+    open_log,
+    read_all,
+    records,
+    transactional,
+    write,
 )
 
 TINY = dataclasses.replace(SMALL, segment_bytes=300)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.storage.logs import HandClock, open_log, read_all
 
 from barnabas.batch.view import BatchView
 from barnabas.runtime.folder_disk import FolderDisk
@@ -17,6 +16,7 @@ from barnabas.storage import log_files
 from barnabas.storage.log import Log
 from barnabas.storage.options import LogOptions
 from barnabas.storage.producer_append import ProducerEntry
+from tests.storage.logs import HandClock, open_log, read_all
 
 MODES = ("kraft-3.9.1", "kraft-4.1.0", "zk-3.9.1")
 # What the recorded topics were created with; see the list of options in the recorded commands.

@@ -6,7 +6,6 @@ import dataclasses
 from dataclasses import dataclass
 
 import pytest
-from tests.storage.logs import SMALL, end_transaction, open_log, read_all, transactional, write
 
 from barnabas.runtime.chance import SeededRandom
 from barnabas.runtime.disk_faults import Operation
@@ -14,6 +13,7 @@ from barnabas.runtime.simulated_disk import SimulatedDisk
 from barnabas.storage import log_files
 from barnabas.storage.log import Log
 from barnabas.storage.segment import Segment
+from tests.storage.logs import SMALL, end_transaction, open_log, read_all, transactional, write
 
 TINY = dataclasses.replace(SMALL, segment_bytes=300)
 

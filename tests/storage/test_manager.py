@@ -9,13 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.storage.logs import T0, HandClock
-from tests.storage.worlds import COMPACTED, contents, manager_of, put
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.runtime.chance import SeededRandom
-from barnabas.runtime.disk import Disk
+from barnabas.runtime.disk import SYNCED_ONE_BY_ONE_MAX, Disk
 from barnabas.runtime.disk_faults import Kind, PowerLost
 from barnabas.runtime.folder_disk import FolderDisk
 from barnabas.runtime.memory_disk import MemoryDisk
@@ -26,6 +24,8 @@ from barnabas.storage.manager import LogManager
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.options import LogOptions
 from barnabas.storage.refused import StorageRefused
+from tests.storage.logs import T0, HandClock
+from tests.storage.worlds import COMPACTED, contents, manager_of, put
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 TOPIC_ID = Uuid.parse("k4UaK_bzSu6FNC6colHb3w")
@@ -62,6 +62,31 @@ def test_a_clean_stop_and_start_gives_everything_back() -> None:
     log = again.logs[A0]
     assert (log.log_start_offset, log.end_offset, log.recovery_point) == (1, 3, 3)
     assert again.topic_ids == {A0: TOPIC_ID}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_logs_are_closed_with_one_sync_and_outlive_a_power_loss(seed: int) -> None:
+    # M-E4
+    disk = SimulatedDisk(SeededRandom(seed))
+    manager = manager_of(disk)
+    partitions = [TopicPartition("many", number) for number in range(SYNCED_ONE_BY_ONE_MAX + 8)]
+    for number, partition in enumerate(partitions):
+        log = manager.get_or_create(partition, topic_id=TOPIC_ID, is_new=True)
+        log.assign_epoch(3, 0)
+        if number % 2:
+            put(log, (b"k", b"%d" % number), epoch=3)
+    ends = {partition: log.end_offset for partition, log in manager.logs.items()}
+    manager.close(broker_epoch=42)
+    disk.power_loss()
+    disk.restart()
+    again = manager_of(disk)
+    assert again.last_broker_epoch == 42
+    assert {partition: log.end_offset for partition, log in again.logs.items()} == ends
+    assert {log.recovery_point - log.end_offset for log in again.logs.values()} == {0}
+    assert again.topic_ids == dict.fromkeys(partitions, TOPIC_ID)
+    written = [log for log in again.logs.values() if log.end_offset]
+    assert {tuple(log.epochs.entries) for log in written} == {((3, 0),)}
+    assert contents(again.logs[partitions[1]]) == [(0, b"k", b"1")]
 
 
 def test_a_fresh_directory_has_apache_kafkas_files() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.storage.logs import SMALL, T0, HandClock, open_log
 
 from barnabas.base.errors import KafkaError
 from barnabas.batch.build import build
@@ -19,6 +18,7 @@ from barnabas.runtime.memory_disk import MemoryDisk
 from barnabas.storage import log as log_module
 from barnabas.storage.log import Log
 from barnabas.storage.options import LogOptions
+from tests.storage.logs import SMALL, T0, HandClock, open_log
 
 OPTIONS = replace(
     SMALL, index_interval_bytes=100, segment_bytes=4000, message_timestamp_after_max_ms=3_600_000

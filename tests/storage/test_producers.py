@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from tests.storage.logs import T0
-
 from barnabas.batch.control import EndTransactionMarker
 from barnabas.runtime.memory_disk import MemoryDisk
 from barnabas.storage.producer_append import AppendOrigin, CompletedTransaction
 from barnabas.storage.producers import Producers
+from tests.storage.logs import T0
 
 EXPIRATION_MS = 1000
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from tests.storage.logs import SMALL, T0, HandClock, open_log, write
-
 from barnabas.batch.build import build_empty
 from barnabas.storage.reading import MAX_TIMESTAMP, TimestampAndOffset
+from tests.storage.logs import SMALL, T0, HandClock, open_log, write
 
 
 def test_the_newest_of_records_that_the_broker_stamped_is_the_first_of_its_batch() -> None:

@@ -4,6 +4,14 @@ import dataclasses
 import logging
 
 import pytest
+
+from barnabas.runtime.chance import SeededRandom
+from barnabas.runtime.disk import Disk
+from barnabas.runtime.memory_disk import MemoryDisk
+from barnabas.runtime.simulated_disk import SimulatedDisk
+from barnabas.storage import log_files
+from barnabas.storage.heads import Head
+from barnabas.storage.log import Log
 from tests.storage.logs import (
     FOLDER,
     SMALL,
@@ -16,14 +24,6 @@ from tests.storage.logs import (
     transactional,
     write,
 )
-
-from barnabas.runtime.chance import SeededRandom
-from barnabas.runtime.disk import Disk
-from barnabas.runtime.memory_disk import MemoryDisk
-from barnabas.runtime.simulated_disk import SimulatedDisk
-from barnabas.storage import log_files
-from barnabas.storage.heads import Head
-from barnabas.storage.log import Log
 
 TINY = dataclasses.replace(SMALL, segment_bytes=300)
 

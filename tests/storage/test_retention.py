@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.storage.logs import SMALL, T0, HandClock, batch, files, offsets, open_log
-from tests.storage.worlds import bases
 
 from barnabas.storage.log import Log
 from barnabas.storage.options import LogOptions
 from barnabas.storage.retention import before_log_start, expire, over_size, too_old
+from tests.storage.logs import SMALL, T0, HandClock, batch, files, offsets, open_log
+from tests.storage.worlds import bases
 
 HOUR_MS = 3_600_000
 

@@ -5,7 +5,6 @@ import logging
 import struct
 
 import pytest
-from tests.storage.logs import SMALL, T0, HandClock
 
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
@@ -18,6 +17,7 @@ from barnabas.storage import log_files
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.options import LONG_MAX, LogOptions
 from barnabas.storage.segment import Segment
+from tests.storage.logs import SMALL, T0, HandClock
 
 BASE = 100
 FOLDER = "/d"

@@ -4,13 +4,13 @@ import dataclasses
 import struct
 
 import pytest
-from tests.storage.logs import FOLDER, SMALL, T0, offsets, open_log, read_all, write
 
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.runtime.memory_disk import MemoryDisk
 from barnabas.storage import log_files
 from barnabas.storage.log import Log
+from tests.storage.logs import FOLDER, SMALL, T0, offsets, open_log, read_all, write
 
 PATH = f"{FOLDER}/{log_files.of_offset(0, log_files.LOG)}"
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 import struct
 
 import pytest
-from tests.storage.logs import SMALL, T0, HandClock, offsets, open_log, write
-from tests.storage.torn_logs import SHORT, flip, path, read, stopped
 
 from barnabas.batch.view import CorruptBatch
 from barnabas.runtime.memory_disk import MemoryDisk
 from barnabas.storage import log_files
 from barnabas.storage.retention import too_old
+from tests.storage.logs import SMALL, T0, HandClock, offsets, open_log, write
+from tests.storage.torn_logs import SHORT, flip, path, read, stopped
 
 
 def test_a_batch_with_a_bad_crc_is_refused_and_all_others_are_read() -> None:

@@ -10,19 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from tests.storage.logs import (
-    FOLDER,
-    T0,
-    HandClock,
-    batch,
-    end_transaction,
-    offsets,
-    open_log,
-    transactional,
-)
-from tests.storage.torn_logs import SHORT, flip, path, read, stopped
-from tests.storage.worlds import COMPACTED, cleaner_of, contents, put, steps
-from tools import torn as campaign
 
 from barnabas.batch.view import CorruptBatch
 from barnabas.broker.modes.loading import read_bootstrap
@@ -48,6 +35,19 @@ from barnabas.testing import torn
 from barnabas.testing.torn_damage import ACTIONS, kind_of
 from barnabas.testing.torn_folders import START_MS, DataFolder, build_folders, open_manager
 from barnabas.testing.torn_judge import TornFault
+from tests.storage.logs import (
+    FOLDER,
+    T0,
+    HandClock,
+    batch,
+    end_transaction,
+    offsets,
+    open_log,
+    transactional,
+)
+from tests.storage.torn_logs import SHORT, flip, path, read, stopped
+from tests.storage.worlds import COMPACTED, cleaner_of, contents, put, steps
+from tools import torn as campaign
 
 ROUNDS = 2000
 PARTS = 8

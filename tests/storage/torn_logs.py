@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from tests.storage.logs import FOLDER, SMALL, T0, batches_of, open_log, write
-
 from barnabas.runtime.disk import Disk
 from barnabas.storage import log_files
 from barnabas.storage.log import Log
+from tests.storage.logs import FOLDER, SMALL, T0, batches_of, open_log, write
 
 # Three batches a segment, each with an index entry but the first.
 SHORT = dataclasses.replace(SMALL, segment_bytes=260)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tests.storage.logs import T0, HandClock, open_log, read_all
-
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.runtime.chance import SeededRandom
@@ -19,6 +17,7 @@ from barnabas.storage.log import Log
 from barnabas.storage.manager import LogManager
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.options import LogOptions
+from tests.storage.logs import T0, HandClock, open_log, read_all
 
 Pair = tuple[bytes | None, bytes | None]
 LIMITS = RoundLimits(dedupe_bytes=1 << 16, load_factor=0.9, piece_bytes=1000)

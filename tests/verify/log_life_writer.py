@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.verify.log_life import MAX_SEQUENCE, Life, Producer, Row
-
 from barnabas.base.ids import Uuid
 from barnabas.batch.compression import Codec
 from barnabas.runtime.chance import SeededRandom
@@ -22,6 +20,7 @@ from barnabas.storage.manager import LogManager
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.options import LogOptions
 from barnabas.storage.retention import expire
+from tests.verify.log_life import MAX_SEQUENCE, Life, Producer, Row
 
 DAY_MS = 24 * 3600 * 1000
 # Beyond what four bytes hold: indexes count from their segment's base offset.

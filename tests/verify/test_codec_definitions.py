@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import pytest
 from codec_messages import OURS, PACKAGE, ZOOKEEPER_MODE
-from tools.generate_messages import generate
 
 from barnabas.base.ids import ZERO_UUID
 from barnabas.protocol.apis import apis
 from barnabas.protocol.schema import Field, Message, Schema
+from tools.generate_messages import generate
 
 Definition = dict[str, Any]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.verify.log_life import MAX_SEQUENCE, Life, ProducerState, Written
-from tests.verify.log_life_writer import CODECS, LifeWriter
 
 from barnabas.batch.compression import Codec
+from tests.verify.log_life import MAX_SEQUENCE, Life, ProducerState, Written
+from tests.verify.log_life_writer import CODECS, LifeWriter
 
 EPOCHS = (0, 1, 5, 7)
 VERSIONS = ("4.1.0", "3.9.1")

@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.verify.apache_broker import Seen, View, apache_broker
-from tests.verify.log_life import Life, Written
-from tests.verify.log_life_writer import MIXED, OPTIONS, LifeWriter, open_manager
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.build import build
@@ -24,6 +21,9 @@ from barnabas.storage.log import Log
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.options import LogOptions
 from barnabas.storage.reading import MAX_TIMESTAMP
+from tests.verify.apache_broker import Seen, View, apache_broker
+from tests.verify.log_life import Life, Written
+from tests.verify.log_life_writer import MIXED, OPTIONS, LifeWriter, open_manager
 
 VERSION = "4.1.0"
 # The broker's own epoch follows after these, as each stop and start adds one.

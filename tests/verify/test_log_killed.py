@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.verify.apache_broker import ApacheBroker, Seen, View, apache_broker
-from tests.verify.log_life_writer import open_manager
 
 from barnabas.batch.view import batches
 from barnabas.storage.log import Log
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.options import LogOptions
+from tests.verify.apache_broker import ApacheBroker, Seen, View, apache_broker
+from tests.verify.log_life_writer import open_manager
 
 VERSIONS = ("4.1.0", "3.9.1")
 WORKLOAD = Path(__file__).parent / "java" / "BusyLife.java"

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from tests.controller.request_table import CASES, Case, answer_form, without_ids
-from tests.verify.apache_broker import ApacheBroker, free_port_base
 
 from barnabas.batch.view import batches
 from barnabas.broker.modes.kraft import KraftMetadata
@@ -45,6 +43,8 @@ from barnabas.testing.simulation.scenarios.metadata_node import (
     heartbeat,
     registration,
 )
+from tests.controller.request_table import CASES, Case, answer_form, without_ids
+from tests.verify.apache_broker import ApacheBroker, free_port_base
 
 KAFKA = "4.1.0"
 METADATA = "__cluster_metadata-0"

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.front_world import CLOSED, FakeBroker, Front, call_of
 
 from barnabas.broker.handlers import api_versions
 from barnabas.broker.metrics import Metrics
@@ -19,6 +18,7 @@ from barnabas.protocol.apis import api
 from barnabas.protocol.frame import write_response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.records.metadata import FeatureLevelRecord
+from tests.broker.front_world import CLOSED, FakeBroker, Front, call_of
 
 NAMED = ApiVersionsRequest(client_software_name="oracle", client_software_version="1")
 

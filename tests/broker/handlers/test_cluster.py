@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.broker.front_world import CLUSTER_ID, Denying, FakeBroker, call_of, settled
-from tests.broker.handlers.test_metadata import register, topic
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
@@ -31,6 +29,8 @@ from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.protocol.records import metadata as records
 from barnabas.runtime.later import Later
+from tests.broker.front_world import CLUSTER_ID, Denying, FakeBroker, call_of, settled
+from tests.broker.handlers.test_metadata import register, topic
 
 
 @pytest.fixture

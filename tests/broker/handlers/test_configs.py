@@ -6,8 +6,6 @@ import logging
 from typing import Any
 
 import pytest
-from tests.broker.front_world import Denying, FakeBroker, call_of, settled
-from tests.broker.handlers.test_metadata import register, topic
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.authorizer import Operation, Resource
@@ -23,6 +21,8 @@ from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from barnabas.protocol.records import metadata as records
+from tests.broker.front_world import Denying, FakeBroker, call_of, settled
+from tests.broker.handlers.test_metadata import register, topic
 
 TOPIC_TYPE, BROKER_TYPE, LOGGER_TYPE, METRICS_TYPE, GROUP_TYPE = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

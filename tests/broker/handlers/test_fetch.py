@@ -5,6 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import Uuid
+from barnabas.batch.control import EndTransactionMarker, build_marker
+from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.handlers import fetch
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.runtime.memory_disk import MemoryDisk
+from barnabas.storage.producer_append import AppendOrigin
 from tests.broker.data_world import (
     T0,
     Forbid,
@@ -17,15 +26,6 @@ from tests.broker.data_world import (
     result_of,
     values_in,
 )
-
-from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.base.ids import Uuid
-from barnabas.batch.control import EndTransactionMarker, build_marker
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.handlers import fetch
-from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.runtime.memory_disk import MemoryDisk
-from barnabas.storage.producer_append import AppendOrigin
 
 VERSIONS = range(4, 19)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.broker.front_world import CLUSTER_ID, Denying, FakeBroker, call_of
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
@@ -14,6 +13,7 @@ from barnabas.broker.handlers import metadata
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.records import metadata as records
+from tests.broker.front_world import CLUSTER_ID, Denying, FakeBroker, call_of
 
 NOT_ASKED = -(2**31)
 

@@ -7,6 +7,17 @@ from typing import Any
 
 import pytest
 from fastcrc import crc32
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import Uuid
+from barnabas.batch.compression import Codec
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.handlers import produce
+from barnabas.broker.replicas_verify import TransactionalWrite, Verdicts
+from barnabas.broker.requests import CloseConnectionError
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.runtime.later import Later
+from barnabas.storage.names import TopicPartition
 from tests.broker.data_world import (
     T0,
     Forbid,
@@ -20,17 +31,6 @@ from tests.broker.data_world import (
     result_of,
     values_in,
 )
-
-from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.base.ids import Uuid
-from barnabas.batch.compression import Codec
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.handlers import produce
-from barnabas.broker.replicas_verify import TransactionalWrite, Verdicts
-from barnabas.broker.requests import CloseConnectionError
-from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.runtime.later import Later
-from barnabas.storage.names import TopicPartition
 
 VERSIONS = range(3, 14)
 

@@ -6,7 +6,6 @@ import errno
 from typing import Any
 
 import pytest
-from tests.broker.data_world import OTHER_DIRECTORY, Forbid, World, batch_of, codes, result_of
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
@@ -22,6 +21,7 @@ from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.protocol.messages.describe_producers import DescribeProducersRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from tests.broker.data_world import OTHER_DIRECTORY, Forbid, World, batch_of, codes, result_of
 
 # DeleteRecords
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.broker.front_world import Denying, FakeBroker, call_of, settled
-from tests.broker.handlers.test_metadata import register, topic
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
@@ -16,6 +14,8 @@ from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.runtime.later import Later
+from tests.broker.front_world import Denying, FakeBroker, call_of, settled
+from tests.broker.handlers.test_metadata import register, topic
 
 
 @pytest.fixture
