@@ -142,6 +142,10 @@ class Asker:
         self.close()
         return self.answers
 
+    def one(self, name: str, version: int, /, **fields: Any) -> Plain:
+        """A single request that is in no table."""
+        return self._send_until_ready(ask(name, name, str(version), **fields), version)
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()

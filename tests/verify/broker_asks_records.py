@@ -6,9 +6,6 @@ import struct
 import zlib
 from typing import Any
 
-from tests.verify.broker_ask import Ask, Said, T, TopicId, ask, batch, patched
-from tests.verify.broker_asks_topics import NOBODY
-
 from barnabas.batch.compression import Codec, compress
 from barnabas.batch.records import TimestampType
 from barnabas.batch.view import (
@@ -18,6 +15,8 @@ from barnabas.batch.view import (
     MAGIC_POSITION,
     MAX_TIMESTAMP_POSITION,
 )
+from tests.verify.broker_ask import Ask, Said, T, TopicId, ask, batch, patched
+from tests.verify.broker_asks_topics import NOBODY
 
 LENGTH_POSITION = 8
 LAST_OFFSET_DELTA_POSITION = 23

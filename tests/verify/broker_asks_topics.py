@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.verify.broker_ask import Ask, TopicId, ask
-
 from barnabas.base.ids import Uuid
+from tests.verify.broker_ask import Ask, TopicId, ask
 
 NOBODY = Uuid(bytes(range(16)))
 LONG_NAME = "x" * 249

@@ -1,4 +1,4 @@
-"""Every answer of a broker of ours beside Apache Kafka's to the same requests, field by field (M-E3).
+"""Every answer of a broker of ours beside Apache Kafka's to the same requests, field by field.
 
 Both start fresh with the same file, the same cluster id, on the same port and in a folder of the same name;
 the requests of `broker_asks.py` go to one and then to the other over plain sockets, in the same order.
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from tests.verify.broker_answers import DELIBERATE, RULES, differences, prepared, rules_met
 from tests.verify.broker_ask import Asker, Plain
 from tests.verify.broker_asks import APIS, ASKS
