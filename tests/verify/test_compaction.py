@@ -111,7 +111,9 @@ class Life:
         if kind < 0.6:
             return build(records, **common)
         producer_id = draw.randrange(1, 4) if kind < 0.8 else draw.randrange(10, 14)
-        if producer_id not in self.epochs or (producer_id not in self.open_transactions and draw.random() < 0.2):
+        if producer_id not in self.epochs or (
+            producer_id not in self.open_transactions and draw.random() < 0.2
+        ):
             self.epochs[producer_id] = self.epochs.get(producer_id, -1) + 1
             self.sequences[producer_id] = 0
         transactional = producer_id >= 10
