@@ -72,9 +72,8 @@ def test_many_logs_are_closed_with_one_sync_and_outlive_a_power_loss(seed: int) 
     partitions = [TopicPartition("many", number) for number in range(SYNCED_ONE_BY_ONE_MAX + 8)]
     for number, partition in enumerate(partitions):
         log = manager.get_or_create(partition, topic_id=TOPIC_ID, is_new=True)
-        log.assign_epoch(3, 0)
         if number % 2:
-            put(log, (b"k", b"%d" % number), epoch=3)
+            put(log, (b"k", b"%d" % number))
     ends = {partition: log.end_offset for partition, log in manager.logs.items()}
     manager.close(broker_epoch=42)
     disk.power_loss()
@@ -85,7 +84,7 @@ def test_many_logs_are_closed_with_one_sync_and_outlive_a_power_loss(seed: int) 
     assert {log.recovery_point - log.end_offset for log in again.logs.values()} == {0}
     assert again.topic_ids == dict.fromkeys(partitions, TOPIC_ID)
     written = [log for log in again.logs.values() if log.end_offset]
-    assert {tuple(log.epochs.entries) for log in written} == {((3, 0),)}
+    assert {tuple(log.epochs.entries) for log in written} == {((0, 0),)}
     assert contents(again.logs[partitions[1]]) == [(0, b"k", b"1")]
 
 

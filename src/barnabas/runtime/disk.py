@@ -19,6 +19,9 @@ from typing import NoReturn, Protocol
 
 Buffer = bytes | bytearray | memoryview
 
+SYNCED_ONE_BY_ONE_MAX = 32
+"""With more files or logs than this it is quicker to write all of them and then to `sync_below` once."""
+
 
 def refuse(code: int, path: str, advice: str = "") -> NoReturn:
     """Raise what the operating system would: OSError makes the fitting subclass (FileNotFoundError, ...)."""
@@ -149,6 +152,13 @@ class Disk(Protocol):
 
     def sync_folder(self, path: str) -> None: ...
 
+    def sync_below(self, path: str) -> None:
+        """All files and names in a folder and below it: for who has changed many of them.
+
+        The real disk may bring along what others have written to the same file system.
+        """
+        ...
+
     def free_bytes(self, path: str) -> int: ...
 
     def total_bytes(self, path: str) -> int:
@@ -171,7 +181,7 @@ class Disk(Protocol):
 
 
 class WholeFiles:
-    """Whole-file reads and writes, on top of the interface, alike on every kind of disk."""
+    """Whole files and whole folders, on top of the interface, alike on every kind of disk."""
 
     def read_bytes(self: Disk, path: str) -> bytes:
         file = self.open(path, writable=False)
@@ -199,6 +209,19 @@ class WholeFiles:
             raise
         if sync:
             self.sync_folder(os.path.dirname(path) or ".")
+
+    def sync_below(self: Disk, path: str) -> None:
+        for name in self.names(path):
+            below = f"{path}/{name}"
+            if self.is_folder(below):
+                self.sync_below(below)
+                continue
+            file = self.open(below)
+            try:
+                file.sync()
+            finally:
+                file.close()
+        self.sync_folder(path)
 
 
 class BytesSlice:

@@ -253,6 +253,16 @@ class FolderDisk(WholeFiles):
         finally:
             os.close(descriptor)
 
+    def sync_below(self, path: str) -> None:
+        if not self._features.file_system_sync:
+            super().sync_below(path)
+            return
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            descriptor_io.sync_file_system(descriptor)
+        finally:
+            os.close(descriptor)
+
     def free_bytes(self, path: str) -> int:
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize

@@ -172,12 +172,12 @@ class LeaderEpochs:
             self._latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
             self._unwritten = True
 
-    def write_out(self) -> None:
+    def write_out(self, *, sync: bool = True) -> None:
         """Bring what was left for later to the file."""
         if self._unwritten:
-            self._write()
+            self._write(sync=sync)
 
-    def _write(self) -> None:
-        self._file.write(self.entries)
+    def _write(self, *, sync: bool = True) -> None:
+        self._file.write(self.entries, sync=sync)
         self._unwritten = False
         self._written = tuple(self.entries)

@@ -7,11 +7,10 @@ long it may sleep.
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,7 +22,7 @@ from barnabas.storage.log import Log
 from barnabas.storage.log_dir import LogDir
 from barnabas.storage.manager import LogManager
 from barnabas.storage.names import TopicPartition
-from barnabas.storage.partition_metadata import write_partition_metadata
+from barnabas.storage.partition_metadata import write_partition_metadata_of
 from barnabas.storage.retention import expire
 
 logger = logging.getLogger(__name__)
@@ -153,8 +152,11 @@ class LogJobs:
                 self._pieces.append(partial(self._every, interval_ms, now + interval_ms, job))
         while self._once and self._once[0][0] <= now:
             self._pieces.append(heapq.heappop(self._once)[2])
+        unwritten: dict[str, list[tuple[str, Uuid]]] = {}
         for folder, topic_id in self._manager.take_unwritten_ids():
-            self._pieces.append(partial(self._write_topic_id, folder, topic_id))
+            unwritten.setdefault(folder.rpartition("/")[0], []).append((folder, topic_id))
+        for log_dir, topic_ids in unwritten.items():
+            self._pieces.append(partial(self._write_topic_ids, log_dir, topic_ids))
         self._pieces.extend(self._folders_due())
         self._collect_deletes()
 
@@ -217,16 +219,14 @@ class LogJobs:
         if directory is not None and (log_dir, name) not in self._writing:
             self._write(log_dir, (log_dir, name), plan(directory, self._manager.logs_in(log_dir)))
 
-    def _write_topic_id(self, folder: str, topic_id: Uuid) -> None:
-        def write() -> None:
-            with contextlib.suppress(FileNotFoundError):  # the partition may have been deleted meanwhile
-                write_partition_metadata(self._manager.disk, folder, topic_id)
-
-        if (folder, "topic id") in self._writing:
-            # Of a partition of the same name that was deleted: the last one must stay.
-            self._at(self._now_ms() + RETRY_MS, partial(self._write_topic_id, folder, topic_id))
+    def _write_topic_ids(self, log_dir: str, topic_ids: Sequence[tuple[str, Uuid]]) -> None:
+        """One call for all that came up: ten thousand new partitions must not keep every worker busy."""
+        if (log_dir, "topic ids") in self._writing:
+            # A partition may have been deleted and made anew: the last one must stay.
+            self._at(self._now_ms() + RETRY_MS, partial(self._write_topic_ids, log_dir, topic_ids))
         else:
-            self._write(folder.rpartition("/")[0], (folder, "topic id"), write)
+            write = partial(write_partition_metadata_of, self._manager.disk, log_dir, topic_ids)
+            self._write(log_dir, (log_dir, "topic ids"), write)
 
     # What waits for the device
 

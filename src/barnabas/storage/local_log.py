@@ -257,16 +257,23 @@ class LocalLog:
             segment.move_to(folder)
         self.epochs.moved_to(folder)
 
-    def close(self) -> None:
-        """Clean: a snapshot of the producers at the end offset, indexes trimmed.  Flush before this."""
+    def close(self, *, sync: bool = True) -> None:
+        """Clean: a snapshot of the producers at the end offset, indexes trimmed.  Flush before this.
+
+        Who closes many logs does it without `sync`, then syncs their directory once, then says `all_synced`.
+        """
         if self.is_closed:
             return
         self.is_closed = True
         with failing(self.folder, "closing"):
-            self.producers.take_snapshot(sync=True)
-            self.epochs.write_out()
+            self.producers.take_snapshot(sync=sync)
+            self.epochs.write_out(sync=sync)
             for segment in self.segments:
-                segment.close()
+                segment.close(sync=sync)
+
+    def all_synced(self) -> None:
+        """Whatever was written to the log's folder is safe."""
+        self.recovery_point = self.end_offset
 
     def abandon(self) -> None:
         """Let go of all files without writing: the directory has failed."""

@@ -14,7 +14,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import LOST_DIR, UNASSIGNED_DIR, Uuid
 from barnabas.runtime.chance import Random
 from barnabas.runtime.clock import Clock
-from barnabas.runtime.disk import Disk
+from barnabas.runtime.disk import SYNCED_ONE_BY_ONE_MAX, Disk
 from barnabas.storage import log_files
 from barnabas.storage.clean_shutdown import NO_BROKER_EPOCH
 from barnabas.storage.cleaner import CleanerOptions, LogCleaner, log_dir_of
@@ -25,7 +25,7 @@ from barnabas.storage.log import Log
 from barnabas.storage.log_dir import LogDir
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.options import LogOptions
-from barnabas.storage.partition_metadata import write_partition_metadata
+from barnabas.storage.partition_metadata import write_partition_metadata_of
 from barnabas.storage.refused import DamagedFile, StorageRefused
 
 logger = logging.getLogger(__name__)
@@ -229,9 +229,11 @@ class LogManager:
 
     def write_topic_ids(self) -> None:
         """All of `take_unwritten_ids`, here and now."""
-        for folder, topic_id in self.take_unwritten_ids():
-            with self.guarding(folder.rpartition("/")[0]):
-                write_partition_metadata(self.disk, folder, topic_id)
+        unwritten = self.take_unwritten_ids()
+        for log_dir in list(self.live):
+            with self.guarding(log_dir):
+                here = [pair for pair in unwritten if pair[0].rpartition("/")[0] == log_dir]
+                write_partition_metadata_of(self.disk, log_dir, here)
 
     # Changing
 
@@ -418,9 +420,16 @@ class LogManager:
 
     def _close_dir(self, directory: LogDir, broker_epoch: int) -> None:
         logs = self.logs_in(directory.path)
-        for log in logs.values():
-            log.flush()
-            log.close()
+        if len(logs) > SYNCED_ONE_BY_ONE_MAX:
+            for log in logs.values():
+                log.close(sync=False)
+            self.disk.sync_below(directory.path)
+            for log in logs.values():
+                log.all_synced()
+        else:
+            for log in logs.values():
+                log.flush()
+                log.close()
         directory.write_recovery_points(logs)
         directory.write_log_starts(logs)
         directory.write_high_watermarks(logs)

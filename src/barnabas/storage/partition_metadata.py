@@ -5,10 +5,12 @@ What lives here: its format.  What may not: what to do about an id that differs 
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Sequence
 
 from barnabas.base.ids import ZERO_UUID, Uuid
-from barnabas.runtime.disk import Disk
+from barnabas.runtime.disk import SYNCED_ONE_BY_ONE_MAX, Disk
 from barnabas.storage.checkpoints import parse_number
 from barnabas.storage.refused import DamagedFile
 
@@ -49,6 +51,31 @@ def _value(path: str, lines: list[str], index: int, name: str) -> str:
 
 def write_partition_metadata(disk: Disk, folder: str, topic_id: Uuid) -> None:
     disk.write_atomically(f"{folder}/{PARTITION_METADATA_FILE}", encode_partition_metadata(topic_id))
+
+
+def write_partition_metadata_of(disk: Disk, log_dir: str, topic_ids: Sequence[tuple[str, Uuid]]) -> None:
+    """Of many folders of one directory; those that are gone meanwhile are left out."""
+    if len(topic_ids) <= SYNCED_ONE_BY_ONE_MAX:
+        for folder, topic_id in topic_ids:
+            with contextlib.suppress(FileNotFoundError):
+                write_partition_metadata(disk, folder, topic_id)
+        return
+    # As write_atomically does, each step for all of them.
+    for folder, topic_id in topic_ids:
+        path = f"{folder}/{PARTITION_METADATA_FILE}.tmp"
+        with contextlib.suppress(FileNotFoundError):
+            disk.remove(path)
+            file = disk.open(path, create=True)
+            try:
+                file.append([encode_partition_metadata(topic_id)])
+            finally:
+                file.close()
+    disk.sync_below(log_dir)
+    for folder, _ in topic_ids:
+        path = f"{folder}/{PARTITION_METADATA_FILE}"
+        with contextlib.suppress(FileNotFoundError):
+            disk.rename(f"{path}.tmp", path)
+    disk.sync_below(log_dir)
 
 
 def read_partition_metadata(disk: Disk, folder: str) -> Uuid | None:

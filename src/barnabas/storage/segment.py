@@ -387,7 +387,7 @@ class Segment(SegmentSearch):
     def close_time_index(self) -> None:
         self._add_time(*self.max_timestamp_offset, closing=True)
 
-    def close(self) -> None:
+    def close(self, *, sync: bool = True) -> None:
         """Trim what was grown, then release."""
         self.limits = None
         if self._grown and self._max is not None:
@@ -395,9 +395,11 @@ class Segment(SegmentSearch):
         for index in (self.offset_index, self.time_index):
             if index.is_loaded:
                 index.trim()
-                index.sync()  # a clean stop is marked next: the cut must not come back after a power loss
+                if sync:
+                    index.sync()  # a clean stop is marked next: a power loss must not bring the cut part back
         self._grown = False
         if self._preallocated:
             self.cut(self.size)
-            self.file().sync()
+            if sync:
+                self.file().sync()
         self.release()
