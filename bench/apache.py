@@ -1,4 +1,4 @@
-"""Apache Kafka beside ours, where the oracle is at hand: one node with the settings of its own start script."""
+"""Apache Kafka beside ours, where the oracle is at hand: one node with its own start script's settings."""
 
 from __future__ import annotations
 
