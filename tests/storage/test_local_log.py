@@ -236,6 +236,54 @@ def test_a_preallocated_segment_is_synced_when_it_is_closed() -> None:
         assert again.segments[0].size == log.segments[0].size
 
 
+# What a power loss must not take
+
+
+def disk_with_power(seed: int) -> SimulatedDisk:
+    disk = SimulatedDisk(SeededRandom(seed))
+    disk.make_folder("/data")
+    disk.sync_folder("/")
+    return disk
+
+
+def test_a_log_begun_anew_at_its_start_stays_there() -> None:
+    """The name of its first segment is all that tells: the checkpoint has only starts within a segment."""
+    for seed in range(20):
+        disk = disk_with_power(seed)
+        disk.make_folder(FOLDER)
+        disk.sync_folder("/data")
+        open_log(disk, TINY, clean=False, recovery_point=7, log_start_offset=7)
+        disk.power_loss()
+        disk.restart()
+        assert open_log(disk, TINY, clean=False, recovery_point=7).end_offset == 7
+
+
+def test_the_first_transaction_aborted_in_a_flushed_segment_is_known_after_a_clean_stop() -> None:
+    for seed in range(20):
+        disk = disk_with_power(seed)
+        log = open_log(disk)
+        write(log, 2)
+        log.flush()
+        transactional(log, 4, 0)
+        end_transaction(log, 4, commit=False)
+        log.flush()
+        log.close()
+        disk.power_loss()
+        disk.restart()
+        assert [one.producer_id for one in open_log(disk).aborted_transactions(0, 5)] == [4]
+
+
+def test_a_snapshot_of_recovery_is_synced_by_the_next_flush() -> None:
+    disk = disk_with_power(1)
+    log = open_log(disk)
+    log.append_as_leader(batch(3, producer_id=8, producer_epoch=2, base_sequence=0), 0)
+    log.abandon()
+    again = open_log(disk, clean=False)
+    disk.fail(1, errno.EIO, kinds=[Kind.SYNC], path=f"{FOLDER}/{3:020d}.snapshot")
+    with pytest.raises(StorageFailure, match="flushing failed"):
+        again.flush()
+
+
 # Removing
 
 

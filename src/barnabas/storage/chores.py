@@ -77,7 +77,7 @@ class FlushPlan:
     is to be closed.
     """
 
-    __slots__ = ("_disk", "_files", "_folders", "_log_folder", "covers", "cuts", "up_to")
+    __slots__ = ("_disk", "_files", "_folders", "_log_folder", "covers", "cuts", "names_made", "up_to")
 
     def __init__(
         self,
@@ -88,12 +88,15 @@ class FlushPlan:
         files: OpenFiles,
         folders: Sequence[str],
         covers: frozenset[object],
+        names_made: int,
     ) -> None:
         self.up_to = up_to
         # How often the log had been truncated or moved: a plan from before that proves nothing after it.
         self.cuts = cuts
         # What the log had noted to be synced.
         self.covers = covers
+        # How many times the log had made files, whose names are synced.
+        self.names_made = names_made
         self._disk = disk
         self._log_folder = log_folder
         self._files = files

@@ -44,10 +44,14 @@ class LocalLog:
         self._reader = LogReader(self.segments)
         self._delete_jobs: list[DeleteJob] = []
         # Names of snapshots, and segments that were closed after the last flush had come to their end.
-        self._unsynced_snapshots: list[str] = []
+        self._unsynced_snapshots = list(loaded.unsynced_snapshots)
         self._unsynced_segments: list[Segment] = []
         # The folder's own name is synced with the first flush.
         self._is_new = loaded.is_new
+        # How many times files were made, and how many of these names are known to last.  Those that were
+        # found may be of a life that had no time to sync them.
+        self._names_made = 1
+        self._names_synced = 0
         self._cuts = 0
         self._delete_later(loaded.deleted_names)
 
@@ -61,6 +65,7 @@ class LocalLog:
         return self.segments.size
 
     def _new_segment(self, base_offset: int) -> Segment:
+        self._names_made += 1
         return Segment.create(
             self.disk,
             self.clock,
@@ -141,18 +146,19 @@ class LocalLog:
                 paths += [segment.path(kind) for kind in log_files.SEGMENT_FILES]
             files = OpenFiles(self.disk, paths)
         folders = []
-        if any(segment.base_offset >= self.recovery_point for segment in segments):
+        if self._names_synced < self._names_made:
             folders.append(self.folder)
         if self._is_new:
             folders.append(self.folder.rpartition("/")[0])
         covers = frozenset((*names, *closed))
-        return FlushPlan(self.disk, self.folder, up_to, self._cuts, files, folders, covers)
+        return FlushPlan(self.disk, self.folder, up_to, self._cuts, files, folders, covers, self._names_made)
 
     def flushed(self, plan: FlushPlan) -> None:
         """The plan has run: a crash loses nothing below its offset."""
         if plan.cuts != self._cuts:
             return
         covers = plan.covers
+        self._names_synced = max(self._names_synced, plan.names_made)
         self._unsynced_snapshots = [name for name in self._unsynced_snapshots if name not in covers]
         self._unsynced_segments = [one for one in self._unsynced_segments if one not in covers]
         if plan.up_to > self.recovery_point:

@@ -194,6 +194,7 @@ class Log(LocalLog):
         for transaction in changes.completed:
             last_stable_offset = self.producers.stable_offset_after(transaction)
             if transaction.aborted:
+                self._names_made += 1  # the first of a segment makes the file
                 with failing(self.folder, "writing the transaction index"):
                     self.active.transaction_index.append(
                         AbortedTransaction(*transaction[:3], last_stable_offset)

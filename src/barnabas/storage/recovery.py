@@ -52,6 +52,8 @@ class LoadedLog:
     is_new: bool
     # Files renamed `.deleted` on the way, to be removed later.
     deleted_names: list[str]
+    # Snapshots that were written and not synced.
+    unsynced_snapshots: list[str]
 
 
 class LogLoader:
@@ -84,6 +86,7 @@ class LogLoader:
         self._segments = Segments()
         self._epochs = LeaderEpochs(disk, folder)
         self._deleted_names: list[str] = []
+        self._unsynced_snapshots: list[str] = []
         self._saw_gaps = False
 
     def load(self) -> LoadedLog:
@@ -119,6 +122,7 @@ class LogLoader:
             end_offset,
             is_new,
             self._deleted_names,
+            self._unsynced_snapshots,
         )
 
     def _as_it_is(self) -> LoadedLog:
@@ -129,7 +133,7 @@ class LogLoader:
                 self._segments.add(self._segment(offset, self._disk.size(f"{self._folder}/{name}")))
         if not self._segments:
             self._segments.add(self._segment(0, 0))
-        return LoadedLog(self._segments, self._new_producers(), self._epochs, 0, 0, 0, False, [])
+        return LoadedLog(self._segments, self._new_producers(), self._epochs, 0, 0, 0, False, [], [])
 
     # Segments
 
@@ -324,7 +328,10 @@ class LogLoader:
         if must_last:
             segment.sync()
         # The next segment's recovery, and the next start's, begin from here.
-        producers.take_snapshot(sync=must_last)
+        snapshot = producers.take_snapshot(sync=must_last)
+        if snapshot is not None and not must_last:
+            # Else the one of an earlier life might come back after a roll has made it count.
+            self._unsynced_snapshots.append(snapshot.rpartition("/")[2])
         if dropped > 0:
             logger.warning(
                 "%s: %d bytes that are no sound batches are cut off; the log goes on at offset %d",
@@ -368,11 +375,10 @@ class LogLoader:
             self._epochs.clear()
             producers = self._new_producers()
             producers.truncate_fully_to(self._log_start_offset)
-            self._segments.add(self._new_segment(self._log_start_offset))
+        self._segments.add(self._new_segment(self._log_start_offset))
+        if self._log_start_offset > 0:
             # Its name alone tells from now on where the log is; without it the log would begin anew at 0.
             self._disk.sync_folder(self._folder)
-            return self._log_start_offset
-        self._segments.add(self._new_segment(self._log_start_offset))
         return self._log_start_offset
 
     def _may_have_reached(self, offset: int) -> bool:
