@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ENGINE := $(wildcard src/barnabas/batch/engine/*.py)
 JOBS ?= 2
 
-.PHONY: help setup test lint demo verify suites sim torn bench pins clean
+.PHONY: help setup test lint demo verify suites sim torn fuzz bench pins clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
@@ -39,6 +39,9 @@ sim: setup ## long simulation: SEEDS=n seeds of every scenario
 
 torn: setup ## ten thousand truncations and bit flips
 	$(BIN)/python -m tools.torn --rounds $(or $(ROUNDS),10000)
+
+fuzz: setup ## a million hostile frames, and a healthy client meanwhile
+	$(BIN)/python -m tools.fuzz --rounds $(or $(ROUNDS),1000000)
 
 bench: setup ## the rows of bench/, side by side; writes docs/benchmarks.md
 	$(BIN)/python -m bench $(ROWS)

@@ -1,0 +1,285 @@
+"""Send hostile frames to a broker over real sockets, while a healthy client is served: `make fuzz`.
+
+    python -m tools.fuzz --rounds 1000000 [--seed 0]
+
+A frame is decided by its seed; the first one's is `--seed`.  The broker must not end, must log no fault, must
+not grow, and must answer the healthy client all the time.  What does harm is printed in hex with its seed,
+together with the frames that were under way; the exit code is 1 then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from barnabas.base.ids import ZERO_UUID
+from barnabas.batch.build import build
+from barnabas.batch.records import Record
+from barnabas.broker.metrics import Metrics
+from barnabas.broker.routes import Role, Route, routes_for
+from barnabas.cli.dev import settings
+from barnabas.config.node import read_node
+from barnabas.config.option import Mode
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.testing.fuzz import FrameMaker, Hostile
+from tools.raw_broker import BrokerProcess, RawConnection
+
+# Frames are sent on so many connections, one each, before anybody looks what became of them.
+VOLLEY = 64
+# Questions that are answered in between: the broker has accepted, read and served by then.
+PROBES = 4
+# The healthy client asks so often, and never waits longer than its patience.
+HEALTHY_PAUSE_S = 0.02
+PATIENCE_S = 1.0
+SEND_PATIENCE_S = 10.0
+# What was created on the way is deleted so often, and the log looked at.  Memory is compared with that after
+# the first time, when all code is loaded and caches are filled.
+HOUSEKEEPING_ROUNDS = 20_000
+MAX_GROWTH_BYTES = 64 << 20
+HEALTHY_TOPIC = "healthy"
+# The topic that hostile requests name.
+TARGET_TOPIC = "alpha"
+OUTCOMES = ("answered", "closed", "waiting")
+_RESET = struct.pack("ii", 1, 0)
+
+
+@dataclass
+class Report:
+    """How it went."""
+
+    rounds: int = 0
+    # By kind of frame and what became of it.
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    healthy_answers: int = 0
+    longest_wait_s: float = 0.0
+    growth_bytes: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        rows = [f"{'':14}" + "".join(f"{outcome:>12}" for outcome in OUTCOMES)]
+        for kind in sorted({kind for kind, _ in self.outcomes}):
+            counts = (self.outcomes[kind, outcome] for outcome in OUTCOMES)
+            rows.append(f"{kind:14}" + "".join(f"{count:12}" for count in counts))
+        rows.append(
+            f"{self.rounds} frames, {self.healthy_answers} healthy answers, three of them within"
+            f" {1000 * self.longest_wait_s:.0f} ms at most, {self.growth_bytes >> 20} MiB grown,"
+            f" {len(self.faults)} faults"
+        )
+        return "\n".join(rows)
+
+
+def routes() -> list[Route]:
+    """What a broker's listener for clients serves."""
+    node = read_node(settings(0, "data"))
+    return list(routes_for(Mode.KRAFT, Role.INTER_BROKER, node.settings, Metrics()).values())
+
+
+class HealthyClient(threading.Thread):
+    """Asks, writes and reads on a connection of its own until told to stop; notes what went wrong."""
+
+    def __init__(self, broker: BrokerProcess, patience_s: float) -> None:
+        super().__init__(daemon=True)
+        self._broker = broker
+        self._patience_s = patience_s
+        self._done = threading.Event()
+        self.answers = 0
+        self.longest_wait_s = 0.0
+        self.fault: str | None = None
+
+    def run(self) -> None:
+        try:
+            with RawConnection(self._broker.address, self._patience_s) as connection:
+                while not self._done.wait(HEALTHY_PAUSE_S):
+                    self._ask(connection)
+            # New clients are let in, too.
+            with RawConnection(self._broker.address, self._patience_s) as connection:
+                self._ask(connection)
+        except (OSError, AssertionError) as error:
+            self.fault = f"the healthy client was not served: {error!r}"
+
+    def stop(self) -> None:
+        self._done.set()
+        self.join()
+
+    def _ask(self, connection: RawConnection) -> None:
+        started = time.monotonic()
+        assert connection.ask(ApiVersionsRequest(), 0, ApiVersionsResponse).error_code == 0
+        produced = connection.ask(write_request(), 9, ProduceResponse).responses[0].partition_responses[0]
+        assert produced.error_code == 0, produced
+        read = connection.ask(fetch_request(produced.base_offset), 11, FetchResponse)
+        fetched = read.responses[0].partitions[0]
+        assert fetched.error_code == 0, fetched
+        assert fetched.records, "nothing was read of what was written"
+        self.longest_wait_s = max(self.longest_wait_s, time.monotonic() - started)
+        self.answers += 3
+
+
+def write_request() -> ProduceRequest:
+    batch = bytes(build([Record(0, time.time_ns() // 1_000_000, b"k", b"healthy")]))
+    partition = ProduceRequest.PartitionProduceData(index=0, records=batch)
+    topics = [ProduceRequest.TopicProduceData(name=HEALTHY_TOPIC, partition_data=[partition])]
+    return ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics)
+
+
+def fetch_request(offset: int) -> FetchRequest:
+    partition = FetchRequest.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    topics = [FetchRequest.Topic(topic=HEALTHY_TOPIC, partitions=[partition])]
+    return FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics)
+
+
+def create(connection: RawConnection, names: Iterable[str]) -> None:
+    """Those that are missing."""
+    topics = [
+        CreateTopicsRequest.CreatableTopic(
+            name=name, num_partitions=2, replication_factor=1, assignments=[], configs=[]
+        )
+        for name in names
+    ]
+    connection.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7, CreateTopicsResponse)
+
+
+def tidy(connection: RawConnection) -> None:
+    """Delete what hostile frames have created, and create again what they have deleted."""
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    known = [topic.name for topic in connection.ask(request, 12, MetadataResponse).topics]
+    topics = [
+        DeleteTopicsRequest.DeleteTopicState(name=name, topic_id=ZERO_UUID)
+        for name in known
+        if name is not None and name != HEALTHY_TOPIC
+    ]
+    connection.ask(DeleteTopicsRequest(topics=topics, timeout_ms=10_000), 6, DeleteTopicsResponse)
+    create(connection, [TARGET_TOPIC])
+
+
+def outcome(sock: socket.socket) -> str:
+    """What a client sees by now.  Who waits has asked for a long poll, or has not sent all of its request."""
+    sock.setblocking(False)
+    try:
+        return "answered" if sock.recv(1 << 16) else "closed"
+    except BlockingIOError:
+        return "waiting"
+    except ConnectionError:
+        return "closed"
+
+
+class Campaign:
+    """One broker under fire."""
+
+    def __init__(self, broker: BrokerProcess, first_seed: int, *, patience_s: float = PATIENCE_S) -> None:
+        self._broker = broker
+        self._seed = first_seed
+        self._maker = FrameMaker(routes())
+        self._healthy = HealthyClient(broker, patience_s)
+        self._report = Report()
+        self._warm_rss = 0
+
+    def run(self, rounds: int) -> Report:
+        report = self._report
+        with RawConnection(self._broker.address) as connection:
+            create(connection, [HEALTHY_TOPIC, TARGET_TOPIC])
+            self._healthy.start()
+            while report.rounds < rounds and not self._has_failed():
+                try:
+                    self._fire(connection, min(VOLLEY, rounds - report.rounds))
+                    self._keep_house(connection)
+                except OSError as error:
+                    report.faults.append(f"the broker does not serve any more: {error!r}")
+        self._healthy.stop()
+        return self._finish()
+
+    def _fire(self, connection: RawConnection, count: int) -> None:
+        """One volley, and what became of it."""
+        first = self._seed + self._report.rounds
+        self._report.rounds += count
+        with contextlib.ExitStack() as stack:
+            sent = []
+            for seed in range(first, first + count):
+                hostile = self._maker.make(seed)
+                sock = socket.create_connection(self._broker.address, timeout=SEND_PATIENCE_S)
+                stack.enter_context(sock)
+                # No half-closed remains of a million connections.
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                # Who is closed at the first bytes cannot send the rest.
+                with contextlib.suppress(ConnectionError):
+                    sock.sendall(hostile.data)
+                sent.append((hostile, sock))
+            for _ in range(PROBES):
+                connection.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+            for hostile, sock in sent:
+                self._report.outcomes[hostile.kind.value, outcome(sock)] += 1
+
+    def _has_failed(self) -> bool:
+        if not self._broker.is_running:
+            self._report.faults.append("the broker has ended")
+        if self._healthy.fault is not None:
+            self._report.faults.append(self._healthy.fault)
+        return bool(self._report.faults)
+
+    def _keep_house(self, connection: RawConnection) -> None:
+        """Now and then."""
+        rounds = self._report.rounds
+        if rounds % HOUSEKEEPING_ROUNDS >= VOLLEY:
+            return
+        tidy(connection)
+        self._warm_rss = self._warm_rss or self._broker.rss_bytes
+        self._report.faults += self._broker.faults
+        print(f"{rounds} frames, {len(self._report.faults)} faults", flush=True)
+
+    def _finish(self) -> Report:
+        report = self._report
+        report.healthy_answers = self._healthy.answers
+        report.longest_wait_s = self._healthy.longest_wait_s
+        if self._warm_rss:
+            report.growth_bytes = self._broker.rss_bytes - self._warm_rss
+        if report.growth_bytes > MAX_GROWTH_BYTES:
+            report.faults.append(f"the broker has grown by {report.growth_bytes >> 20} MiB")
+        report.faults += [line for line in self._broker.faults if line not in report.faults]
+        if self._healthy.fault is not None and self._healthy.fault not in report.faults:
+            report.faults.append(self._healthy.fault)
+        return report
+
+    def last_frames(self) -> list[tuple[int, Hostile]]:
+        """Those that may be to blame for what happened last: the newest first."""
+        last = self._seed + self._report.rounds
+        return [(seed, self._maker.make(seed)) for seed in range(last - 1, last - 1 - VOLLEY, -1)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description="Send hostile frames.")
+    parser.add_argument("--rounds", type=int, default=1_000_000, help="how many (default 1000000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the first frame (default 0)")
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="barnabas-fuzz-") as folder,
+        BrokerProcess(Path(folder)) as broker,
+    ):
+        campaign = Campaign(broker, options.seed)
+        report = campaign.run(options.rounds)
+        if broker.is_running and broker.stop() != 0:
+            report.faults.append("the broker did not stop as it should")
+    print(report)
+    for fault in report.faults:
+        print(f"fault: {fault}")
+    if report.faults:
+        for seed, hostile in campaign.last_frames():
+            print(f"seed {seed}, {hostile.kind.value}: {hostile.data.hex()}")
+    return 1 if report.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
