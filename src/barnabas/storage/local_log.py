@@ -139,6 +139,7 @@ class LocalLog:
             return None
         names = list(self._unsynced_snapshots)
         with failing(self.folder, "flushing"):
+            # It waits for the device, but once for each leader: the file is written whole, under its name.
             self.epochs.write_out()
             paths = [f"{self.folder}/{name}" for name in names]
             for segment in dict.fromkeys((*closed, *segments)):

@@ -275,6 +275,7 @@ class LogManager:
         if self.cleaner is not None and not future:
             self.cleaner.truncated(partition, log_dir, log.active.base_offset)
         self.logs_with_deletes.add(log)
+        # Here and now, not by a worker: what is written there next must not pass for flushed after a crash.
         self.checkpoint_recovery_points(log_dir)
 
     def delete(self, partition: TopicPartition, *, future: bool = False, stray: bool = False) -> None:
