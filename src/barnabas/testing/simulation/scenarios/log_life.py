@@ -164,7 +164,8 @@ class LogLife:
         self.manager.close()
         for partition, log in self.manager.logs.items():
             self.books[partition].safe_end = log.end_offset
-        self.restart(lost_power=False)
+        # A directory may have failed while it was closed.
+        self.kill()
 
     # Appending
 
