@@ -144,7 +144,7 @@ def _sized(frame: bytes) -> bytes:
 
 
 def _harmless(request: Message) -> Message:
-    """Of requests that are carried out as they are: no more partitions than the disk bears a million times."""
+    """Of requests that are carried out as they are: no more partitions than a disk bears a million times."""
     if isinstance(request, CreateTopicsRequest):
         for topic in request.topics:
             topic.num_partitions = min(topic.num_partitions, MAX_PARTITIONS)
