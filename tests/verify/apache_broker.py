@@ -78,7 +78,9 @@ class ApacheBroker:
         return str(done.stdout)
 
     def start(self) -> None:
-        self._call("start", "--dir", str(self.home), NODE)
+        # The oracle may take a broker for dead while its `java` is being executed; then it is found alive.
+        if self.oracle(self.version, "start", "--dir", str(self.home), NODE).returncode != 0:
+            self._call("start", "--dir", str(self.home), NODE)
 
     def stop(self) -> None:
         self._call("stop", "--dir", str(self.home), NODE)

@@ -409,13 +409,12 @@ def difference(case: Case, code: int, error: KafkaError | None) -> str | None:
     if error.code is ErrorCode.INVALID_RECORD and not isinstance(error, InvalidRecords):
         # It skips over the records of a compressed batch without comparing their lengths; readers do compare.
         return "record lengths in a compressed batch"
-    if error.code is ErrorCode.CORRUPT_MESSAGE and code in (
-        ErrorCode.INVALID_RECORD,
-        ErrorCode.INVALID_TIMESTAMP,
-    ):
+    # What a codec refuses has no code of its own there either: UNKNOWN_SERVER_ERROR.
+    refused = error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_SERVER_ERROR)
+    if refused and code in (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP):
         # It meets the record at fault before the damage further on in the compressed bytes.
         return "record before damage"
-    if error.code is ErrorCode.CORRUPT_MESSAGE and code == 0 and "lz4" in error.message:
+    if refused and code == 0 and "lz4" in error.message:
         # Its own reader takes an end mark with a stray bit, which the lz4 library refuses.
         return "lz4 end mark"
     return None
