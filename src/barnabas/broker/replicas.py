@@ -8,7 +8,7 @@ directory fails.  What may not: finding one (replicas_table.py), the rules of re
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import MIGRATING_DIR, Uuid
@@ -18,6 +18,7 @@ from barnabas.broker.replicas_hosted import Become, BrokerContext, Hosted, Traff
 from barnabas.broker.replicas_storage import ReplicaStorage
 from barnabas.broker.replicas_table import PartitionTable
 from barnabas.broker.replicas_verify import NoCoordinator, TransactionVerifier
+from barnabas.broker.sliced_work import SlicedWork
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import ConfigResource, Image
 from barnabas.metadata.topics import Partition as PartitionState
@@ -78,6 +79,8 @@ class Replicas(PartitionTable):
         self.traffic: dict[str, Traffic] = {}
         self._lag_max_ms: int = settings["replica.lag.time.max.ms"]
         self._rules = Rules(self.broker_id, self._lag_max_ms * _MS, self.is_eligible, self.is_alive)
+        self._changes = SlicedWork(timers, self.now_ns, self._after_slice)
+        self._has_changed = False
         self._is_started = False
 
     # Starting and stopping
@@ -89,14 +92,15 @@ class Replicas(PartitionTable):
         return done
 
     def _loaded(self, done: Later[None]) -> None:
-        image = self._broker.image
         self._is_started = True
-        self.transit(
-            self._transition(image, topic.id, index)
-            for topic in image.topics.values()
-            for index, state in topic.partitions.items()
-            if self.broker_id in state.replicas
-        )
+        self._changes.add(self._take_image(self._broker.image, done))
+
+    def _take_image(self, image: Image, done: Later[None]) -> Iterator[None]:
+        for topic in image.topics.values():
+            for index, state in topic.partitions.items():
+                if self.broker_id in state.replicas:
+                    self._transit(self._transition(image, topic.id, index))
+                    yield
         self.storage.start_jobs()
         self._check_isrs()
         done.set(None)
@@ -104,6 +108,7 @@ class Replicas(PartitionTable):
     def stop(self) -> None:
         """Answer nobody any more, flush and close every log, and mark the directories as closed cleanly."""
         self._is_started = False
+        self._changes.stop()
         self._timers.cancel((self, "isr"))
         self.isr_changes.stop()
         self.assignments.stop()
@@ -124,19 +129,26 @@ class Replicas(PartitionTable):
     # Deltas
 
     def apply(self, delta: Delta) -> None:
-        """Become what a committed delta says.  The broker's settings and image are already the new ones."""
-        if not self._is_started:
-            return  # the whole image is taken when the logs are open
-        gone = [
-            Transition(Become.GONE, topic.name, topic.id, index, None)
-            for topic in delta.removed_topics
-            for index in topic.partitions
-        ]
-        changes = [self._transition(delta.image, *key) for key in sorted(delta.partitions)]
+        """Become what a committed delta says; much takes a while.  Settings and image are new already."""
+        if self._is_started:  # else the whole image is taken when the logs are open
+            self._changes.add(self._take_delta(delta))
+
+    def _take_delta(self, delta: Delta) -> Iterator[None]:
         # What goes comes first: a new topic may have an old one's name.
-        self.transit(gone)
-        self.transit(change for change in changes if change is not None)
+        for topic in delta.removed_topics:
+            for index in topic.partitions:
+                self._transit(Transition(Become.GONE, topic.name, topic.id, index, None))
+                yield
+        for key in sorted(delta.partitions):
+            self._transit(self._transition(delta.image, *key))
+            yield
         self._apply_configs(delta)
+
+    def _after_slice(self) -> None:
+        if self._has_changed:
+            self._has_changed = False
+            self.storage.manager.finish_deletes()
+            self.storage.run_jobs_soon()
 
     def _transition(self, image: Image, topic_id: Uuid, index: int) -> Transition | None:
         topic = image.topics.get(topic_id)
@@ -149,23 +161,15 @@ class Replicas(PartitionTable):
             become = Become.LEADER if state.leader == self.broker_id else Become.FOLLOWER
         return Transition(become, topic.name, topic_id, index, state)
 
-    def transit(self, transitions: Iterable[Transition | None]) -> dict[TopicPartition, ErrorCode]:
-        """Take every partition into its new state; how it went for each."""
-        results: dict[TopicPartition, ErrorCode] = {}
-        for transition in transitions:
-            if transition is None:
-                continue
-            try:
-                self._transit_one(transition)
-                code = ErrorCode.NONE
-            except KafkaError as error:
-                logger.error("%s-%d: %s", transition.topic, transition.index, error)
-                code = error.code
-            results[TopicPartition(transition.topic, transition.index)] = code
-        if results:
-            self.storage.manager.finish_deletes()
-            self.storage.run_jobs_soon()
-        return results
+    def _transit(self, transition: Transition | None) -> None:
+        """Take a partition into its new state."""
+        if transition is None:
+            return
+        self._has_changed = True
+        try:
+            self._transit_one(transition)
+        except KafkaError as error:
+            logger.error("%s-%d: %s", transition.topic, transition.index, error)
 
     def _transit_one(self, transition: Transition) -> None:
         name = TopicPartition(transition.topic, transition.index)

@@ -1,0 +1,69 @@
+"""Work that may take long, done in order and a slice at a time, so that clients are served in between.
+
+What lives here: the queue and its pace.  What may not: what the steps do.
+
+A request may make ten thousand partitions, and each of them costs a fraction of a millisecond: done at once,
+nobody else would be answered for seconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from barnabas.runtime.timers import TimerDoor
+
+# How long the loop may be held.  What is done within the first slice is done when `add` returns.
+SLICE_NS = 50_000_000
+# Until the next slice: long enough for sockets and timers to be served.
+PAUSE_NS = 1_000_000
+
+
+class SlicedWork:
+    """Steps in the order in which they were added.  For the loop's thread."""
+
+    def __init__(self, timers: TimerDoor, now_ns: Callable[[], int], after_slice: Callable[[], None]) -> None:
+        self._timers = timers
+        self._now_ns = now_ns
+        self._after_slice = after_slice
+        self._waiting: deque[Iterator[None]] = deque()
+        self._is_at_work = False
+
+    @property
+    def is_done(self) -> bool:
+        return not self._waiting
+
+    def add(self, steps: Iterator[None]) -> None:
+        """Each step ends with a yield; an exception ends the steps it comes from and goes to the loop."""
+        self._waiting.append(steps)
+        if len(self._waiting) == 1:
+            self._go_on()
+
+    def stop(self) -> None:
+        """Forget what is left."""
+        self._waiting.clear()
+        self._timers.cancel(self)
+
+    def _go_on(self) -> None:
+        if self._is_at_work:
+            return  # a step has added more; its slice goes on with it
+        until_ns = self._now_ns() + SLICE_NS
+        self._is_at_work = True
+        try:
+            while self._waiting and self._now_ns() < until_ns:
+                self._step(self._waiting[0])
+        finally:
+            self._is_at_work = False
+            if self._waiting:
+                self._timers.set(self, self._now_ns() + PAUSE_NS, self._go_on)
+            self._after_slice()
+
+    def _step(self, steps: Iterator[None]) -> None:
+        try:
+            next(steps)
+        except BaseException as error:
+            # Unless a step has stopped everything.
+            if self._waiting and self._waiting[0] is steps:
+                self._waiting.popleft()
+            if not isinstance(error, StopIteration):
+                raise
