@@ -11,8 +11,10 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +71,42 @@ def test_what_is_used_most_lately_keeps_its_descriptor(root: str) -> None:
         file.read_at(0, 1)
         hot.read_at(0, 1)
     assert hot._file.descriptor == descriptor
+    for file in files:
+        file.close()
+
+
+def test_folders_are_listed_synced_and_locked_when_no_descriptor_is_left(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Idle files give theirs back; only when none is idle does it fail."""
+    disk = FolderDisk(open_files_max=100)
+    os.makedirs(f"{root}/t/below")
+    files = [disk.open(f"{root}/{number}", create=True) for number in range(8)]
+    real = {name: getattr(os, name) for name in ("listdir", "open")}
+    most = 5
+
+    def scarce(name: str) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            if disk.open_descriptors > most:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return real[name](*args, **options)
+
+        return call
+
+    for name in real:
+        monkeypatch.setattr(os, name, scarce(name))
+    assert len(disk.names(root)) == 9
+    assert disk.open_descriptors == 5
+    disk.sync_folder(root)
+    disk.sync_below(root)
+    disk.lock(f"{root}/.lock").release()
+    disk.remove_tree(f"{root}/t")
+    slices = [file.slice(0, 0) for file in files[:5]]
+    most = 0
+    with pytest.raises(OSError, match="Too many"):
+        disk.sync_folder(root)
+    monkeypatch.undo()
+    del slices
     for file in files:
         file.close()
 

@@ -9,6 +9,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -334,6 +335,37 @@ def test_with_no_descriptor_left_accepting_waits_instead_of_spinning(
         assert caplog.text.count("too many open files, nobody new is let in; raise the limit") == 1
         client.sendall(b"now")
         serve_until(network.reactor, lambda: server.received == b"now")
+
+
+def test_the_last_descriptors_are_not_for_connections(
+    reactor: Reactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tcp, "ACCEPT_RETRY_MS", 1)
+    with socket.socket() as highest:
+        limits = NetworkLimits(connections_below=highest.fileno() + 10)
+    network = TcpNetwork(reactor, limits=limits)
+    handlers: list[Collect] = []
+
+    def accept(peer: Address) -> Collect:
+        handlers.append(Collect(bytes.upper))
+        return handlers[-1]
+
+    listener: Any = network.listen("127.0.0.1", 0, accept)
+    with ExitStack() as clients:
+        came = 0
+        while came < 10 and not listener.out_of_descriptors:
+            clients.enter_context(socket.create_connection(listener.address))
+            came += 1
+            serve_until(reactor, lambda: len(handlers) == came or listener.out_of_descriptors > 0)
+        assert 0 < len(handlers) < 10
+        assert network.connection_count == len(handlers)
+    # When somebody leaves there is room again.
+    serve_until(reactor, lambda: network.connection_count == 0)
+    let_in = len(handlers)
+    with socket.create_connection(listener.address) as client:
+        client.sendall(b"now")
+        serve_until(reactor, lambda: len(handlers) > let_in and handlers[-1].received == b"now")
+    network.close()
 
 
 def test_accepted_sockets_have_the_buffers_that_were_asked_for(reactor: Reactor) -> None:

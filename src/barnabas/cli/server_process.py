@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 
 from barnabas.broker.metrics_page import serve_metrics
@@ -26,6 +27,7 @@ from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.folder_disk import FolderDisk
 from barnabas.runtime.host_name import canonical_host_name
 from barnabas.runtime.network import Address
+from barnabas.runtime.open_files import raise_limit, share
 from barnabas.runtime.reactor import Reactor
 from barnabas.runtime.tcp import TcpNetwork
 from barnabas.runtime.workers import LoopWorkers, ThreadWorkers
@@ -60,8 +62,10 @@ class ServerProcess:
         self._reactor.on_error = _log_fault
         self._threads = ThreadWorkers()
         workers = LoopWorkers(self._threads, self._reactor.post)
-        self._network = TcpNetwork(self._reactor, limits=network_limits(node.settings), workers=workers)
-        self._disk = FolderDisk()
+        shares = share(raise_limit())
+        limits = replace(network_limits(node.settings), connections_below=shares.connections_below)
+        self._network = TcpNetwork(self._reactor, limits=limits, workers=workers)
+        self._disk = FolderDisk(open_files_max=shares.files)
         self._clock = SystemClock()
         self._registration: Registration | None = None
         self._failure: BaseException | None = None

@@ -187,6 +187,11 @@ class DescriptorCache:
                 self._hold(file)
                 self._make_nameless(file)
 
+    def give_back(self) -> bool:
+        """Close an idle descriptor, for who finds that there are too many; False if none is idle."""
+        with self._locked():
+            return self._close_one()
+
     # Everything below runs under the lock.
 
     @contextlib.contextmanager

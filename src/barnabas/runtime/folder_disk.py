@@ -13,13 +13,16 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from barnabas.runtime import descriptor_io
 from barnabas.runtime.descriptor_cache import OPEN_FILES_MAX, CachedFile, DescriptorCache
 from barnabas.runtime.descriptor_io import ALL_FEATURES, DiskFeatures
 from barnabas.runtime.descriptor_slice import DescriptorSlice
 from barnabas.runtime.disk import Buffer, WholeFiles, refuse
+
+T = TypeVar("T")
 
 
 class FolderSlice(DescriptorSlice):
@@ -220,7 +223,7 @@ class FolderDisk(WholeFiles):
         return os.path.isdir(path)
 
     def names(self, path: str) -> list[str]:
-        return sorted(os.listdir(path))
+        return sorted(self._with_room(lambda: os.listdir(path)))
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size
@@ -244,10 +247,10 @@ class FolderDisk(WholeFiles):
     def remove_tree(self, path: str) -> None:
         self._cache.keep_below(os.path.abspath(path))
         with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(path)
+            self._with_room(lambda: shutil.rmtree(path))
 
     def sync_folder(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = self._open_folder(path)
         try:
             os.fsync(descriptor)
         finally:
@@ -257,7 +260,7 @@ class FolderDisk(WholeFiles):
         if not self._features.file_system_sync:
             super().sync_below(path)
             return
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = self._open_folder(path)
         try:
             descriptor_io.sync_file_system(descriptor)
         finally:
@@ -272,10 +275,22 @@ class FolderDisk(WholeFiles):
         return status.f_blocks * status.f_frsize
 
     def lock(self, path: str) -> FolderLock:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = self._with_room(lambda: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
         try:
             descriptor_io.lock_exclusively(descriptor, self._features)
         except OSError:
             os.close(descriptor)
             raise
         return FolderLock(descriptor)
+
+    def _open_folder(self, path: str) -> int:
+        return self._with_room(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+    def _with_room(self, call: Callable[[], T]) -> T:
+        """Do what takes a descriptor for a moment; idle ones are given back if there is none."""
+        while True:
+            try:
+                return call()
+            except OSError as error:
+                if error.errno != errno.EMFILE or not self._cache.give_back():
+                    raise

@@ -47,6 +47,8 @@ class NetworkLimits:
     # What a connection that was told to close still has for sending what is queued.
     linger_ms: int = 5_000
     connect_timeout_ms: int = 10_000
+    # Who comes in on a descriptor that is not below this number is sent away: the others are for files.
+    connections_below: int = 2**31 - 1
     listen_backlog: int = 1_024
     # Of accepted sockets.  None leaves them to the system, which lets them grow: fixed ones cost up to 40 %.
     receive_buffer_bytes: int | None = None

@@ -109,6 +109,10 @@ class TcpListener:
                     raise
                 self._wait_for_room()
                 return
+            if sock.fileno() >= self._network.limits.connections_below:
+                sock.close()
+                self._wait_for_room()
+                return
             try:
                 handler = self._on_connection(_address(peer))
             except Exception:
