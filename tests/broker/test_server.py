@@ -353,6 +353,20 @@ def test_a_stop_before_the_start_has_ended(loop: Loop, tmp_path: Path) -> None:
     loop.finish(broker.stop())
 
 
+@pytest.mark.parametrize("step", ["_metadata_up", "_caught_up", "_logs_open", "_unfenced"])
+def test_a_fault_on_the_way_up_fails_the_start(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fail(done: Later[None]) -> None:
+        raise ZeroDivisionError("oops")
+
+    broker = loop.broker(tmp_path)
+    monkeypatch.setattr(broker, step, fail)
+    with pytest.raises(ZeroDivisionError, match="oops"):
+        loop.finish(broker.start())
+    loop.finish(broker.stop())
+
+
 def test_a_controller_alone(loop: Loop, tmp_path: Path) -> None:
     broker = loop.broker(
         tmp_path,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from barnabas.broker.authorizer import AllowEverything, Authorizer
@@ -174,12 +175,21 @@ class Broker:
             _bind(door)
         self.metadata.controller_endpoints = self._reachable(self.node.listeners.advertised_controllers)
         self.metadata.subscribe(self._apply)
-        self.metadata.start().then(lambda _: self._metadata_up(done), done.fail)
+        self.metadata.start().then(partial(self._go_on, self._metadata_up, done), done.fail)
         return done
 
-    def _metadata_up(self, done: Later[None]) -> None:
+    def _go_on(self, step: Callable[[Later[None]], None], done: Later[None], _: object) -> None:
+        """The next step of coming up.  A fault in it fails the start: nobody else would hear of it."""
         if self._is_stopping:
             return
+        try:
+            step(done)
+        except Exception as error:
+            if done.done:
+                raise
+            done.fail(error)
+
+    def _metadata_up(self, done: Later[None]) -> None:
         self.image = self.metadata.image
         self._take_settings()
         for door in self._doors.values():
@@ -200,7 +210,7 @@ class Broker:
             at_tick_end=self._loop.at_tick_end,
         )
         self._replicas.on_dir_failed.append(self._dir_failed)
-        self.lifecycle.caught_up.then(lambda _: self._caught_up(done), done.fail)
+        self.lifecycle.caught_up.then(partial(self._go_on, self._caught_up, done), done.fail)
         self.lifecycle.start(
             folders.cluster_id,
             self._reachable(self.node.listeners.advertised_to_clients),
@@ -210,16 +220,12 @@ class Broker:
         )
 
     def _caught_up(self, done: Later[None]) -> None:
-        if not self._is_stopping:
-            self.replicas.start().then(lambda _: self._logs_open(done), done.fail)
+        self.replicas.start().then(partial(self._go_on, self._logs_open, done), done.fail)
 
     def _logs_open(self, done: Later[None]) -> None:
-        if not self._is_stopping:
-            self.lifecycle.ready_to_unfence().then(lambda _: self._unfenced(done), done.fail)
+        self.lifecycle.ready_to_unfence().then(partial(self._go_on, self._unfenced, done), done.fail)
 
     def _unfenced(self, done: Later[None]) -> None:
-        if self._is_stopping:
-            return
         for door in self._doors.values():
             if door.role is not Role.CONTROLLER:
                 door.open()
