@@ -352,11 +352,10 @@ def test_the_last_descriptors_are_not_for_connections(
 
     listener: Any = network.listen("127.0.0.1", 0, accept)
     with ExitStack() as clients:
-        came = 0
-        while came < 10 and not listener.out_of_descriptors:
-            clients.enter_context(socket.create_connection(listener.address))
-            came += 1
-            serve_until(reactor, lambda: len(handlers) == came or listener.out_of_descriptors > 0)
+        came: list[socket.socket] = []
+        while len(came) < 10 and not listener.out_of_descriptors:
+            came.append(clients.enter_context(socket.create_connection(listener.address)))
+            serve_until(reactor, lambda: len(handlers) == len(came) or listener.out_of_descriptors > 0)
         assert 0 < len(handlers) < 10
         assert network.connection_count == len(handlers)
     # When somebody leaves there is room again.
