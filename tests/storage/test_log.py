@@ -577,3 +577,17 @@ def test_every_operation_may_fail_and_what_was_answered_is_there_after_a_restart
         assert offsets(again) == list(range(again.end_offset))
         assert accepted <= again.end_offset <= accepted + 2
         assert set(files(disk)) >= {"leader-epoch-checkpoint"}
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+def test_a_read_without_a_descriptor_is_refused_and_nothing_is_offline(code: int) -> None:
+    disk = SimulatedDisk(SeededRandom(1))
+    log = open_log(disk)
+    log.append_as_leader(batch(), 0)
+    log.active.release()
+    disk.fail(1, code, kinds=(Kind.READ,))
+    with pytest.raises(KafkaError, match="too many open files") as refused:
+        log.read(0, 1000, upper_bound=log.end_offset)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not isinstance(refused.value, StorageFailure)
+    assert log.read(0, 1000, upper_bound=log.end_offset).slice is not None

@@ -68,6 +68,7 @@ class DescriptorCache:
         # The folders of `_by_folder` in order, so that those below another one stand together.
         self._folders: list[str] = []
         self._dropped_pins: deque[CachedFile] = deque()
+        self._slices = 0
 
     @property
     def open_count(self) -> int:
@@ -137,8 +138,22 @@ class DescriptorCache:
                 if not file.pins and (not file.handles or self._open_count > self._open_files_max):
                     self._settle(file)
 
+    def has_room_for_slice(self, file: CachedFile) -> bool:
+        """Whether a slice may keep this file's descriptor open.
+
+        Half of all may be kept so: a fetch of ten thousand partitions must not take them all.
+        """
+        return file.pins > 0 or 2 * self._slices < self._open_files_max
+
+    def pin_slice(self, file: CachedFile) -> int:
+        """`pin` until `drop_pin`."""
+        descriptor = self.pin(file)
+        with self._lock:
+            self._slices += 1
+        return descriptor
+
     def drop_pin(self, file: CachedFile) -> None:
-        """`unpin` for finalisers.
+        """Undo `pin_slice`, for finalisers.
 
         The garbage collector may call one inside any statement, also in a thread that holds the lock: then
         the pin is left in a queue for the next user of the lock.
@@ -204,6 +219,7 @@ class DescriptorCache:
     def _take_dropped_pins(self) -> None:
         while self._dropped_pins:
             file = self._dropped_pins.popleft()
+            self._slices -= 1
             file.pins -= 1
             self._settle(file)
 

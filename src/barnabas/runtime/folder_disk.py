@@ -20,7 +20,7 @@ from barnabas.runtime import descriptor_io
 from barnabas.runtime.descriptor_cache import OPEN_FILES_MAX, CachedFile, DescriptorCache
 from barnabas.runtime.descriptor_io import ALL_FEATURES, DiskFeatures
 from barnabas.runtime.descriptor_slice import DescriptorSlice
-from barnabas.runtime.disk import Buffer, WholeFiles, refuse
+from barnabas.runtime.disk import Buffer, BytesSlice, Slice, WholeFiles, refuse
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class FolderSlice(DescriptorSlice):
     def __init__(
         self, cache: DescriptorCache, file: CachedFile, offset: int, length: int, features: DiskFeatures
     ) -> None:
-        super().__init__(cache.pin(file), offset, length, features)
+        super().__init__(cache.pin_slice(file), offset, length, features)
         self._cache = cache
         self._file = file
 
@@ -115,9 +115,11 @@ class FolderFile:
         finally:
             self._unpin()
 
-    def slice(self, offset: int, length: int) -> FolderSlice:
+    def slice(self, offset: int, length: int) -> Slice:
         length = self._clamp(offset, length)
         self._check_open()
+        if not self._cache.has_room_for_slice(self._file):
+            return BytesSlice(self.read_at(offset, length))
         return FolderSlice(self._cache, self._file, offset, length, self._features)
 
     def truncate(self, size: int) -> None:

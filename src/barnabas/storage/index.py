@@ -95,12 +95,18 @@ class SparseIndex(ABC):
         """Open the file; one that is missing is made at its full size, empty."""
         new = not self._disk.exists(self.path)
         self._file = file = self._disk.open(self.path, create=True)
-        if new:
-            file.truncate(self._rounded(self.max_bytes))
-        self._set_length(file.size)
-        self.entries = 0 if new else self.length // self.entry.size
-        self._written = self.entries
-        self._read_tail()
+        try:
+            if new:
+                file.truncate(self._rounded(self.max_bytes))
+            self._set_length(file.size)
+            self.entries = 0 if new else self.length // self.entry.size
+            self._written = self.entries
+            self._read_tail()
+        except OSError:
+            # The next use tries again, and must not take it for loaded.
+            self._file = None
+            file.close()
+            raise
 
     def release(self) -> None:
         """Let go of the file and the memory; the next use loads again."""

@@ -10,6 +10,7 @@ becomes a StorageFailure, after which the directory is not to be used.
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Sequence
 
@@ -302,6 +303,12 @@ class Log(LocalLog):
                 may_wait=may_wait,
             )
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                # Nothing is wrong with the directory: the client asks again.
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{self.name}: too many open files; raise the limit (ulimit -n) and restart",
+                ) from error
             raise StorageFailure(self.folder, "reading", error) from error
 
     def aborted_transactions(self, start: int, upper_bound: int) -> list[AbortedTransaction]:
