@@ -1,0 +1,130 @@
+"""10,000 idle and 1,000 half-open connections: the memory they take, and how soon a new client is served.
+
+Idle ones have asked once, as clients do, and then say nothing; half-open ones have sent the beginning of a
+request.  Where this process may not open as many, there are as many fewer.
+"""
+
+from __future__ import annotations
+
+import resource
+import socket
+import statistics
+import struct
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+
+from barnabas.protocol.frame import write_request
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.runtime.open_files import raise_limit
+from bench.apache import APACHE, ORACLE, ApacheServer
+from bench.registry import OURS, Contender, Workbench, row
+from bench.rows.many_partitions import Server
+from tools.raw_broker import BrokerProcess, RawConnection
+
+IDLE = 10_000
+HALF_OPEN = 1_000
+# What this process needs beside the connections.
+SPARE_DESCRIPTORS = 500
+NEW_CLIENTS = 50
+PATIENCE_S = 120
+METADATA_VERSION = 12
+HALF_A_REQUEST = struct.pack(">i", 100) + b"\0"
+
+
+def how_many() -> tuple[int, int]:
+    """Idle and half-open ones, within what both processes may open."""
+    available = raise_limit() - SPARE_DESCRIPTORS
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    # The broker leaves a share to its files.
+    available = min(available, (hard if hard > 0 else available) - 2048)
+    half_open = min(HALF_OPEN, available // 10)
+    return min(IDLE, available - half_open), half_open
+
+
+def open_one(address: tuple[str, int], data: bytes) -> socket.socket:
+    sock = socket.create_connection(address, timeout=PATIENCE_S)
+    sock.sendall(data)
+    return sock
+
+
+def serve_new_client(address: tuple[str, int]) -> float:
+    """Milliseconds from the start of the connection to the end of the second answer."""
+    started = time.perf_counter()
+    with RawConnection(address, PATIENCE_S) as connection:
+        connection.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        everything = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        connection.ask(everything, METADATA_VERSION, MetadataResponse)
+    return 1000 * (time.perf_counter() - started)
+
+
+def crowd(server: Server) -> dict[str, float]:
+    server.start()
+    for _ in range(NEW_CLIENTS):
+        serve_new_client(server.address)
+    before = server.rss_bytes
+    idle, half_open = how_many()
+    hello = write_request(ApiVersionsRequest(), 0, 1, "idle")
+    with ExitStack() as stack:
+        connections = [stack.enter_context(open_one(server.address, hello)) for _ in range(idle)]
+        for connection in connections:
+            assert connection.recv(1 << 16), "an idle client was sent away"
+        for _ in range(half_open):
+            stack.enter_context(open_one(server.address, HALF_A_REQUEST))
+        waits = [serve_new_client(server.address) for _ in range(NEW_CLIENTS)]
+        grown = server.rss_bytes - before
+    server.kill()
+    return {"new": statistics.median(waits), "kb": grown / 1000 / (idle + half_open)}
+
+
+_crowded: dict[str, dict[str, float]] = {}
+
+
+def value_of(bench: Workbench, name: str, value: str) -> float:
+    """Both rows come of one crowd."""
+    if name not in _crowded:
+        folder = bench.scratch / f"crowd-{len(_crowded)}"
+        folder.mkdir()
+        server: Server
+        if name == OURS:
+            server = BrokerProcess(folder)
+        else:
+            server = apache = ApacheServer(folder)
+            bench.stack.callback(apache.end)
+        _crowded[name] = crowd(server)
+    return _crowded[name][value]
+
+
+def contenders(bench: Workbench, value: str) -> Mapping[str, Contender]:
+    names = [OURS, APACHE] if ORACLE.exists() else [OURS]
+    return {name: partial(value_of, bench, name, value) for name in names}
+
+
+@row(
+    "idle-connections-new-client",
+    "10,000 idle and 1,000 half-open connections: a new client connects and asks twice",
+    unit="ms",
+    higher_is_better=False,
+    goal=1,
+    floor=2,
+    against=APACHE,
+    rounds=1,
+)
+def new_client(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, "new")
+
+
+@row(
+    "idle-connections-memory",
+    "10,000 idle and 1,000 half-open connections: memory of each",
+    unit="KB",
+    higher_is_better=False,
+    goal=1,
+    floor=2,
+    against=APACHE,
+    rounds=1,
+)
+def memory(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, "kb")
