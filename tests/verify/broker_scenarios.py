@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
@@ -36,6 +37,8 @@ from aiokafka.errors import KafkaError as AiokafkaError
 
 Outcomes = list[tuple[str, Any]]
 TIMEOUT_S = 20
+# Apache Kafka's broker learns of a change a moment after its controller has answered.
+SETTLE_S = 0.5
 T = 1_700_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 BAD_TOPICS: dict[str, dict[str, Any]] = {
@@ -142,6 +145,7 @@ def _confluent_topics(steps: Steps, admin: AdminClient) -> None:
         )
     validated = [NewTopic("never", num_partitions=3, replication_factor=1)]
     steps.take("only validate", lambda: _result(admin.create_topics(validated, validate_only=True)))
+    time.sleep(SETTLE_S)
     steps.take("topics", _confluent_described, admin)
 
 
@@ -221,10 +225,10 @@ def _confluent_read(quiet: dict[str, Any], offset: int) -> list[Any]:
 
 def _confluent_offsets(steps: Steps, quiet: dict[str, Any], admin: AdminClient) -> None:
     consumer = Consumer({**quiet, "group.id": "readers", "enable.auto.commit": False})
-    for time in (0, T + 50, T + 10_000_000):
-        place = TopicPartition("orders", 0, time)
+    for asked_time in (0, T + 50, T + 10_000_000):
+        place = TopicPartition("orders", 0, asked_time)
         steps.take(
-            f"offset for {time - T}",
+            f"offset for {asked_time - T}",
             _offset_for_time,
             consumer,
             place,
@@ -269,6 +273,7 @@ def _confluent_options(steps: Steps, admin: AdminClient) -> None:
         entry = ConfigEntry(name, value, incremental_operation=operation)
         resource = ConfigResource(ConfigResource.Type.TOPIC, "orders", incremental_configs=[entry])
         steps.take(title, _altered, admin, resource)
+    time.sleep(SETTLE_S)
     steps.take("options then", _confluent_entries, admin, topic)
 
 
@@ -310,6 +315,7 @@ def _confluent_changes(steps: Steps, quiet: dict[str, Any], admin: AdminClient) 
         )
     for name in ("small", "small", "nowhere"):
         steps.take(f"delete {name}", _deleted, admin, name)
+    time.sleep(SETTLE_S)
     steps.take("topics in the end", _confluent_described, admin)
 
 
@@ -348,6 +354,7 @@ def kafka_python(bootstrap: str) -> Outcomes:
                 topic_configs=fields.get("config", {}),
             )
             steps.take(f"make a bad topic: {why}", _done, admin.create_topics, [topic])
+        time.sleep(SETTLE_S)
         steps.take("describe", lambda: _without_ids(admin.describe_topics(["plain"])))
         steps.take("cluster", lambda: [one["broker_id"] for one in admin.describe_cluster()["brokers"]])
         for codec in (None, *CODECS[1:]):
@@ -426,7 +433,7 @@ def _kafka_python_read(bootstrap: str) -> list[Any]:
 def _kafka_python_offsets(bootstrap: str) -> Any:
     place = kafka.TopicPartition("plain", 0)
     with closing(kafka.KafkaConsumer(bootstrap_servers=bootstrap, group_id=None)) as consumer:
-        found = [consumer.offsets_for_times({place: time})[place] for time in (0, T + 20, T + 10_000_000)]
+        found = [consumer.offsets_for_times({place: asked})[place] for asked in (0, T + 20, T + 10_000_000)]
         times = [None if one is None else (one.offset, one.timestamp) for one in found]
         return (
             times,
@@ -450,6 +457,7 @@ async def _aio(bootstrap: str) -> Outcomes:
     try:
         await steps.wait("make", _shown(admin.create_topics([aiokafka.admin.NewTopic("async", 2, 1)])))
         await steps.wait("make again", _shown(admin.create_topics([aiokafka.admin.NewTopic("async", 2, 1)])))
+        await asyncio.sleep(SETTLE_S)
         for codec in (None, *CODECS[1:]):
             await steps.wait(f"write {codec}", _aio_write(bootstrap, codec))
         await steps.wait("write too much", _aio_send(bootstrap, bytes(2_000_000)))
@@ -516,7 +524,7 @@ async def _aio_offsets(bootstrap: str) -> Any:
     try:
         place = aiokafka.TopicPartition("async", 0)
         found = [
-            (await consumer.offsets_for_times({place: time}))[place] for time in (0, T + 20, T + 10_000_000)
+            (await consumer.offsets_for_times({place: asked}))[place] for asked in (0, T + 20, T + 10_000_000)
         ]
         times = [None if one is None else (one.offset, one.timestamp) for one in found]
         return times, await consumer.beginning_offsets([place]), await consumer.end_offsets([place])

@@ -41,8 +41,8 @@ public class ClientLife {
             for (String codec : CODECS)
                 step("write " + codec, () -> write(bootstrap, codec));
             step("write too much", () -> send(bootstrap, "java", null, "x".repeat(2_000_000)));
-            step("write without a key", () -> send(bootstrap, "compacted", null, "x"));
-            step("write with a key", () -> send(bootstrap, "compacted", "k", "x"));
+            step("write without a key", () -> send(bootstrap, "java-compacted", null, "x"));
+            step("write with a key", () -> send(bootstrap, "java-compacted", "k", "x"));
             step("write to a topic that is made by it", () -> send(bootstrap, "made-by-java", null, "x"));
             step("read", () -> read(bootstrap, "read_uncommitted"));
             step("read committed", () -> read(bootstrap, "read_committed").length());
@@ -55,7 +55,7 @@ public class ClientLife {
     private static void topics(Admin admin) {
         step("nodes", () -> admin.describeCluster().nodes().get().stream().map(node -> node.id()).toList());
         step("make", () -> admin.createTopics(List.of(new NewTopic("java", 3, (short) 1),
-            new NewTopic("compacted", 1, (short) 1).configs(Map.of("cleanup.policy", "compact")))).all().get());
+            new NewTopic("java-compacted", 1, (short) 1).configs(Map.of("cleanup.policy", "compact")))).all().get());
         step("made with", () -> admin.createTopics(List.of(new NewTopic("seen", 2, (short) 1))).config("seen").get()
             .entries().stream().map(ClientLife::shown).sorted().toList());
         for (NewTopic bad : List.of(new NewTopic("a b", 1, (short) 1), new NewTopic("java", 1, (short) 1),
@@ -63,6 +63,7 @@ public class ClientLife {
                 new NewTopic("odd", 1, (short) 1).configs(Map.of("retention.ms", "soon")),
                 new NewTopic("placed", Map.of(0, List.of(9)))))
             step("make " + bad.name(), () -> admin.createTopics(List.of(bad)).all().get());
+        settle();
         step("validate", () -> admin.createTopics(List.of(new NewTopic("never", 2, (short) 1)),
             new CreateTopicsOptions().validateOnly(true)).numPartitions("never").get());
         step("list", () -> admin.listTopics().names().get().stream().sorted().toList());
@@ -163,11 +164,12 @@ public class ClientLife {
         step("options of nothing", () -> entries(admin, new ConfigResource(ConfigResource.Type.TOPIC, "nowhere")));
         for (AlterConfigOp op : List.of(new AlterConfigOp(new ConfigEntry("retention.ms", "1000"), OpType.SET),
                 new AlterConfigOp(new ConfigEntry("cleanup.policy", "compact"), OpType.APPEND),
-                new AlterConfigOp(new ConfigEntry("cleanup.policy", "delete"), OpType.SUBTRACT),
+                new AlterConfigOp(new ConfigEntry("cleanup.policy", "compact"), OpType.SUBTRACT),
                 new AlterConfigOp(new ConfigEntry("retention.ms", null), OpType.DELETE),
                 new AlterConfigOp(new ConfigEntry("retention.ms", "soon"), OpType.SET),
                 new AlterConfigOp(new ConfigEntry("no.such", "1"), OpType.SET)))
             step("change " + op, () -> admin.incrementalAlterConfigs(Map.of(topic, Set.of(op))).all().get());
+        settle();
         step("options then", () -> entries(admin, topic));
         step("resources", () -> admin.listConfigResources().all().get().stream().map(Object::toString).sorted().toList());
     }
@@ -184,10 +186,19 @@ public class ClientLife {
         for (int count : List.of(5, 5, 2))
             step(count + " partitions", () -> admin.createPartitions(Map.of("java", NewPartitions.increaseTo(count))).all().get());
         step("producers", () -> admin.describeProducers(List.of(PLACE)).partitionResult(PLACE).get().activeProducers().size());
-        step("elect", () -> admin.unregisterBroker(77).all().get());
+        step("forget a broker", () -> admin.unregisterBroker(77).all().get());
         for (String name : List.of("seen", "seen", "nowhere"))
             step("delete " + name, () -> admin.deleteTopics(List.of(name)).all().get());
+        settle();
         step("in the end", () -> admin.listTopics().names().get().stream().sorted().toList());
+    }
+
+    /** Apache Kafka's broker learns of a change a moment after its controller has answered. */
+    private static void settle() {
+        step("settle", () -> {
+            Thread.sleep(500);
+            return null;
+        });
     }
 
     private static void step(String title, Callable<Object> work) {
