@@ -11,6 +11,7 @@ from barnabas.metadata.features import (
     METADATA_VERSIONS,
     metadata_version_at,
     metadata_version_named,
+    supported_features,
 )
 
 
@@ -90,3 +91,10 @@ def test_dependencies_are_checked():
 def test_the_newest_release_is_4_1():
     assert str(LATEST_STABLE_METADATA_VERSION) == "4.1-IV1"
     assert LATEST_STABLE_METADATA_VERSION.release == "4.1"
+
+
+def test_what_a_node_supports_leaves_out_what_is_not_stable():
+    stable, all_of_them = supported_features(unstable=False), supported_features(unstable=True)
+    assert stable["metadata.version"] == (7, 27) and all_of_them["metadata.version"] == (7, 29)
+    assert stable["share.version"] == (0, 1)
+    assert "streams.version" not in stable and all_of_them["streams.version"] == (0, 1)

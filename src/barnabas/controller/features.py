@@ -8,13 +8,10 @@ from barnabas.controller.java_order import hash_map_order
 from barnabas.controller.state import MIN_ISR, ControllerState
 from barnabas.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
-    FEATURES,
     FEATURES_BY_NAME,
     KRAFT_VERSION,
-    LATEST_METADATA_VERSION,
-    LATEST_STABLE_METADATA_VERSION,
     METADATA_VERSION,
-    OLDEST_METADATA_VERSION,
+    supported_features,
 )
 from barnabas.metadata.image import ConfigResource
 from barnabas.metadata.levels import CONTROLLER_REGISTRATION_LEVEL, LEVELS_WITH_NEW_RECORDS
@@ -28,17 +25,6 @@ LAST_VERSION_WITH_RESULTS = 1
 NOT_SUPPORTED = (0, 0)
 
 Asked = UpdateFeaturesRequest.FeatureUpdateKey
-
-
-def supported_features(*, unstable: bool) -> dict[str, tuple[int, int]]:
-    """What this node can do: the lowest and highest level of each feature."""
-    latest = LATEST_METADATA_VERSION if unstable else LATEST_STABLE_METADATA_VERSION
-    supported = {METADATA_VERSION: (OLDEST_METADATA_VERSION.level, latest.level)}
-    for feature in FEATURES:
-        highest = feature.levels[-1].level if unstable else feature.latest_stable
-        if highest > 0:
-            supported[feature.name] = (0, highest)
-    return supported
 
 
 def update_features(state: ControllerState, request: UpdateFeaturesRequest, context: Context) -> Decision:

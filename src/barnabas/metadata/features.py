@@ -140,6 +140,20 @@ FEATURES = (
 FEATURES_BY_NAME = {feature.name: feature for feature in FEATURES}
 
 
+def supported_features(*, unstable: bool) -> dict[str, tuple[int, int]]:
+    """What this release can work with: the lowest and highest level of each feature (KIP-584).
+
+    Without a level above 0 a feature is not supported.
+    """
+    newest = LATEST_METADATA_VERSION if unstable else LATEST_STABLE_METADATA_VERSION
+    supported = {METADATA_VERSION: (OLDEST_METADATA_VERSION.level, newest.level)}
+    for feature in FEATURES:
+        highest = feature.levels[-1].level if unstable else feature.latest_stable
+        if highest > 0:
+            supported[feature.name] = (0, highest)
+    return supported
+
+
 def metadata_version_at(level: int) -> MetadataVersion:
     """By number; ValueError in Apache Kafka's words for one that a new cluster may not have."""
     version = _BY_LEVEL.get(level)

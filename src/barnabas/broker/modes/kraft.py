@@ -28,10 +28,10 @@ from barnabas.broker.modes.snapshotting import Snapshotting
 from barnabas.config.listeners import Endpoint
 from barnabas.config.node import Node
 from barnabas.controller.activation import CannotActivateError, activation_records
-from barnabas.controller.features import supported_features
 from barnabas.controller.machine import Controller
 from barnabas.controller.state import ControllerOptions
 from barnabas.metadata.delta import Delta
+from barnabas.metadata.features import supported_features
 from barnabas.metadata.image import EMPTY_IMAGE, Image
 from barnabas.metadata.levels import CONTROLLER_REGISTRATION_LEVEL
 from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse

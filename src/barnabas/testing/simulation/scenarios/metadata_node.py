@@ -11,7 +11,6 @@ from barnabas.base.ids import Uuid
 from barnabas.broker.modes.kraft import KraftMetadata
 from barnabas.config.node import Node as Configuration
 from barnabas.config.node import read_node
-from barnabas.controller.features import supported_features
 from barnabas.metadata.bootstrap import (
     BOOTSTRAP_FILE,
     METADATA_FOLDER,
@@ -20,7 +19,7 @@ from barnabas.metadata.bootstrap import (
     first_records,
     voters_checkpoint,
 )
-from barnabas.metadata.features import metadata_version_named
+from barnabas.metadata.features import metadata_version_named, supported_features
 from barnabas.metadata.initial_voters import InitialVoter
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
