@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from barnabas.base.java_order import hash_map_order
 from barnabas.config.settings import Settings
-from barnabas.controller.java_order import hash_map_order
 from barnabas.metadata import features
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.java_order import hash_map_order
 from barnabas.controller.config_checks import KNOWN_RESOURCES, Resource, check_resource, list_default
 from barnabas.controller.decision import NO_FAULT, Context, Decision, Fault
-from barnabas.controller.java_order import hash_map_order
 from barnabas.controller.state import MIN_ISR, ControllerState
 from barnabas.metadata.image import ConfigResource
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse

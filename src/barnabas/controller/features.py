@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from barnabas.base.errors import ErrorCode
+from barnabas.base.java_order import hash_map_order
 from barnabas.controller.decision import NO_FAULT, Context, Decision, Fault
-from barnabas.controller.java_order import hash_map_order
 from barnabas.controller.state import MIN_ISR, ControllerState
 from barnabas.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,

@@ -9,8 +9,8 @@ import ipaddress
 from collections.abc import Mapping
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.java_order import hash_map_order
 from barnabas.controller.decision import Context, Decision, Fault
-from barnabas.controller.java_order import hash_map_order
 from barnabas.controller.state import ControllerState
 from barnabas.metadata.image import Image, QuotaEntity
 from barnabas.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse

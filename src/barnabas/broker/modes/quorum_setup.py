@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.base.ids import Uuid
+from barnabas.base.java_order import hash_map_order
 from barnabas.config.errors import ConfigError
 from barnabas.config.listeners import Endpoint
 from barnabas.config.node import Node
-from barnabas.controller.java_order import hash_map_order
 from barnabas.protocol.messages.controller_registration import ControllerRegistrationRequest
 from barnabas.raft.voters import DYNAMIC_QUORUM, Voter, VoterEndpoint, Voters
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.controller.java_order import hash_map_order
+from barnabas.base.java_order import hash_map_order
 
 FEATURES = (
     "metadata.version",
