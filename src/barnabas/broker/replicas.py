@@ -35,7 +35,7 @@ from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log import Log
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.plain_append import append_plain
-from barnabas.storage.producer_append import Verification
+from barnabas.storage.producer_append import AppendOrigin, Verification
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +76,8 @@ class Replicas(PartitionTable):
         self.verifier: TransactionVerifier = NoCoordinator()
         # Told when a directory fails, after its partitions have gone offline.
         self.on_dir_failed: list[DirFailed] = []
+        # Told when a partition was led, followed, removed or taken offline here.
+        self.on_changed: list[Callable[[Hosted], None]] = []
         self.traffic: dict[str, Traffic] = {}
         self._lag_max_ms: int = settings["replica.lag.time.max.ms"]
         self._rules = Rules(self.broker_id, self._lag_max_ms * _MS, self.is_eligible, self.is_alive)
@@ -193,7 +195,12 @@ class Replicas(PartitionTable):
             known.follow(state, log)
         known.judge()
         # Whoever waits here may have to ask another leader now, or hear of a higher watermark.
-        self.room.changed(known)
+        self._changed(known)
+
+    def _changed(self, partition: Hosted) -> None:
+        self.room.changed(partition)
+        for listener in self.on_changed:
+            listener(partition)
 
     def _host(self, name: TopicPartition, topic_id: Uuid) -> Hosted:
         traffic = self.traffic.get(name.topic)
@@ -240,7 +247,7 @@ class Replicas(PartitionTable):
         was_offline = partition.is_offline
         partition.lose_log()
         partition.judge()
-        self.room.changed(partition)
+        self._changed(partition)
         partition.traffic.partitions -= 1
         if not partition.traffic.partitions:
             self.traffic.pop(name.topic, None)
@@ -283,15 +290,18 @@ class Replicas(PartitionTable):
         records: Buffer,
         acks: int,
         verification: Verification | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
-        """Append a client's batches to a partition that we lead.  See `answer_to` for when to answer."""
+        """Append batches to a partition that we lead.  See `answer_to` for when to answer a client."""
         log = partition.log
         if log is None or not partition.is_leader:
             raise self.not_leader(partition)
         if partition.is_under_min_isr:
             partition.check_acks(acks)
         try:
-            result = log.append_as_leader(records, partition.leader_epoch, verification=verification)
+            result = log.append_as_leader(
+                records, partition.leader_epoch, origin=origin, verification=verification
+            )
         except StorageFailure as failure:
             self.storage.fail(log, failure)
             raise
@@ -398,7 +408,7 @@ class Replicas(PartitionTable):
         partition.is_offline = True
         partition.lose_log()
         partition.judge()
-        self.room.changed(partition)
+        self._changed(partition)
 
     def _dir_failed(self, log_dir: str, reason: str, names: list[TopicPartition]) -> None:
         directory_id = self.storage.manager.directory_ids.get(log_dir)

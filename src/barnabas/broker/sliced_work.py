@@ -22,10 +22,17 @@ PAUSE_NS = 1_000_000
 class SlicedWork:
     """Steps in the order in which they were added.  For the loop's thread."""
 
-    def __init__(self, timers: TimerDoor, now_ns: Callable[[], int], after_slice: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        timers: TimerDoor,
+        now_ns: Callable[[], int],
+        after_slice: Callable[[], None],
+        slice_ns: int = SLICE_NS,
+    ) -> None:
         self._timers = timers
         self._now_ns = now_ns
         self._after_slice = after_slice
+        self._slice_ns = slice_ns
         self._waiting: deque[Iterator[None]] = deque()
         self._is_at_work = False
 
@@ -47,7 +54,7 @@ class SlicedWork:
     def _go_on(self) -> None:
         if self._is_at_work:
             return  # a step has added more; its slice goes on with it
-        until_ns = self._now_ns() + SLICE_NS
+        until_ns = self._now_ns() + self._slice_ns
         self._is_at_work = True
         try:
             while self._waiting and self._now_ns() < until_ns:

@@ -1,0 +1,46 @@
+"""The coordinators of a broker: their shards, put together from the machines and the broker's settings.
+
+What lives here: which machine runs on which topic, and with what.  What may not: anything that decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barnabas.base.topic_names import CONSUMER_OFFSETS
+from barnabas.batch.compression import Codec
+from barnabas.broker.replicas import Replicas
+from barnabas.broker.shards import Shards
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.metadata.delta import Delta
+from barnabas.runtime.timers import TimerDoor
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+
+class Coordinators:
+    """Of one broker."""
+
+    def __init__(self, broker: Broker, replicas: Replicas, timers: TimerDoor) -> None:
+        settings = broker.settings
+        self.groups: Shards[GroupMachine] = Shards(
+            broker,
+            replicas,
+            timers,
+            topic=CONSUMER_OFFSETS,
+            partitions=settings["offsets.topic.num.partitions"],
+            make_machine=GroupMachine,
+            codec=lambda: Codec(broker.settings["offsets.topic.compression.codec"]),
+            commit_timeout_ms=settings["offsets.commit.timeout.ms"],
+        )
+        self._all: list[Shards[Any]] = [self.groups]
+
+    def apply(self, delta: Delta) -> None:
+        """A committed delta, after the replicas have heard of it."""
+        for shards in self._all:
+            shards.apply(delta)
+
+    def stop(self) -> None:
+        for shards in self._all:
+            shards.stop()

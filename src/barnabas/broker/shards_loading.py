@@ -1,0 +1,117 @@
+"""Loading a shard: a coordinator's log is read from its start, a slice at a time, into its machine.
+
+What lives here: the way from segments to the machine.  What may not: what the records mean.
+
+A batch that cannot be read is passed over with a line in the log, as is every record that the machine cannot
+read: a coordinator without some of its records serves better than none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from barnabas.base.errors import KafkaError
+from barnabas.batch.columnar import columns_of
+from barnabas.batch.control import batch_marker
+from barnabas.batch.view import BatchView, batches
+from barnabas.coordinator.decision import ProducerStamp
+from barnabas.coordinator.shard import Machine
+from barnabas.runtime.disk import Slice
+from barnabas.storage.log import Log
+
+logger = logging.getLogger(__name__)
+
+# Read at once: a few milliseconds' work.  A larger batch comes whole.
+READ_BYTES = 128 * 1024
+
+# Have these read by a worker and call when they are in memory.
+Warm = Callable[[list[Slice], Callable[[], None]], None]
+
+
+class Loading:
+    """One run over one log."""
+
+    def __init__(self, log: Log, machine: Machine) -> None:
+        self._log = log
+        self._machine = machine
+        self.next_offset = log.log_start_offset
+        # A part of the log that lies on the device alone: it is to be read elsewhere before going on.
+        self.cold: Slice | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.next_offset >= self._log.end_offset
+
+    def steps(self) -> Iterator[None]:
+        """Read on until the end, or until something is `cold`; each step is a few milliseconds."""
+        may_wait = self.cold is not None  # now or never: it was warmed
+        self.cold = None
+        while not self.is_done:
+            result = self._log.read(
+                self.next_offset, READ_BYTES, upper_bound=self._log.end_offset, may_wait=may_wait
+            )
+            may_wait = False
+            if result.cold is not None:
+                self.cold = result.cold
+                return
+            if result.slice is None:
+                self.next_offset = self._log.end_offset  # all behind was compacted away
+                return
+            self._take(result.slice.read())
+            yield
+
+    def _take(self, data: bytes) -> None:
+        """Batches of one producer together, as most are of none."""
+        gathered: list[BatchView] = []
+        stamp: ProducerStamp | None = None
+        before = self.next_offset
+        for batch in batches(data):
+            if batch.last_offset < before:
+                continue
+            self.next_offset = batch.next_offset
+            theirs = (
+                ProducerStamp(batch.producer_id, batch.producer_epoch) if batch.is_transactional else None
+            )
+            if batch.is_control or theirs != stamp:
+                self._load(gathered, stamp)
+                gathered = []
+            if batch.is_control:
+                self._mark(batch)
+                continue
+            stamp = theirs
+            gathered.append(batch)
+        self._load(gathered, stamp)
+        if self.next_offset == before:
+            logger.warning("%s: nothing can be read at offset %d", self._log.name, before)
+            self.next_offset = self._log.end_offset
+
+    def _load(self, gathered: list[BatchView], stamp: ProducerStamp | None) -> None:
+        if not gathered:
+            return
+        try:
+            found = columns_of(gathered)
+        except KafkaError as error:
+            if len(gathered) > 1:
+                for batch in gathered:
+                    self._load([batch], stamp)
+                return
+            logger.warning(
+                "%s: the batch at offset %d is passed over: %s",
+                self._log.name,
+                gathered[0].base_offset,
+                error,
+            )
+            return
+        self._machine.load(found, stamp)
+
+    def _mark(self, batch: BatchView) -> None:
+        try:
+            marker = batch_marker(batch)
+        except KafkaError as error:
+            logger.warning(
+                "%s: the marker at offset %d is passed over: %s", self._log.name, batch.base_offset, error
+            )
+            return
+        if marker is not None:
+            self._machine.marker(batch.producer_id, batch.producer_epoch, marker.commit)

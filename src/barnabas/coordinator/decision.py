@@ -1,0 +1,69 @@
+"""What a coordinator's decision is made of: the circumstances, the entries to write and the reply.
+
+What lives here: plain data.  What may not: any decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from barnabas.base.errors import KafkaError
+from barnabas.config.settings import Settings
+from barnabas.coordinator.entry import Entry
+from barnabas.metadata.image import Image
+from barnabas.runtime.chance import Random
+from barnabas.runtime.later import Later
+
+R = TypeVar("R")
+
+
+class Context(NamedTuple):
+    """What a decision may look at beside the state of its machine."""
+
+    # Wall time, which stamps what is written.  Time-outs are the timers' business.
+    now_ms: int
+    image: Image
+    settings: Settings
+    random: Random
+
+
+class ProducerStamp(NamedTuple):
+    """Whose transaction a batch belongs to: its entries count when the transaction's marker has come."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class Marker(NamedTuple):
+    """The end of a transaction, as its coordinator tells it to the partition."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+
+
+class Decision(NamedTuple, Generic[R]):
+    """Entries to append, and the reply once they are committed.
+
+    The entries go into one batch, all or none; only where `atomic` is False may they be spread over several.
+    A reply that is a Later is one that waits for other members; it is passed on when both have come: the
+    commit and the value.  A reply without entries waits for all that was applied before it.
+
+    `accepted` changes soft state, when the log has taken the entries and they are applied; `refused` does so
+    when the log did not take them, and is told the error that the caller will get.
+    """
+
+    entries: Sequence[Entry]
+    reply: R | Later[R]
+    accepted: Callable[[], None] | None = None
+    refused: Callable[[KafkaError], None] | None = None
+    # Set: the batch is part of this producer's transaction (TxnOffsetCommit).
+    producer: ProducerStamp | None = None
+    # Set: instead of entries the end of a transaction is written.
+    marker: Marker | None = None
+    atomic: bool = True
+
+
+NOTHING: Decision[None] = Decision((), None)

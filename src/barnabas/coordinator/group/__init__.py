@@ -1,0 +1,1 @@
+"""Groups: classic ones, consumer groups of KIP-848, and the offsets that both commit."""

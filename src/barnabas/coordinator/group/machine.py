@@ -1,0 +1,103 @@
+"""The group machine: all groups of one partition of `__consumer_offsets`, and their offsets.
+
+What lives here: its parts, which of them an entry belongs to, and loading.  What may not: what the parts do.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from barnabas.base.errors import KafkaError
+from barnabas.batch.columnar import Columns
+from barnabas.coordinator.decision import Context, Decision, ProducerStamp
+from barnabas.coordinator.entry import GROUP, Entry, Unknown, decode
+from barnabas.coordinator.group.part import Part
+from barnabas.coordinator.group.table import GroupTable
+from barnabas.coordinator.timers import Timers
+from barnabas.metadata.delta import Delta
+from barnabas.protocol.primitives import ProtocolError
+from barnabas.protocol.schema import Message
+
+logger = logging.getLogger(__name__)
+
+
+class GroupMachine:
+    """Of one shard."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.timers = Timers()
+        self.table = GroupTable()
+        self._parts: list[Part] = []
+        self._by_key: dict[type[Message], Part] = {}
+        self._by_raw_type: dict[int, Part] = {}
+
+    def add(self, part: Part) -> None:
+        """A part takes its place."""
+        self._parts.append(part)
+        self._by_key.update(dict.fromkeys(part.keys, part))
+        self._by_raw_type.update(dict.fromkeys(part.raw_types, part))
+
+    # Durable state
+
+    def apply(self, entry: Entry, stamp: ProducerStamp | None) -> None:
+        self._by_key[type(entry.key)].apply(entry, stamp)
+
+    def marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        for part in self._parts:
+            part.marker(producer_id, producer_epoch, committed)
+
+    def load(self, columns: Columns, stamp: ProducerStamp | None) -> None:
+        """A record that cannot be read is passed over with a line in the log: it must not cost the others."""
+        payload, raw = columns.payload, self._by_raw_type
+        starts, lengths = columns.key_starts, columns.key_lengths
+        value_starts, value_lengths = columns.value_starts, columns.value_lengths
+        for row, start in enumerate(starts):
+            key = payload[start : start + lengths[row]]
+            value_start, value_length = value_starts[row], value_lengths[row]
+            value = None if value_length < 0 else payload[value_start : value_start + value_length]
+            try:
+                part = raw.get(key[0] << 8 | key[1]) if lengths[row] >= 2 else None
+                if part is not None:
+                    part.load_row(key, value, stamp)
+                else:
+                    self._load(columns.key(row), value, columns.offsets[row], stamp)
+            except (ProtocolError, ValueError, KafkaError) as error:
+                self._pass_over(columns.offsets[row], str(error))
+
+    def _load(self, key: bytes | None, value: bytes | None, offset: int, stamp: ProducerStamp | None) -> None:
+        entry = decode(key, value, GROUP)
+        if isinstance(entry, Unknown):
+            self._pass_over(offset, entry.reason)
+        elif type(entry.key) not in self._by_key:
+            self._pass_over(offset, f"{entry.key.schema.name} is of a kind of group that is not served")
+        else:
+            self.apply(entry, stamp)
+
+    def _pass_over(self, offset: int, reason: str) -> None:
+        logger.warning(
+            "__consumer_offsets-%d: the record at offset %d is passed over: %s",
+            self.partition,
+            offset,
+            reason,
+        )
+
+    # Soft state
+
+    def loaded(self, context: Context) -> None:
+        for part in self._parts:
+            part.loaded(context)
+
+    def metadata_changed(self, delta: Delta, context: Context) -> Decision[None]:
+        entries = [entry for part in self._parts for entry in part.metadata_changed(delta, context)]
+        return Decision(entries, None, atomic=False)
+
+    def dropped(self, error: KafkaError) -> None:
+        for part in self._parts:
+            part.dropped(error)
+
+    def remove(self, group_id: str) -> None:
+        """A group's last entry is a tombstone: forget it."""
+        if self.table.remove(group_id) is not None:
+            for part in self._parts:
+                part.group_removed(group_id)

@@ -1,0 +1,261 @@
+"""A shard: one record machine on one partition of a coordinator's topic.
+
+What lives here: the order of things.  A question is decided; its entries are appended, and applied so that
+the next decision sees them; replies, of reads too, wait until all that was applied is committed.  A refused
+append changes nothing.  What may not: decisions (the machine), the log itself (`Store`) and clocks.
+
+The machine's durable state is what `apply`, `marker` and `load` made of the log's records, and nothing else
+changes it.  A shard that is dropped tells everyone who waits, and is loaded anew elsewhere or later.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.batch.columnar import Columns
+from barnabas.coordinator.decision import Context, Decision, Marker, ProducerStamp
+from barnabas.coordinator.entry import Entry
+from barnabas.coordinator.timers import Timers
+from barnabas.metadata.delta import Delta
+from barnabas.runtime.later import Later
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+# Replies that may wait for a commit at once.
+MAX_WAITING_REPLIES = 100_000
+# Timers run in one go, so that one that sets itself again cannot hold the loop.
+MAX_TIMERS_PER_RUN = 1_000
+
+# What an append that failed is called when a coordinator's client hears of it.
+_TOLD_AS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+class Machine(Protocol):
+    """What a record machine has."""
+
+    @property
+    def timers(self) -> Timers: ...
+
+    def apply(self, entry: Entry, stamp: ProducerStamp | None) -> None:
+        """The log has taken this entry; with a stamp it counts when the transaction is committed."""
+        ...
+
+    def marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """The log has taken the end of a transaction."""
+        ...
+
+    def load(self, columns: Columns, stamp: ProducerStamp | None) -> None:
+        """Entries of the log as bytes, from its start on: the same as decoding and applying each."""
+        ...
+
+    def loaded(self, context: Context) -> None:
+        """All of the log is applied: soft state and timers begin."""
+        ...
+
+    def metadata_changed(self, delta: Delta, context: Context) -> Decision[None]:
+        """A committed delta of the cluster's metadata; what is to be written because of it."""
+        ...
+
+    def dropped(self, error: KafkaError) -> None:
+        """The shard goes: tell the error to everyone whose reply the machine itself holds."""
+        ...
+
+
+M = TypeVar("M", bound=Machine)
+
+
+class Store(Protocol):
+    """The log of the shard's partition, as a leader appends to it."""
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything before it is committed."""
+        ...
+
+    def append(
+        self,
+        entries: Sequence[Entry],
+        producer: ProducerStamp | None,
+        now_ms: int,
+        verification: object | None,
+        *,
+        atomic: bool,
+    ) -> int:
+        """Write them in one batch, in several unless `atomic`; the offset behind them.  KafkaError: not."""
+        ...
+
+    def append_marker(self, marker: Marker, now_ms: int) -> int:
+        """Write the end of a transaction; the offset behind it."""
+        ...
+
+
+class _Waiting(NamedTuple):
+    """A reply that may go once everything before this offset is committed, until a deadline."""
+
+    offset: int
+    deadline_ms: int
+    reply: Callable[[], None]
+    refuse: Callable[[BaseException], None]
+
+
+class Shard(Generic[M]):
+    """Of one partition, from the end of loading on."""
+
+    def __init__(self, machine: M, store: Store, *, end_offset: int, commit_timeout_ms: int) -> None:
+        self.machine = machine
+        self._store = store
+        self._commit_timeout_ms = commit_timeout_ms
+        # Everything before it is applied.
+        self.end_offset = end_offset
+        self._waiting: deque[_Waiting] = deque()
+        self._error: KafkaError | None = None
+
+    @property
+    def next_expiry(self) -> int | None:
+        """Until when the first reply waits for its commit; None if none does."""
+        return self._waiting[0].deadline_ms if self._waiting else None
+
+    # Deciding
+
+    def start(self, context: Context, monotonic_ms: int) -> None:
+        """The log is applied."""
+        self.machine.timers.now_ms = monotonic_ms
+        self.machine.loaded(context)
+
+    def ask(
+        self,
+        decide: Callable[[M, Context], Decision[R]],
+        context: Context,
+        monotonic_ms: int,
+        verification: object | None = None,
+    ) -> Later[R]:
+        """Decide, append, apply, and reply when it is committed."""
+        answer: Later[R] = Later()
+        machine = self.machine
+        machine.timers.now_ms = monotonic_ms
+        try:
+            if self._error is not None:
+                raise self._error
+            if len(self._waiting) >= MAX_WAITING_REPLIES:
+                raise KafkaError(
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                    f"{len(self._waiting)} replies wait for the replicas of the coordinator's log",
+                )
+            decision = decide(machine, context)
+            self._write(decision, context, verification)
+        except Exception as error:
+            answer.fail(error)
+            return answer
+        if decision.accepted is not None:
+            decision.accepted()
+        self._reply_to(answer, decision.reply)
+        return answer
+
+    def run_due(self, context: Context, monotonic_ms: int) -> None:
+        """Decide what timers are due for."""
+        timers = self.machine.timers
+        timers.now_ms = monotonic_ms
+        for _ in range(MAX_TIMERS_PER_RUN):
+            due = timers.pop_due()
+            if due is None or self._error is not None:
+                return
+            self.ask(_of_timer(due), context, monotonic_ms).then(_ignore, _log_refused_timer)
+
+    def metadata_changed(self, delta: Delta, context: Context, monotonic_ms: int) -> None:
+        def decide(machine: M, context: Context) -> Decision[None]:
+            return machine.metadata_changed(delta, context)
+
+        self.ask(decide, context, monotonic_ms).then(_ignore, _log_refused_timer)
+
+    def _write(self, decision: Decision[R], context: Context, verification: object | None) -> None:
+        entries, marker = decision.entries, decision.marker
+        if not entries and marker is None:
+            return
+        try:
+            if marker is not None:
+                end = self._store.append_marker(marker, context.now_ms)
+            else:
+                end = self._store.append(
+                    entries, decision.producer, context.now_ms, verification, atomic=decision.atomic
+                )
+        except KafkaError as error:
+            told = KafkaError(_TOLD_AS.get(error.code, error.code), error.message)
+            if decision.refused is not None:
+                decision.refused(told)
+            raise told from error
+        self.end_offset = end
+        if marker is not None:
+            self.machine.marker(marker.producer_id, marker.producer_epoch, marker.committed)
+            return
+        apply, stamp = self.machine.apply, decision.producer
+        for entry in entries:
+            apply(entry, stamp)
+
+    # Replying
+
+    def _reply_to(self, answer: Later[R], reply: R | Later[R]) -> None:
+        if isinstance(reply, Later):
+            self._when_committed(partial(reply.then, answer.set, answer.fail), answer.fail)
+        else:
+            self._when_committed(partial(answer.set, reply), answer.fail)
+
+    def _when_committed(self, reply: Callable[[], None], refuse: Callable[[BaseException], None]) -> None:
+        if self._store.high_watermark >= self.end_offset and not self._waiting:
+            reply()
+        else:
+            deadline_ms = self.machine.timers.now_ms + self._commit_timeout_ms
+            self._waiting.append(_Waiting(self.end_offset, deadline_ms, reply, refuse))
+
+    def look_at_commits(self) -> None:
+        """The high watermark may have moved: let go what is committed."""
+        while self._waiting and self._waiting[0].offset <= self._store.high_watermark:
+            self._waiting.popleft().reply()
+
+    def expire(self, monotonic_ms: int) -> None:
+        """Tell those who waited too long for the replicas; what they had written may yet be committed."""
+        error = KafkaError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            "the replicas of the coordinator's log did not answer in time",
+        )
+        while self._waiting and self._waiting[0].deadline_ms <= monotonic_ms:
+            self._waiting.popleft().refuse(error)
+
+    def drop(self, error: KafkaError) -> None:
+        """This broker leads the partition no more, or stops: everybody who waits is told, and nobody else."""
+        self._error = error
+        self.machine.timers.clear()
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            one.refuse(error)
+        self.machine.dropped(error)
+
+
+def _of_timer(due: Callable[[Context], Decision[None]]) -> Callable[[Machine, Context], Decision[None]]:
+    return lambda _, context: due(context)
+
+
+def _ignore(_: None) -> None:
+    """Nobody waits for a timer."""
+
+
+def _log_refused_timer(error: BaseException) -> None:
+    if isinstance(error, KafkaError):
+        logger.warning("what a coordinator decided by itself was not written: %s", error)
+    else:
+        logger.error("a coordinator's own decision failed", exc_info=error)
