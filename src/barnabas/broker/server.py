@@ -20,6 +20,7 @@ from typing import Protocol
 from barnabas.broker.authorizer import AllowEverything, Authorizer
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.connection_limits import ConnectionLimits
+from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.dispatch import Dispatch
 from barnabas.broker.folders import Folders, epoch_of_last_life, open_folders
 from barnabas.broker.lifecycle import Lifecycle, State
@@ -29,6 +30,7 @@ from barnabas.broker.modes.kraft import KraftMetadata
 from barnabas.broker.quotas import Quotas, Unlimited
 from barnabas.broker.replicas import Replicas
 from barnabas.broker.routes import Role, Route, routes_for
+from barnabas.broker.shards import Shards
 from barnabas.broker.supported_features import supported_features
 from barnabas.config.errors import ConfigError
 from barnabas.config.layers import Layers
@@ -36,6 +38,7 @@ from barnabas.config.listeners import Endpoint
 from barnabas.config.node import Node
 from barnabas.config.option import Mode
 from barnabas.config.settings import Settings
+from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import ConfigResource, Image
 from barnabas.runtime.chance import Random, random_uuid
@@ -115,6 +118,7 @@ class Broker:
         self._host_name = host_name
         self._folders: Folders | None = None
         self._replicas: Replicas | None = None
+        self._coordinators: Coordinators | None = None
         self._is_stopping = False
         self._limits = ConnectionLimits(node.settings, node.listeners)
         self._doors = self._make_doors(network)
@@ -135,6 +139,11 @@ class Broker:
     def replicas(self) -> Replicas:
         assert self._replicas is not None
         return self._replicas
+
+    @property
+    def groups(self) -> Shards[GroupMachine]:
+        assert self._coordinators is not None
+        return self._coordinators.groups
 
     @property
     def kraft_version(self) -> int:
@@ -210,6 +219,7 @@ class Broker:
             at_tick_end=self._loop.at_tick_end,
         )
         self._replicas.on_dir_failed.append(self._dir_failed)
+        self._coordinators = Coordinators(self, self._replicas, self._loop.timers)
         self.lifecycle.caught_up.then(partial(self._go_on, self._caught_up, done), done.fail)
         self.lifecycle.start(
             folders.cluster_id,
@@ -276,10 +286,11 @@ class Broker:
         own = (ConfigResource.BROKER, str(self.node.node_id))
         if own in delta.configs or (ConfigResource.BROKER, "") in delta.configs:
             self._take_settings()
-        if self._replicas is None:
+        if self._replicas is None or self._coordinators is None:
             return
         try:
             self._replicas.apply(delta)
+            self._coordinators.apply(delta)
         except Exception:
             # What is committed is committed: a fault here must not stop the metadata from going on.
             logger.exception("the metadata up to offset %d could not be acted on", delta.image.offset)
@@ -324,6 +335,8 @@ class Broker:
 
     def _let_go(self, done: Later[None]) -> None:
         self._loop.timers.cancel((self, "let go"))
+        if self._coordinators is not None:
+            self._coordinators.stop()  # members that wait for others are told to look elsewhere
         deadline_ns = self.clock.monotonic_ns() + DRAIN_MS * _MS
         doors = list(self._doors.values())
         drain_all(doors, deadline_ns, self._loop.timers, lambda: self._drained(done))
