@@ -134,6 +134,10 @@ class HandController:
         return AssignReplicasToDirsResponse(throttle_time_ms=0, error_code=0, directories=[])
 
 
+# In a `Forbid`: the question whether any resource of a kind may be used.
+ANY_NAME = "(any)"
+
+
 class Forbid:
     """An authorizer that forbids some operations."""
 
@@ -143,11 +147,25 @@ class Forbid:
     def may_call(self, call: Call, api: object) -> bool:
         return True
 
-    def allows(self, call: Call, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(
+        self, call: Call, operation: Operation, resource: Resource, name: str, *, quiet: bool = False
+    ) -> bool:
         return (operation, resource, name) not in self.forbidden
+
+    def allows_any(self, call: Call, operation: Operation, resource: Resource) -> bool:
+        return (operation, resource, ANY_NAME) not in self.forbidden
 
     def authorized_operations(self, call: Call, resource: Resource, name: str) -> int:
         return 0
+
+    def rules(self) -> None:
+        return None
+
+    def load(self, image: object) -> None:
+        """It has no rules to take from it."""
+
+    def apply(self, delta: object) -> None:
+        """As above."""
 
 
 class World:

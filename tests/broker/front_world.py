@@ -64,12 +64,13 @@ class Denying(AllowEverything):
     def __init__(self, *denied: tuple[Operation, Resource, str | None]) -> None:
         self.denied = denied
 
-    def allows(self, call: Call, operation: Operation, resource: Resource, name: str) -> bool:
-        return (operation, resource, name) not in self.denied and (
-            operation,
-            resource,
-            None,
-        ) not in self.denied
+    def allows(
+        self, call: Call, operation: Operation, resource: Resource, name: str, *, quiet: bool = False
+    ) -> bool:
+        return (operation, resource, name) not in self.denied and self.allows_any(call, operation, resource)
+
+    def allows_any(self, call: Call, operation: Operation, resource: Resource) -> bool:
+        return (operation, resource, None) not in self.denied
 
 
 class FakeBroker:

@@ -41,10 +41,7 @@ from .test_node import BROKER_ONLY, COMBINED, ZOOKEEPER
         ),
         ({"listener.name.plaintext.scram-sha-256.sasl.jaas.config": "x"}, "sasl.jaas.config"),
         ({"sasl.enabled.mechanisms": "PLAIN"}, "sasl.enabled.mechanisms"),
-        (
-            {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
-            "authorizer.class.name",
-        ),
+        ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "StandardAuthorizer"),
         ({"principal.builder.class": "com.example.Builder"}, "principal.builder.class"),
         ({"delegation.token.secret.key": "x"}, "delegation.token.secret.key"),
         ({"create.topic.policy.class.name": "com.example.Policy"}, "create.topic.policy.class.name"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.controller.acls import Operation, PatternType, Permission, ResourceType
 from barnabas.controller.quotas import describe_quotas
 from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -15,6 +14,7 @@ from barnabas.protocol.messages.alter_client_quotas import AlterClientQuotasRequ
 from barnabas.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from barnabas.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from barnabas.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from barnabas.security.acls import Operation, PatternType, Permission, ResourceType
 from tests.controller.lab import Lab
 
 

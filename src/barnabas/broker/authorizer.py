@@ -1,73 +1,32 @@
 """Who may do what: the questions that dispatch and handlers ask, and the answer of a broker without rules.
 
-What lives here: Apache Kafka's operations and kinds of resources, which operations a resource knows, and the
-authorizer that allows everything.  What may not: rules (ACLs); an authorizer that has some takes this one's
-place, and no caller changes.
+What lives here: the questions, and the authorizer that allows everything.  What may not: rules; the one that
+has some (`authorizer_standard`) takes this one's place, and no caller changes.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
+from collections.abc import Iterable
 from typing import Protocol
 
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.requests import Call
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.image import Image
 from barnabas.protocol.apis import Api
+from barnabas.protocol.records.metadata import AccessControlEntryRecord
+from barnabas.security.acls import CLUSTER_NAME, KNOWN_OPERATIONS, Operation
+from barnabas.security.acls import ResourceType as Resource
 
-CLUSTER_NAME = "kafka-cluster"
-
-
-class Operation(IntEnum):
-    """By the numbers of the protocol; in a bit field of operations (KIP-430) the number is the bit."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-
-
-class Resource(IntEnum):
-    """Kinds of resources, by the numbers of the protocol."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-_CONFIGS = (Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
-KNOWN_OPERATIONS: dict[Resource, tuple[Operation, ...]] = {
-    Resource.TOPIC: (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        *_CONFIGS,
-    ),
-    Resource.GROUP: (Operation.READ, Operation.DELETE, Operation.DESCRIBE, *_CONFIGS),
-    Resource.CLUSTER: (
-        Operation.CREATE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.CLUSTER_ACTION,
-        Operation.IDEMPOTENT_WRITE,
-        *_CONFIGS,
-    ),
-    Resource.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE),
-    Resource.DELEGATION_TOKEN: (Operation.DESCRIBE,),
-    Resource.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
-}
+__all__ = [
+    "CLUSTER_NAME",
+    "KNOWN_OPERATIONS",
+    "AllowEverything",
+    "Authorizer",
+    "Operation",
+    "Resource",
+    "check_cluster",
+]
 
 
 class Authorizer(Protocol):
@@ -77,12 +36,33 @@ class Authorizer(Protocol):
         """Whether this principal may use an API at all: the first question, before anything is read."""
         ...
 
-    def allows(self, call: Call, operation: Operation, resource: Resource, name: str) -> bool:
-        """Whether this principal may do this to this resource."""
+    def allows(
+        self, call: Call, operation: Operation, resource: Resource, name: str, *, quiet: bool = False
+    ) -> bool:
+        """Whether this principal may do this to this resource.
+
+        `quiet`: nobody has asked for it by name, a list is filtered; a refusal is nothing to tell of.
+        """
+        ...
+
+    def allows_any(self, call: Call, operation: Operation, resource: Resource) -> bool:
+        """Whether this principal may do this to at least one resource of a kind (KIP-679)."""
         ...
 
     def authorized_operations(self, call: Call, resource: Resource, name: str) -> int:
         """All operations that `allows` would allow, as a bit field (KIP-430)."""
+        ...
+
+    def rules(self) -> Iterable[AccessControlEntryRecord] | None:
+        """All rules; None where nobody judges by any."""
+        ...
+
+    def load(self, image: Image) -> None:
+        """Begin with the rules of this image."""
+        ...
+
+    def apply(self, delta: Delta) -> None:
+        """Rules have changed."""
         ...
 
 
@@ -92,8 +72,28 @@ class AllowEverything:
     def may_call(self, call: Call, api: Api) -> bool:
         return True
 
-    def allows(self, call: Call, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(
+        self, call: Call, operation: Operation, resource: Resource, name: str, *, quiet: bool = False
+    ) -> bool:
+        return True
+
+    def allows_any(self, call: Call, operation: Operation, resource: Resource) -> bool:
         return True
 
     def authorized_operations(self, call: Call, resource: Resource, name: str) -> int:
         return sum(1 << operation for operation in KNOWN_OPERATIONS[resource])
+
+    def rules(self) -> Iterable[AccessControlEntryRecord] | None:
+        return None
+
+    def load(self, image: Image) -> None:
+        """What is stored is kept, and nobody asks for it."""
+
+    def apply(self, delta: Delta) -> None:
+        """As above."""
+
+
+def check_cluster(authorizer: Authorizer, call: Call, operation: Operation) -> None:
+    """Refuse who may not do this to the cluster."""
+    if not authorizer.allows(call, operation, Resource.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

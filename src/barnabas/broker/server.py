@@ -17,7 +17,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from barnabas.broker.authorizer import AllowEverything, Authorizer
+from barnabas.broker.authorizer import Authorizer
+from barnabas.broker.authorizer_standard import authorizer_for
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.connection_limits import ConnectionLimits
 from barnabas.broker.coordinators import Coordinators
@@ -93,7 +94,7 @@ class Broker:
         self.layers = Layers(node.settings.given, node.mode)
         self.settings: Settings = node.settings
         self.supported_features = supported_features(node.settings)
-        self.authorizer: Authorizer = AllowEverything()
+        self.authorizer: Authorizer = authorizer_for(node.settings)
         self.quotas: Quotas = Unlimited()
         self.metrics = Metrics()
         self.auto_topics = AutoTopics(self)
@@ -201,6 +202,7 @@ class Broker:
     def _metadata_up(self, done: Later[None]) -> None:
         self.image = self.metadata.image
         self._take_settings()
+        self.authorizer.load(self.image)
         for door in self._doors.values():
             if door.role is Role.CONTROLLER:
                 door.open()
@@ -286,6 +288,7 @@ class Broker:
         own = (ConfigResource.BROKER, str(self.node.node_id))
         if own in delta.configs or (ConfigResource.BROKER, "") in delta.configs:
             self._take_settings()
+        self.authorizer.apply(delta)
         if self._replicas is None or self._coordinators is None:
             return
         try:

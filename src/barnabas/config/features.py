@@ -68,5 +68,6 @@ BUILT_FEATURES = frozenset(
         Feature.CONTROLLER,
         Feature.QUORUM,
         Feature.TOPICS,
+        Feature.AUTHORIZER,
     }
 )

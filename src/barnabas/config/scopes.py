@@ -18,7 +18,10 @@ _BROKER = (
     "broker_security",
 )
 
-BROKER = OptionTable("broker", _BROKER, base_name)
+# Options of the authorizer, which Apache Kafka's own tables do not have either.
+_OF_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
+
+BROKER = OptionTable("broker", _BROKER, base_name, of_plugins=_OF_AUTHORIZER)
 TOPIC = OptionTable("topic", ["topic"])
 BROKER_DYNAMIC = OptionTable("broker", ["broker_dynamic"])
 GROUP = OptionTable("group", ["group"])

@@ -16,12 +16,16 @@ _FEATURES_OF_PROTOCOL = {
     "SASL_SSL": frozenset({Feature.TLS, Feature.SASL}),
 }
 
+AUTHORIZER = "authorizer.class.name"
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
 
 def refuse_unbuilt_security(settings: Settings, built: frozenset[Feature] = BUILT_FEATURES) -> None:
     """Stop with one line if these settings ask for a protection that nothing here would give."""
     _refuse_providers(settings)
     if settings.scope == "broker":
         _refuse_listeners(read_listeners(settings), built)
+        _refuse_authorizer(str(settings[AUTHORIZER]))
     elif "security.protocol" in settings:
         _refuse_protocol(settings["security.protocol"].upper(), "security.protocol", built)
     _refuse_options(settings, built)
@@ -42,6 +46,15 @@ def _refuse_protocol(protocol: str, who: str, built: frozenset[Feature]) -> None
         raise ConfigError(
             f"The security protocol {protocol} is asked for by {who}, but {names} is not built yet; "
             "use PLAINTEXT where the network is trusted"
+        )
+
+
+def _refuse_authorizer(class_name: str) -> None:
+    """Another class than the one we know would have judged otherwise."""
+    if class_name not in ("", STANDARD_AUTHORIZER):
+        raise ConfigError(
+            f"The authorizer {class_name} is not built yet; set {AUTHORIZER}={STANDARD_AUTHORIZER},"
+            " or remove it if this protection is not needed"
         )
 
 

@@ -23,11 +23,18 @@ class OptionTable:
     """All options of one scope, by name."""
 
     def __init__(
-        self, scope: str, modules: Iterable[str], base_name: Callable[[str], str] | None = None
+        self,
+        scope: str,
+        modules: Iterable[str],
+        base_name: Callable[[str], str] | None = None,
+        *,
+        of_plugins: Iterable[str] = (),
     ) -> None:
         self.scope = scope
         self._modules = tuple(modules)
         self._base_name = base_name
+        # Names that are no options of the scope, but of what it may be given to run with.
+        self._of_plugins = frozenset(of_plugins)
         self._options: dict[Mode, dict[str, Option]] = {}
         self._defaults: dict[Mode, dict[str, Any]] = {}
 
@@ -91,7 +98,7 @@ class OptionTable:
         return [
             f"The {self.scope} option {name} is not known{self._hint(name, mode)}; it is ignored."
             for name in sorted(given)
-            if self.option(name, mode) is None
+            if self.option(name, mode) is None and name not in self._of_plugins
         ]
 
     def _warnings(self, given: Mapping[str, object], mode: Mode) -> Iterator[str]:

@@ -15,56 +15,9 @@ from barnabas.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAcls
 from barnabas.protocol.records.metadata import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from barnabas.protocol.schema import Message
 from barnabas.runtime.chance import random_uuid
+from barnabas.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType, matches
 
-UNKNOWN, ANY = 0, 1
-WILDCARD = "*"
-CLUSTER_NAME = "kafka-cluster"
-
-
-class ResourceType(IntEnum):
-    UNKNOWN = 0
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class PatternType(IntEnum):
-    UNKNOWN = 0
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class Operation(IntEnum):
-    UNKNOWN = 0
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class Permission(IntEnum):
-    UNKNOWN = 0
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
-
+UNKNOWN = 0
 
 Rule = tuple[int, str, int, str, str, int, int]
 
@@ -164,31 +117,6 @@ def _unknown_filter(asked: DeleteAclsRequest.Filter) -> Fault:
     if UNKNOWN in (asked.operation, asked.permission_type):
         return Fault(ErrorCode.INVALID_REQUEST, "Unknown entryFilter.")
     return NO_FAULT
-
-
-def matches(asked: DeleteAclsRequest.Filter, record: AccessControlEntryRecord) -> bool:
-    """Whether a rule is among those that a filter means; null and ANY mean all."""
-    return (
-        asked.resource_type_filter in (ANY, record.resource_type)
-        and _matches_pattern(asked, record)
-        and asked.principal_filter in (None, record.principal)
-        and asked.host_filter in (None, record.host)
-        and asked.operation in (ANY, record.operation)
-        and asked.permission_type in (ANY, record.permission_type)
-    )
-
-
-def _matches_pattern(asked: DeleteAclsRequest.Filter, record: AccessControlEntryRecord) -> bool:
-    kind, name = asked.pattern_type_filter, asked.resource_name_filter
-    if kind not in (PatternType.ANY, PatternType.MATCH, record.pattern_type):
-        return False
-    if name is None:
-        return True
-    if kind != PatternType.MATCH:
-        return name == record.resource_name
-    if record.pattern_type == PatternType.PREFIXED:
-        return name.startswith(record.resource_name)
-    return record.resource_name in (name, WILDCARD)
 
 
 def _matching(record: AccessControlEntryRecord) -> DeleteAclsResponse.MatchingAcl:

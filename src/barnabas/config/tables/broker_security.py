@@ -26,8 +26,8 @@ from barnabas.config.tables import oauthbearer
 # fmt: off
 ROWS: tuple[Option, ...] = (
     Option("authorizer.class.name", STRING, "", "non-null string", LOW, Feature.AUTHORIZER,
-        doc="Who decides what a principal may do; empty lets everybody do everything."),
-    Option("principal.builder.class", CLASS, "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", None, MEDIUM, Feature.AUTHORIZER, update_mode=PER_BROKER,
+        doc="Who decides what a principal may do: Apache Kafka's StandardAuthorizer judges by ACLs and super.users; empty lets everybody do everything."),
+    Option("principal.builder.class", CLASS, "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", None, MEDIUM, Feature.SASL, update_mode=PER_BROKER,
         doc="Class that makes a principal from a connection."),
     Option("delegation.token.secret.key", PASSWORD, None, None, MEDIUM, Feature.DELEGATION_TOKENS,
         doc="Secret that signs delegation tokens; setting it switches them on."),

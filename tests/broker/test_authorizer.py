@@ -1,0 +1,148 @@
+"""The authorizer of rules: from the image and its deltas, remembered, told in the log, chosen by the file."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from barnabas.broker.authorizer import AllowEverything, Operation, Resource
+from barnabas.broker.authorizer_standard import StandardAuthorizer, authorizer_for
+from barnabas.broker.requests import Call
+from barnabas.config.errors import ConfigError
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.image import EMPTY_IMAGE, Image
+from barnabas.protocol.records.metadata import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from barnabas.protocol.schema import Message
+from barnabas.runtime.network import Address
+from barnabas.security import rules
+from barnabas.security.acls import Permission
+from tests.broker.front_world import node_of
+from tests.security.test_rules import rule
+
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+FETCH = 1
+
+
+def call(principal: str = "User:bob", host: str = "127.0.0.1") -> Call:
+    return Call(
+        FETCH, 12, 1, "c", principal=principal, listener="PLAINTEXT", peer=Address(host, 5), received_ns=0
+    )
+
+
+def changed(image: Image, *records: Message) -> Delta:
+    delta = Delta(image)
+    for record in records:
+        delta.apply(record)
+    return delta
+
+
+def reads(authorizer: StandardAuthorizer, name: str, asker: Call | None = None) -> bool:
+    return authorizer.allows(asker or call(), Operation.READ, Resource.TOPIC, name)
+
+
+def test_rules_come_from_the_image_and_its_deltas() -> None:
+    first, second = rule("a"), rule("b")
+    authorizer = StandardAuthorizer()
+    started = changed(EMPTY_IMAGE, first).image
+    authorizer.load(started)
+    assert (reads(authorizer, "a"), reads(authorizer, "b")) == (True, False)
+    delta = changed(started, second, RemoveAccessControlEntryRecord(id=first.id))
+    authorizer.apply(delta)
+    assert (reads(authorizer, "a"), reads(authorizer, "b")) == (False, True)
+    assert list(authorizer.rules()) == [second]
+    authorizer.load(EMPTY_IMAGE)
+    assert not reads(authorizer, "b")
+
+
+def test_a_change_of_something_else_forgets_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    authorizer = StandardAuthorizer()
+    authorizer.load(changed(EMPTY_IMAGE, rule("a")).image)
+    assert reads(authorizer, "a")
+    monkeypatch.setattr(authorizer, "_judge", lambda *_: pytest.fail("it was judged again"))
+    authorizer.apply(Delta(EMPTY_IMAGE))
+    assert reads(authorizer, "a")
+
+
+def test_hosts_are_those_of_rules() -> None:
+    authorizer = StandardAuthorizer()
+    authorizer.load(changed(EMPTY_IMAGE, rule("a", host="0:0:0:0:0:0:0:1")).image)
+    assert reads(authorizer, "a", call(host="::1"))
+    assert not reads(authorizer, "a", call(host="127.0.0.1"))
+
+
+def test_operations_that_are_allowed_as_bits() -> None:
+    authorizer = StandardAuthorizer(["User:root"])
+    denied = rule("a", Operation.WRITE, Permission.DENY)
+    authorizer.load(changed(EMPTY_IMAGE, rule("a", Operation.ALL), denied).image)
+    everything = AllowEverything().authorized_operations(call(), Resource.TOPIC, "a")
+    assert authorizer.authorized_operations(call("User:root"), Resource.TOPIC, "a") == everything
+    without_write = everything & ~(1 << Operation.WRITE)
+    assert authorizer.authorized_operations(call(), Resource.TOPIC, "a") == without_write
+    assert authorizer.authorized_operations(call("User:eve"), Resource.TOPIC, "a") == 0
+    assert authorizer.allows_any(call(), Operation.READ, Resource.TOPIC)
+    assert not authorizer.allows_any(call("User:eve"), Operation.READ, Resource.TOPIC)
+
+
+def test_a_refusal_is_told_once_until_rules_change(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    authorizer = StandardAuthorizer()
+    secret = rule("secret", Operation.READ, Permission.DENY)
+    authorizer.load(changed(EMPTY_IMAGE, secret).image)
+    authorizer.allows(call(), Operation.READ, Resource.TOPIC, "secret", quiet=True)
+    assert caplog.messages == []
+    assert not any(reads(authorizer, "secret") for _ in range(3))
+    told = (
+        "Principal = User:bob is Denied operation = READ from host = 127.0.0.1 on resource ="
+        " Topic:LITERAL:secret for request = Fetch based on rule DENY READ to User:bob from * on LITERAL secret"
+    )
+    assert caplog.messages == [told]
+    authorizer.apply(changed(EMPTY_IMAGE, rule("other")))
+    assert not reads(authorizer, "secret")
+    assert len(caplog.messages) == 2
+
+
+def test_verdicts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barnabas.broker.authorizer_standard.MAX_VERDICTS", 10)
+    authorizer = StandardAuthorizer()
+    for number in range(100):
+        assert not reads(authorizer, f"topic-{number}")
+    assert len(authorizer._verdicts) <= 10
+    assert len(authorizer._told) <= 10
+
+
+def test_of_ten_thousand_rules_only_those_about_a_name_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[AccessControlEntryRecord] = []
+    concerns = rules._concerns
+    monkeypatch.setattr(rules, "_concerns", lambda one, *rest: looked_at.append(one) or concerns(one, *rest))
+    authorizer = StandardAuthorizer()
+    many = [rule(f"topic-{number}", prefixed=number % 2 == 0) for number in range(10_000)]
+    authorizer.load(changed(EMPTY_IMAGE, *many).image)
+    assert reads(authorizer, "topic-9998-x")
+    assert not reads(authorizer, "topic-9999-x")
+    assert [one.resource_name for one in looked_at] == ["topic-9998"]
+
+
+@pytest.mark.parametrize(
+    ("given", "super_user", "everyone"),
+    [
+        ({}, False, False),
+        ({"super.users": "User:admin; User:CN=a,O=b ;"}, True, False),
+        ({"allow.everyone.if.no.acl.found": " TRUE "}, True, True),
+        ({"allow.everyone.if.no.acl.found": "yes"}, False, False),
+    ],
+)
+def test_it_is_made_as_the_file_says(given: dict[str, str], super_user: bool, everyone: bool) -> None:
+    node = node_of(**{"authorizer.class.name": STANDARD, **given})
+    assert node.warnings == ()
+    authorizer = authorizer_for(node.settings)
+    assert isinstance(authorizer, StandardAuthorizer)
+    assert reads(authorizer, "t", call("User:admin")) is super_user
+    assert reads(authorizer, "t", call("User:CN=a,O=b")) is super_user
+    assert reads(authorizer, "t") is everyone
+
+
+def test_no_authorizer_and_a_bad_super_user() -> None:
+    assert isinstance(authorizer_for(node_of().settings), AllowEverything)
+    with pytest.raises(ConfigError, match="format principalType:principalName but got admin"):
+        authorizer_for(node_of(**{"authorizer.class.name": STANDARD, "super.users": "admin"}).settings)
