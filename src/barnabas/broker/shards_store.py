@@ -48,23 +48,25 @@ class PartitionStore:
         verification: object | None,
         *,
         atomic: bool,
-    ) -> int:
-        """The offset behind them; see `coordinator.shard.Store`."""
-        rows = [encode(entry) for entry in entries]
-        runs = [rows] if atomic else self._runs(rows)
-        end = 0
-        for run in runs:
-            records = [Record(index, now_ms, key, value) for index, (key, value) in enumerate(run)]
-            stamp = producer or _NO_ONE
-            batch = build(
-                records,
-                codec=self._codec(),
-                producer_id=stamp.producer_id,
-                producer_epoch=stamp.producer_epoch,
-                transactional=producer is not None,
-            )
-            end = self._append(batch, verification)
-        return end
+    ) -> tuple[int, int]:
+        """See `coordinator.shard.Store`."""
+        records: list[Record] = []
+        room = self._log.options.max_message_bytes - BATCH_OVERHEAD_BYTES
+        for index, entry in enumerate(entries):
+            key, value = encode(entry)
+            room -= len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
+            if room < 0 and records and not atomic:
+                break
+            records.append(Record(index, now_ms, key, value))
+        stamp = producer or _NO_ONE
+        batch = build(
+            records,
+            codec=self._codec(),
+            producer_id=stamp.producer_id,
+            producer_epoch=stamp.producer_epoch,
+            transactional=producer is not None,
+        )
+        return len(records), self._append(batch, verification)
 
     def append_marker(self, marker: Marker, now_ms: int) -> int:
         """The offset behind the end of a transaction."""
@@ -82,17 +84,3 @@ class PartitionStore:
             self._hosted, batch, _ALL_IN_SYNC, verification, AppendOrigin.COORDINATOR
         )
         return result.last_offset + 1
-
-    def _runs(self, rows: list[tuple[bytes, bytes | None]]) -> list[list[tuple[bytes, bytes | None]]]:
-        """As many in each as one batch may hold."""
-        limit = self._log.options.max_message_bytes
-        runs: list[list[tuple[bytes, bytes | None]]] = [[]]
-        size = BATCH_OVERHEAD_BYTES
-        for key, value in rows:
-            needed = len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
-            if runs[-1] and size + needed > limit:
-                runs.append([])
-                size = BATCH_OVERHEAD_BYTES
-            runs[-1].append((key, value))
-            size += needed
-        return runs

@@ -51,14 +51,16 @@ class Decision(NamedTuple, Generic[R]):
     A reply that is a Later is one that waits for other members; it is passed on when both have come: the
     commit and the value.  A reply without entries waits for all that was applied before it.
 
-    `accepted` changes soft state, when the log has taken the entries and they are applied; `refused` does so
-    when the log did not take them, and is told the error that the caller will get.
+    `accepted` changes soft state when the log has taken the entries and they are applied; `committed` does so
+    when all replicas have them, just before the reply; `refused` when the log did not take them or the
+    replicas were too slow, and is told the error that the caller will get.
     """
 
     entries: Sequence[Entry]
     reply: R | Later[R]
     accepted: Callable[[], None] | None = None
     refused: Callable[[KafkaError], None] | None = None
+    committed: Callable[[], None] | None = None
     # Set: the batch is part of this producer's transaction (TxnOffsetCommit).
     producer: ProducerStamp | None = None
     # Set: instead of entries the end of a transaction is written.

@@ -96,8 +96,11 @@ class Store(Protocol):
         verification: object | None,
         *,
         atomic: bool,
-    ) -> int:
-        """Write them in one batch, in several unless `atomic`; the offset behind them.  KafkaError: not."""
+    ) -> tuple[int, int]:
+        """Write one batch: how many of the entries it holds, and the offset behind it.
+
+        Unless `atomic` it may be fewer than all, as many as fit.  KafkaError: nothing was written.
+        """
         ...
 
     def append_marker(self, marker: Marker, now_ms: int) -> int:
@@ -111,7 +114,8 @@ class _Waiting(NamedTuple):
     offset: int
     deadline_ms: int
     reply: Callable[[], None]
-    refuse: Callable[[BaseException], None]
+    refused: Callable[[KafkaError], None] | None
+    fail: Callable[[BaseException], None]
 
 
 class Shard(Generic[M]):
@@ -125,6 +129,9 @@ class Shard(Generic[M]):
         self.end_offset = end_offset
         self._waiting: deque[_Waiting] = deque()
         self._error: KafkaError | None = None
+        # A reply may bring the next request of its connection: that is decided after what is being decided.
+        self._is_deciding = False
+        self._asked_meanwhile: deque[Callable[[], None]] = deque()
 
     @property
     def next_expiry(self) -> int | None:
@@ -147,25 +154,58 @@ class Shard(Generic[M]):
     ) -> Later[R]:
         """Decide, append, apply, and reply when it is committed."""
         answer: Later[R] = Later()
+        if self._is_deciding:
+            self._asked_meanwhile.append(
+                partial(self._decide, decide, context, monotonic_ms, verification, answer)
+            )
+        else:
+            self._at_once(partial(self._decide, decide, context, monotonic_ms, verification, answer))
+        return answer
+
+    def _at_once(self, action: Callable[[], None]) -> None:
+        """Do it undisturbed, and then what was asked meanwhile."""
+        self._is_deciding = True
+        try:
+            action()
+            while self._asked_meanwhile:
+                self._asked_meanwhile.popleft()()
+        finally:
+            self._is_deciding = False
+
+    def _decide(
+        self,
+        decide: Callable[[M, Context], Decision[R]],
+        context: Context,
+        monotonic_ms: int,
+        verification: object | None,
+        answer: Later[R],
+    ) -> None:
         machine = self.machine
         machine.timers.now_ms = monotonic_ms
         try:
-            if self._error is not None:
-                raise self._error
-            if len(self._waiting) >= MAX_WAITING_REPLIES:
-                raise KafkaError(
-                    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                    f"{len(self._waiting)} replies wait for the replicas of the coordinator's log",
-                )
+            self._check_open()
             decision = decide(machine, context)
             self._write(decision, context, verification)
+            if decision.accepted is not None:
+                decision.accepted()
         except Exception as error:
             answer.fail(error)
-            return answer
-        if decision.accepted is not None:
-            decision.accepted()
-        self._reply_to(answer, decision.reply)
-        return answer
+            return
+        if self._store.high_watermark >= self.end_offset and not self._waiting:
+            _reply(decision, answer)
+            return
+        deadline_ms = monotonic_ms + self._commit_timeout_ms
+        reply = partial(_reply, decision, answer)
+        self._waiting.append(_Waiting(self.end_offset, deadline_ms, reply, decision.refused, answer.fail))
+
+    def _check_open(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if len(self._waiting) >= MAX_WAITING_REPLIES:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"{len(self._waiting)} replies wait for the replicas of the coordinator's log",
+            )
 
     def run_due(self, context: Context, monotonic_ms: int) -> None:
         """Decide what timers are due for."""
@@ -184,57 +224,55 @@ class Shard(Generic[M]):
         self.ask(decide, context, monotonic_ms).then(_ignore, _log_refused_timer)
 
     def _write(self, decision: Decision[R], context: Context, verification: object | None) -> None:
-        entries, marker = decision.entries, decision.marker
-        if not entries and marker is None:
-            return
+        """Append and apply."""
         try:
-            if marker is not None:
-                end = self._store.append_marker(marker, context.now_ms)
-            else:
-                end = self._store.append(
-                    entries, decision.producer, context.now_ms, verification, atomic=decision.atomic
-                )
+            if decision.marker is not None:
+                marker = decision.marker
+                self.end_offset = self._store.append_marker(marker, context.now_ms)
+                self.machine.marker(marker.producer_id, marker.producer_epoch, marker.committed)
+            elif decision.entries:
+                self._append(decision, context.now_ms, verification)
         except KafkaError as error:
             told = KafkaError(_TOLD_AS.get(error.code, error.code), error.message)
             if decision.refused is not None:
                 decision.refused(told)
             raise told from error
-        self.end_offset = end
-        if marker is not None:
-            self.machine.marker(marker.producer_id, marker.producer_epoch, marker.committed)
-            return
-        apply, stamp = self.machine.apply, decision.producer
-        for entry in entries:
-            apply(entry, stamp)
+
+    def _append(self, decision: Decision[R], now_ms: int, verification: object | None) -> None:
+        apply, stamp, atomic = self.machine.apply, decision.producer, decision.atomic
+        left = decision.entries
+        while left:
+            count, self.end_offset = self._store.append(left, stamp, now_ms, verification, atomic=atomic)
+            for entry in left[:count]:
+                apply(entry, stamp)
+            left = left[count:]
 
     # Replying
 
-    def _reply_to(self, answer: Later[R], reply: R | Later[R]) -> None:
-        if isinstance(reply, Later):
-            self._when_committed(partial(reply.then, answer.set, answer.fail), answer.fail)
-        else:
-            self._when_committed(partial(answer.set, reply), answer.fail)
-
-    def _when_committed(self, reply: Callable[[], None], refuse: Callable[[BaseException], None]) -> None:
-        if self._store.high_watermark >= self.end_offset and not self._waiting:
-            reply()
-        else:
-            deadline_ms = self.machine.timers.now_ms + self._commit_timeout_ms
-            self._waiting.append(_Waiting(self.end_offset, deadline_ms, reply, refuse))
-
     def look_at_commits(self) -> None:
         """The high watermark may have moved: let go what is committed."""
+        if not self._is_deciding:
+            self._at_once(self._let_go_committed)
+
+    def _let_go_committed(self) -> None:
         while self._waiting and self._waiting[0].offset <= self._store.high_watermark:
             self._waiting.popleft().reply()
 
     def expire(self, monotonic_ms: int) -> None:
         """Tell those who waited too long for the replicas; what they had written may yet be committed."""
+        self.machine.timers.now_ms = monotonic_ms
+        self._at_once(partial(self._refuse_late, monotonic_ms))
+
+    def _refuse_late(self, monotonic_ms: int) -> None:
         error = KafkaError(
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
             "the replicas of the coordinator's log did not answer in time",
         )
         while self._waiting and self._waiting[0].deadline_ms <= monotonic_ms:
-            self._waiting.popleft().refuse(error)
+            late = self._waiting.popleft()
+            if late.refused is not None:
+                late.refused(error)
+            late.fail(error)
 
     def drop(self, error: KafkaError) -> None:
         """This broker leads the partition no more, or stops: everybody who waits is told, and nobody else."""
@@ -242,8 +280,18 @@ class Shard(Generic[M]):
         self.machine.timers.clear()
         waiting, self._waiting = self._waiting, deque()
         for one in waiting:
-            one.refuse(error)
+            one.fail(error)
         self.machine.dropped(error)
+
+
+def _reply(decision: Decision[R], answer: Later[R]) -> None:
+    if decision.committed is not None:
+        decision.committed()
+    reply = decision.reply
+    if isinstance(reply, Later):
+        reply.then(answer.set, answer.fail)
+    else:
+        answer.set(reply)
 
 
 def _of_timer(due: Callable[[Context], Decision[None]]) -> Callable[[Machine, Context], Decision[None]]:
