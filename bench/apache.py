@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+
+from bench.processes import cpu_seconds, rss_bytes
 
 PROJECT = Path(__file__).resolve().parents[1]
 ORACLE = Path(os.environ.get("BARNABAS_ORACLE", PROJECT.parent / "shared" / "oracle" / "kafka"))
 VERSION = "4.1.0"
 APACHE = f"Apache Kafka {VERSION}"
 NODE = "broker-1"
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+STOP_PATIENCE_S = 120
 # A broker listens on the base port + 1, its controller on + 101.
 PORT_BASES = range(24_000, 60_000, 211)
 
@@ -20,41 +24,68 @@ PORT_BASES = range(24_000, 60_000, 211)
 class ApacheServer:
     """A KRaft node, broker and controller in one, in a folder of its own."""
 
-    def __init__(self, home: Path, **settings: str) -> None:
+    def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
         self.home = home
-        self._settings = {name.replace("_", "."): value for name, value in settings.items()}
+        self.data = home / NODE / "data"
+        self._settings = settings
         self._base = free_port_base()
-        self._is_made = False
+        self._command: list[str] = []
+        self._launched: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> tuple[str, int]:
         return "127.0.0.1", self._base + 1
 
     @property
+    def pid(self) -> int:
+        if self._launched is not None:
+            return self._launched.pid
+        return int((self.home / NODE / "pid").read_text().split()[0])
+
+    @property
     def rss_bytes(self) -> int:
-        pid = int((self.home / NODE / "pid").read_text().split()[0])
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
+        return rss_bytes(self.pid)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return cpu_seconds(self.pid)
 
     def start(self) -> None:
-        if self._is_made:
+        if self._command:
             self._call("start", "--dir", str(self.home), NODE)
             return
-        self._is_made = True
         given = [word for key, value in self._settings.items() for word in ("--set", f"{key}={value}")]
         place = ("--dir", str(self.home), "--mode", "kraft", "--port", str(self._base))
         self._call("up", *place, "--as-shipped", *given)
+        line = Path(f"/proc/{self.pid}/cmdline").read_bytes()
+        self._command = [os.fsdecode(word) for word in line.split(b"\0") if word]
+
+    def launch(self) -> None:
+        """Without the oracle, whose own start would be measured too: by the command that it uses."""
+        with (self.home / NODE / "server.log").open("ab") as log:
+            self._launched = subprocess.Popen(self._command, stdout=log, stderr=log)
 
     def stop(self) -> None:
-        self._call("stop", "--dir", str(self.home), NODE)
+        self._end("stop", signal.SIGTERM)
 
     def kill(self) -> None:
-        self._call("stop", "--dir", str(self.home), NODE, "--kill")
+        self._end("stop", signal.SIGKILL, "--kill")
 
     def end(self) -> None:
         """Whatever state it is in."""
+        if self._launched is not None:
+            self.kill()
         subprocess.run(
             [ORACLE, "-k", VERSION, "down", "--dir", self.home, "--kill"], capture_output=True, check=False
         )
+
+    def _end(self, word: str, number: signal.Signals, *options: str) -> None:
+        if self._launched is None:
+            self._call(word, "--dir", str(self.home), NODE, *options)
+            return
+        process, self._launched = self._launched, None
+        process.send_signal(number)
+        process.wait(STOP_PATIENCE_S)
 
     def _call(self, *words: str) -> None:
         done = subprocess.run([ORACLE, "-k", VERSION, *words], capture_output=True, text=True, check=False)

@@ -1,7 +1,8 @@
-"""The registry of benchmark rows: one file a row under `rows/`, measured by alternating rounds.
+"""The registry of benchmark rows, measured by alternating rounds.
 
-A row gives contenders: each is called once a round and returns one value in the row's unit.  Contenders take
-turns within a round, so that a busy machine slows all of them alike, and ratios are taken within the round.
+A row gives contenders: each is called once a round and returns one value in the row's unit, or several by
+name when rows share a measurement.  Contenders take turns within a round, so that a busy machine slows all
+of them alike, and ratios are taken within the round.
 """
 
 from __future__ import annotations
@@ -10,24 +11,57 @@ import importlib
 import pkgutil
 import shutil
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
+from types import TracebackType
+from typing import Any, TypeVar
 
 OURS = "barnabas"
 DEFAULT_ROUNDS = 5
 
-Contender = Callable[[], float]
+T = TypeVar("T")
+Contender = Callable[[], float | Mapping[str, float]]
+
+
+class House:
+    """What lives as long as a whole run: folders, and whatever several rows share, such as servers."""
+
+    def __init__(self) -> None:
+        self.stack = ExitStack()
+        self._shared: dict[Hashable, Any] = {}
+
+    def __enter__(self) -> House:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stack.close()
+
+    def folder(self, stack: ExitStack | None = None) -> Path:
+        """A new one that goes with the house, or with the given stack."""
+        path = Path(mkdtemp(prefix="barnabas-bench-"))
+        (stack or self.stack).callback(shutil.rmtree, path, ignore_errors=True)
+        return path
+
+    def shared(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What was made under this key, or is made now."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        found: T = self._shared[key]
+        return found
 
 
 @dataclass(slots=True)
 class Workbench:
-    """What a row may use: a scratch folder, and a stack for what must be closed or stopped after it."""
+    """What a row may use: a scratch folder, a stack for what must be closed after it, the house."""
 
     scratch: Path
     stack: ExitStack
+    house: House
 
 
 RowFunction = Callable[[Workbench], Mapping[str, Contender]]
@@ -35,15 +69,26 @@ RowFunction = Callable[[Workbench], Mapping[str, Contender]]
 
 @dataclass(frozen=True, slots=True)
 class Row:
+    """Goal and floor are ratios of the first contender to the one named `against`."""
+
     name: str
     title: str
     unit: str
-    higher_is_better: bool
-    goal: float | None
-    floor: float | None
-    against: str | None
-    rounds: int
     contenders: RowFunction
+    higher_is_better: bool = True
+    goal: float | None = None
+    floor: float | None = None
+    against: str | None = None
+    rounds: int = DEFAULT_ROUNDS
+    # What the first contender has to reach by itself, in the row's unit.
+    own_goal: float | None = None
+    own_floor: float | None = None
+    # Which of the values that the contenders return, if they return several.
+    value: str | None = None
+    # An unmeasured round comes first.
+    warm_up: bool = True
+    # Said where the goal is missed.
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,65 +102,79 @@ class Result:
         return statistics.median(self.values[contender])
 
     def quartiles(self, contender: str) -> tuple[float, float]:
-        values = self.values[contender]
-        if len(values) < 2:
-            return values[0], values[0]
-        low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-        return low, high
+        return quartiles(self.values[contender])
 
-    def ratio(self, contender: str) -> float:
-        """Ours divided by theirs, the median over rounds."""
+    def ratios(self, contender: str) -> list[float]:
+        """Ours divided by theirs, round by round."""
         ours = next(iter(self.values))
         pairs = zip(self.values[ours], self.values[contender], strict=True)
-        return statistics.median(mine / theirs for mine, theirs in pairs)
+        return [mine / theirs if theirs else float("inf") for mine, theirs in pairs]
+
+    def ratio(self, contender: str) -> float:
+        return statistics.median(self.ratios(contender))
+
+    def ratio_quartiles(self, contender: str) -> tuple[float, float]:
+        return quartiles(self.ratios(contender))
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float]:
+    if len(values) < 2:
+        return values[0], values[0]
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, high
 
 
 ROWS: dict[str, Row] = {}
 
 
-def row(
-    name: str,
-    title: str,
-    *,
-    unit: str,
-    higher_is_better: bool = True,
-    goal: float | None = None,
-    floor: float | None = None,
-    against: str | None = None,
-    rounds: int = DEFAULT_ROUNDS,
-) -> Callable[
-    [Callable[[Workbench], Mapping[str, Contender]]], Callable[[Workbench], Mapping[str, Contender]]
-]:
-    """Register a row.  Goal and floor are ratios of the first contender to the one named `against`."""
+def row(name: str, title: str, **options: Any) -> Callable[[RowFunction], RowFunction]:
+    """Register a row; see `Row` for the options.  Rows over one function are measured together."""
 
     def register(contenders: RowFunction) -> RowFunction:
         if name in ROWS:
             raise ValueError(f"two rows are called {name!r}")
-        ROWS[name] = Row(name, title, unit, higher_is_better, goal, floor, against, rounds, contenders)
+        ROWS[name] = Row(name, title, contenders=contenders, **options)
         return contenders
 
     return register
 
 
 def load_rows() -> dict[str, Row]:
-    """Import every file of `rows/`, which registers its row."""
+    """Import every file of `rows/`, which registers its rows."""
     package = importlib.import_module("bench.rows")
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
         importlib.import_module(f"bench.rows.{module.name}")
     return ROWS
 
 
-def measure(of: Row, progress: Callable[[str], None]) -> Result:
-    """One unmeasured round to warm up, then alternating rounds."""
-    result = Result(of)
+def families(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows that are measured together, in the order of the first of each."""
+    found: dict[RowFunction, list[Row]] = {}
+    for one in rows:
+        found.setdefault(one.contenders, []).append(one)
+    return list(found.values())
+
+
+def measure(family: Sequence[Row], house: House, progress: Callable[[str], None]) -> list[Result]:
+    """One unmeasured round to warm up, then alternating rounds; a result for each row."""
+    results = [Result(one) for one in family]
+    first = family[0]
     with ExitStack() as stack:
-        scratch = Path(mkdtemp(prefix="barnabas-bench-"))
-        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
-        contenders = of.contenders(Workbench(scratch, stack))
-        for contender in contenders.values():
-            contender()
-        for number in range(of.rounds):
-            progress(f"{of.name}: round {number + 1} of {of.rounds}")
+        contenders = first.contenders(Workbench(house.folder(stack), stack, house))
+        if first.warm_up:
+            for contender in contenders.values():
+                contender()
+        for number in range(first.rounds):
+            progress(f"{first.name}: round {number + 1} of {first.rounds}")
             for name, contender in contenders.items():
-                result.values.setdefault(name, []).append(contender())
-    return result
+                found = contender()
+                for result in results:
+                    result.values.setdefault(name, []).append(_pick(result.row, found))
+    return results
+
+
+def _pick(of: Row, found: float | Mapping[str, float]) -> float:
+    if isinstance(found, Mapping):
+        assert of.value is not None, f"{of.name} does not say which value it wants"
+        return found[of.value]
+    return found

@@ -19,10 +19,10 @@ from barnabas.protocol.frame import write_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.runtime.open_files import raise_limit
-from bench.apache import APACHE, ORACLE, ApacheServer
-from bench.registry import OURS, Contender, Workbench, row
-from bench.rows.many_partitions import Server
-from tools.raw_broker import BrokerProcess, RawConnection
+from bench.apache import APACHE
+from bench.registry import Contender, Workbench, row
+from bench.servers import Server, make_servers
+from tools.raw_broker import RawConnection
 
 IDLE = 10_000
 HALF_OPEN = 1_000
@@ -79,52 +79,21 @@ def crowd(server: Server) -> dict[str, float]:
     return {"new": statistics.median(waits), "kb": grown / 1000 / (idle + half_open)}
 
 
-_crowded: dict[str, dict[str, float]] = {}
+ROW = partial(row, higher_is_better=False, goal=1, floor=2, against=APACHE, rounds=1, warm_up=False)
 
 
-def value_of(bench: Workbench, name: str, value: str) -> float:
-    """Both rows come of one crowd."""
-    if name not in _crowded:
-        folder = bench.scratch / f"crowd-{len(_crowded)}"
-        folder.mkdir()
-        server: Server
-        if name == OURS:
-            server = BrokerProcess(folder)
-        else:
-            server = apache = ApacheServer(folder)
-            bench.stack.callback(apache.end)
-        _crowded[name] = crowd(server)
-    return _crowded[name][value]
-
-
-def contenders(bench: Workbench, value: str) -> Mapping[str, Contender]:
-    names = [OURS, APACHE] if ORACLE.exists() else [OURS]
-    return {name: partial(value_of, bench, name, value) for name in names}
-
-
-@row(
+@ROW(
     "idle-connections-new-client",
     "10,000 idle and 1,000 half-open connections: a new client connects and asks twice",
     unit="ms",
-    higher_is_better=False,
-    goal=1,
-    floor=2,
-    against=APACHE,
-    rounds=1,
+    value="new",
 )
-def new_client(bench: Workbench) -> Mapping[str, Contender]:
-    return contenders(bench, "new")
-
-
-@row(
+@ROW(
     "idle-connections-memory",
     "10,000 idle and 1,000 half-open connections: memory of each",
     unit="KB",
-    higher_is_better=False,
-    goal=1,
-    floor=2,
-    against=APACHE,
-    rounds=1,
+    value="kb",
 )
-def memory(bench: Workbench) -> Mapping[str, Contender]:
-    return contenders(bench, "kb")
+def crowds(bench: Workbench) -> Mapping[str, Contender]:
+    servers = make_servers(bench.scratch, bench.stack)
+    return {name: partial(crowd, server) for name, server in servers.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from barnabas.batch.view import BatchView
 from bench.registry import OURS, Contender, Workbench, row
@@ -15,7 +15,7 @@ FETCH_BYTES = 1 << 20
 CEILING = "plain pread of the same ranges"
 
 
-def prepare(bench: Workbench, fetch_bytes: int) -> tuple[Contender, Contender]:
+def prepare(bench: Workbench, fetch_bytes: int) -> tuple[Callable[[], float], Callable[[], float]]:
     """Fetches a second, ours and plain; ours sends what it finds, which here means to copy it once."""
     folder = bench.scratch / "bench-0"
     write_segment(folder, LOG_BYTES)

@@ -2,7 +2,7 @@
 
 Ours runs under `ulimit -n 4096`; Apache Kafka, which keeps a descriptor for each, has what the machine gives.
 A partition counts as served when it has acknowledged a record.  One life of each broker gives the values of
-all rows here: it takes some two minutes, so it is lived once.
+several rows.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Protocol
 
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
-from bench.apache import APACHE, ORACLE, ApacheServer
-from bench.registry import OURS, Contender, Workbench, row
-from tools.raw_broker import BrokerProcess, RawConnection
+from bench.apache import APACHE
+from bench.registry import Contender, Workbench, row
+from bench.servers import Server, make_servers
+from tools.raw_broker import RawConnection
 
 PARTITIONS = int(os.environ.get("BARNABAS_BENCH_PARTITIONS", "10000"))
 RECOVERED_PARTITIONS = PARTITIONS // 10
@@ -31,20 +31,6 @@ PIPELINED = 100
 PATIENCE_S = 300
 CREATE_VERSION = 7
 PRODUCE_VERSION = 9
-
-
-class Server(Protocol):
-    @property
-    def address(self) -> tuple[str, int]: ...
-
-    @property
-    def rss_bytes(self) -> int: ...
-
-    def start(self) -> None: ...
-
-    def stop(self) -> object: ...
-
-    def kill(self) -> None: ...
 
 
 def create(server: Server, partitions: int) -> None:
@@ -145,94 +131,36 @@ def crash(server: Server) -> dict[str, float]:
     return {"recover": value}
 
 
-_lived: dict[tuple[str, str], dict[str, float]] = {}
+def contenders(bench: Workbench, live: Callable[[Server], dict[str, float]]) -> Mapping[str, Contender]:
+    servers = make_servers(bench.scratch, bench.stack, open_files=OPEN_FILES)
+    return {name: partial(live, server) for name, server in servers.items()}
 
 
-def value_of(bench: Workbench, name: str, kind: str, value: str) -> float:
-    """Rows share a life: none is lived twice."""
-    if (name, kind) not in _lived:
-        folder = bench.scratch / f"{kind}-{len(_lived)}"
-        folder.mkdir()
-        server: Server
-        if name == OURS:
-            server = BrokerProcess(folder, open_files=OPEN_FILES)
-        else:
-            server = apache = ApacheServer(folder)
-            bench.stack.callback(apache.end)
-        _lived[name, kind] = life(server) if kind == "life" else crash(server)
-    return _lived[name, kind][value]
+ROW = partial(
+    row, unit="s", higher_is_better=False, goal=0.5, floor=1, against=APACHE, rounds=1, warm_up=False
+)
 
 
-def contenders(bench: Workbench, kind: str, value: str) -> Mapping[str, Contender]:
-    names = [OURS, APACHE] if ORACLE.exists() else [OURS]
-    return {name: partial(value_of, bench, name, kind, value) for name in names}
-
-
-@row(
+@ROW(
     "many-partitions-create",
     f"{PARTITIONS:,} partitions: create them, until each has taken a record",
-    unit="s",
-    higher_is_better=False,
-    goal=0.5,
-    floor=1,
-    against=APACHE,
-    rounds=1,
+    value="create",
 )
-def creating(bench: Workbench) -> Mapping[str, Contender]:
-    return contenders(bench, "life", "create")
-
-
-@row(
+@ROW("many-partitions-rss", f"{PARTITIONS:,} partitions: memory", unit="MB", value="rss")
+@ROW("many-partitions-stop", f"{PARTITIONS:,} partitions: stop", value="stop")
+@ROW(
     "many-partitions-start",
     f"{PARTITIONS:,} partitions: start after a clean stop, until each has taken a record",
-    unit="s",
-    higher_is_better=False,
-    goal=0.5,
-    floor=1,
-    against=APACHE,
-    rounds=1,
+    value="start",
 )
-def starting(bench: Workbench) -> Mapping[str, Contender]:
-    return contenders(bench, "life", "start")
+def living(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, life)
 
 
-@row(
-    "many-partitions-stop",
-    f"{PARTITIONS:,} partitions: stop",
-    unit="s",
-    higher_is_better=False,
-    goal=0.5,
-    floor=1,
-    against=APACHE,
-    rounds=1,
-)
-def stopping(bench: Workbench) -> Mapping[str, Contender]:
-    return contenders(bench, "life", "stop")
-
-
-@row(
-    "many-partitions-rss",
-    f"{PARTITIONS:,} partitions: memory",
-    unit="MB",
-    higher_is_better=False,
-    goal=0.5,
-    floor=1,
-    against=APACHE,
-    rounds=1,
-)
-def memory(bench: Workbench) -> Mapping[str, Contender]:
-    return contenders(bench, "life", "rss")
-
-
-@row(
+@ROW(
     "many-partitions-recover",
     f"{RECOVERED_PARTITIONS:,} partitions: start after kill -9, until each has taken a record",
-    unit="s",
-    higher_is_better=False,
-    goal=0.5,
-    floor=1,
-    against=APACHE,
-    rounds=1,
+    value="recover",
 )
 def recovering(bench: Workbench) -> Mapping[str, Contender]:
-    return contenders(bench, "crash", "recover")
+    return contenders(bench, crash)

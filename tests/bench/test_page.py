@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench import __main__ as program
+from bench import page as pages
 from bench.registry import Contender, Row, Workbench
 
 
@@ -33,7 +34,8 @@ def contenders(bench: Workbench) -> Mapping[str, Contender]:
 
 
 def found(ratio: float) -> dict[str, Any]:
-    return {"contenders": [{"name": "ours", "ratio": 1.0}, {"name": "theirs", "ratio": ratio}]}
+    ours = {"name": "ours", "ratio": 1.0, "median": 3600.0}
+    return {"contenders": [ours, {"name": "theirs", "ratio": ratio, "median": 2000.0}]}
 
 
 @pytest.mark.parametrize(
@@ -47,23 +49,34 @@ def found(ratio: float) -> dict[str, Any]:
             0.75,
             "goal ≤ 0.5 × theirs: MISSED; floor ≤ 1 × theirs: reached (measured 0.75 ×).",
         ),
+        (
+            {"own_goal": 4000.0, "floor": None},
+            2.0,
+            "goal ≥ 2 × theirs: reached; goal ≥ 4 k turns/s: MISSED (measured 2 ×).",
+        ),
     ],
 )
 def test_the_verdict(changes: dict[str, Any], ratio: float, line: str) -> None:
-    assert program.verdict(row(**changes), found(ratio)).strip() == line
+    assert pages.verdict(row(**changes), found(ratio)).strip() == line
+
+
+def test_a_missed_goal_is_explained() -> None:
+    explained = row(why="They cheat.")
+    assert "They cheat." in pages.verdict(explained, found(1.9))
+    assert "They cheat." not in pages.verdict(explained, found(2.0))
 
 
 def test_no_verdict_without_anybody_to_beat() -> None:
-    assert program.verdict(row(against=None), found(1.0)) == ""
-    missing = {"contenders": [{"name": "ours", "ratio": 1.0}]}
-    assert "Not measured against theirs on this machine." in program.verdict(row(), missing)
+    assert pages.verdict(row(against=None), found(1.0)) == ""
+    missing = {"contenders": [{"name": "ours", "ratio": 1.0, "median": 1.0}]}
+    assert "Not measured against theirs on this machine." in pages.verdict(row(), missing)
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(0.125, "0.125"), (999, "999"), (1234, "1.23 k"), (2.5e6, "2.5 M"), (1e9, "1 G")]
 )
 def test_numbers_for_people(value: float, text: str) -> None:
-    assert program.human(value) == text
+    assert pages.human(value) == text
 
 
 @pytest.fixture
@@ -89,8 +102,10 @@ def test_a_row_is_measured_and_written(
     assert run(monkeypatch, "tiny") == 0
     page = (place / "benchmarks.md").read_text()
     assert page.startswith("# Benchmarks\n")
-    assert "## The tiny row\n\n`tiny`, turns/s; higher is better." in page
-    assert "| ours | 3.6 k | 3.6 k – 3.6 k | 1 |\n| theirs | 2 k | 2 k – 2 k | 1.8 |" in page
+    assert "### The tiny row\n\n`tiny`, turns/s; higher is better." in page
+    assert "| ours | 3.6 k | 3.6 k – 3.6 k | 1 | 1 – 1 |" in page
+    assert "| theirs | 2 k | 2 k – 2 k | 1.8 | 1.8 – 1.8 |" in page
+    assert "| The tiny row (turns/s) | 3.6 k | 2 k | 1.8 | ≥ 2 ✗ | ≥ 1.5 ✓ |" in page
     assert "goal ≥ 2 × theirs: MISSED; floor ≥ 1.5 × theirs: reached (measured 1.8 ×)." in page
     assert "3 rounds" in page
     assert page.endswith("## Notes\n\nBy hand.\n")
@@ -106,6 +121,11 @@ def test_rows_that_were_not_run_keep_their_figures(place: Path, monkeypatch: pyt
     assert run(monkeypatch, "tiny") == 0
     assert json.loads((place / "benchmarks.json").read_text())["other"] == figures["other"]
     assert "commit `before`" in (place / "benchmarks.md").read_text()
+
+
+def test_a_star_stands_for_any_ending(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, "t*") == 0
+    assert list(json.loads((place / "benchmarks.json").read_text())) == ["tiny"]
 
 
 def test_an_unknown_row_is_refused_before_anything_is_measured(

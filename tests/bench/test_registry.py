@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import registry
-from bench.registry import Contender, Result, Row, Workbench, load_rows, measure
+from bench.registry import Contender, House, Result, Row, Workbench, families, load_rows, measure
 
 
 @pytest.fixture
@@ -42,7 +42,8 @@ def test_contenders_take_turns_after_a_round_that_does_not_count(no_rows: dict[s
         return {"ours": lambda: turn("ours"), "theirs": lambda: turn("theirs")}
 
     lines: list[str] = []
-    result = measure(no_rows["tiny"], lines.append)
+    with House() as house:
+        (result,) = measure([no_rows["tiny"]], house, lines.append)
     assert called == ["ours", "theirs"] * 4 + ["closed"]
     assert result.values == {"ours": [2, 4, 6], "theirs": [3, 5, 7]}
     assert lines == ["tiny: round 1 of 3", "tiny: round 2 of 3", "tiny: round 3 of 3"]
@@ -57,20 +58,54 @@ def test_what_a_row_opened_is_closed_when_a_contender_fails(no_rows: dict[str, R
         bench.stack.callback(closed.append, "closed")
         return {"ours": lambda: 1 / 0}
 
-    with pytest.raises(ZeroDivisionError):
-        measure(no_rows["failing"], silent)
+    with House() as house, pytest.raises(ZeroDivisionError):
+        measure([no_rows["failing"]], house, silent)
     assert closed == ["closed"]
 
 
 def test_ratios_are_taken_within_a_round() -> None:
     # A machine that is ten times slower in the second round does not change who is faster.
     values = {"ours": [10.0, 1.0, 12.0], "theirs": [5.0, 0.5, 4.0]}
-    result = Result(Row("r", "R", "x", True, None, None, None, 3, lambda bench: {}), values)
+    result = Result(Row("r", "R", "x", lambda bench: {}), values)
     assert result.ratio("theirs") == 2.0
+    assert result.ratio_quartiles("theirs") == (2.0, 2.5)
     assert result.ratio("ours") == 1.0
     assert result.median("ours") == 10.0
     assert result.quartiles("ours") == (5.5, 11.0)
     assert Result(result.row, {"ours": [3.0]}).quartiles("ours") == (3.0, 3.0)
+
+
+def test_rows_over_one_function_are_measured_together(no_rows: dict[str, Row]) -> None:
+    called: list[str] = []
+
+    @registry.row("first", "One value", unit="x", value="one", rounds=2, warm_up=False)
+    @registry.row("second", "Another", unit="y", value="two", rounds=2, warm_up=False)
+    def both(bench: Workbench) -> Mapping[str, Contender]:
+        def turn() -> dict[str, float]:
+            called.append("turn")
+            return {"one": 1.0, "two": 2.0}
+
+        return {"ours": turn}
+
+    registry.row("alone", "By itself", unit="x")(lambda bench: {"ours": lambda: 3.0})
+    found = families(list(no_rows.values()))
+    assert [[row.name for row in family] for family in found] == [["second", "first"], ["alone"]]
+    with House() as house:
+        second, first = measure(found[0], house, silent)
+    assert called == ["turn", "turn"]
+    assert second.values == {"ours": [2.0, 2.0]}
+    assert first.values == {"ours": [1.0, 1.0]}
+
+
+def test_a_house_keeps_what_rows_share_until_its_end() -> None:
+    made: list[str] = []
+    with House() as house:
+        folder = house.folder()
+        for _ in range(2):
+            assert house.shared("servers", lambda: made.append("made") or "servers") == "servers"
+        assert folder.is_dir()
+    assert made == ["made"]
+    assert not folder.exists()
 
 
 def test_a_name_is_given_once(no_rows: dict[str, Row]) -> None:

@@ -1,0 +1,252 @@
+"""A producer that costs next to nothing: requests made beforehand, over raw sockets, from one thread.
+
+What lives here: keeping so many requests under way on each connection, and proof that the broker did its
+duty: every answer looked at, records counted, what was written last read back.  What may not: which loads
+are rows.
+"""
+
+from __future__ import annotations
+
+import random
+import select
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cache
+
+from fastcrc import crc32
+
+from barnabas.batch.build import build
+from barnabas.batch.compression import Codec
+from barnabas.batch.records import Record
+from barnabas.batch.view import ATTRIBUTES_POSITION, CRC_POSITION, HEADER_SIZE, BatchView
+from barnabas.protocol.frame import write_request
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from barnabas.protocol.messages.produce import ProduceRequest
+from bench import topics
+from bench.servers import Server
+from tools.raw_broker import RawConnection
+
+PRODUCE_VERSION = 11
+INIT_PRODUCER_ID_VERSION = 4
+PATIENCE_S = 60
+# No round writes more: what is not yet on the device must not hold anybody up.
+MAX_ROUND_BYTES = 1_200_000_000
+# Small requests are laid out side by side, so that many go with one call.
+RING_BYTES = 128 << 10
+RECEIVE_BYTES = 64 << 10
+WORD_BYTES = 12
+SEQUENCE_POSITION = 53
+_SEQUENCE = struct.Struct(">i")
+_CRC = struct.Struct(">I")
+# Of an answer: its size, correlation id, no tags, one topic, length of its name.
+_BEFORE_NAME = 4 + 4 + 1 + 1 + 1
+# One partition, its index; then the error code.
+_BEFORE_ERROR = 1 + 4
+# Error, base offset, append time, start offset, no record errors, no message, no tags; of the topic no tags;
+# throttle time, no tags.
+_AFTER_INDEX = 2 + 8 + 8 + 8 + 1 + 1 + 1 + 1 + 4 + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is sent, and how."""
+
+    record_bytes: int = 1024
+    records: int = 15
+    acks: int = 1
+    codec: Codec = Codec.NONE
+    idempotent: bool = False
+    connections: int = 4
+    in_flight: int = 5
+    partitions: int = 6
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of it."""
+
+    requests: int
+    records: int
+    payload_bytes: int
+    seconds: float
+    cpu_seconds: float
+
+    @property
+    def mb_per_second(self) -> float:
+        return self.payload_bytes / 1e6 / self.seconds
+
+    @property
+    def cpu_seconds_per_gb(self) -> float:
+        return self.cpu_seconds / (self.payload_bytes / 1e9)
+
+
+@cache
+def words() -> list[bytes]:
+    letters = b'abcdefghijklmnopqrstuvwxyz0123456789{}":,'
+    return [bytes(random.Random(number).choices(letters, k=WORD_BYTES)) for number in range(200)]
+
+
+def text(size: int, seed: int) -> bytes:
+    """As compressible as log lines are."""
+    chosen = random.Random(seed).choices(words(), k=size // WORD_BYTES + 1)
+    return b"".join(chosen)[:size]
+
+
+def client_batch(load: Load, producer_id: int = -1) -> bytearray:
+    now_ms = time.time_ns() // 1_000_000
+    rows = [Record(n, now_ms, None, text(load.record_bytes, n)) for n in range(load.records)]
+    if producer_id < 0:
+        return build(rows, codec=load.codec)
+    return build(rows, codec=load.codec, producer_id=producer_id, producer_epoch=0, base_sequence=0)
+
+
+def produce_frame(
+    topic: str, partition: int, batch: bytes | bytearray, acks: int, correlation_id: int = 0
+) -> bytes:
+    part = ProduceRequest.PartitionProduceData(index=partition, records=batch)
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=30_000,
+        topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[part])],
+    )
+    return write_request(request, PRODUCE_VERSION, correlation_id, "bench")
+
+
+class Stream:
+    """One connection: a ring of requests, one for each partition again and again."""
+
+    def __init__(self, server: Server, topic: str, load: Load, number: int, producer_id: int) -> None:
+        self.load = load
+        self.batch = client_batch(load, producer_id)
+        order = [(number + index) % load.partitions for index in range(load.partitions)]
+        frames = [produce_frame(topic, partition, self.batch, load.acks) for partition in order]
+        assert len({len(frame) for frame in frames}) == 1, "all requests are of one size"
+        self.frame_size = len(frames[0])
+        self.batch_at = frames[0].index(self.batch)
+        turns = 1 if load.idempotent else max(1, RING_BYTES // (self.frame_size * len(frames)))
+        self._ring = memoryview(bytearray(b"".join(frames * turns)))
+        self._slots = len(frames) * turns
+        self._next = 0
+        self._sequence = 0
+        name_size = len(topic.encode())
+        self.answer_size = _BEFORE_NAME + name_size + _BEFORE_ERROR + _AFTER_INDEX
+        self._error_at = _BEFORE_NAME + name_size + _BEFORE_ERROR
+        self._answers = bytearray(RECEIVE_BYTES)
+        self._filled = 0
+        self.sent = 0
+        self.answered = 0
+        self.socket = socket.create_connection(server.address, timeout=PATIENCE_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, count: int) -> None:
+        """So many requests, the next ones of the ring."""
+        self.sent += count
+        while count:
+            first = self._next
+            some = min(count, self._slots - first)
+            if self.load.idempotent:
+                for slot in range(first, first + some):
+                    self._number(slot)
+            self.socket.sendall(self._ring[first * self.frame_size : (first + some) * self.frame_size])
+            self._next = (first + some) % self._slots
+            count -= some
+            if self._next == 0:
+                self._sequence += self.load.records
+
+    def _number(self, slot: int) -> None:
+        """The next sequence number of its partition; it lies within the CRC."""
+        start = slot * self.frame_size + self.batch_at
+        _SEQUENCE.pack_into(self._ring, start + SEQUENCE_POSITION, self._sequence)
+        crc = crc32.iscsi(self._ring[start + ATTRIBUTES_POSITION : start + len(self.batch)])
+        _CRC.pack_into(self._ring, start + CRC_POSITION, crc)
+
+    def receive(self) -> int:
+        """How many answers came; each is looked at."""
+        count = self.socket.recv_into(memoryview(self._answers)[self._filled :])
+        if not count:
+            raise ConnectionError("the broker closed a connection")
+        filled = self._filled + count
+        whole = filled // self.answer_size
+        end = whole * self.answer_size
+        self._check(end)
+        self._answers[: filled - end] = self._answers[end:filled]
+        self._filled = filled - end
+        self.answered += whole
+        return whole
+
+    def _check(self, end: int) -> None:
+        answers, step, error_at = self._answers, self.answer_size, self._error_at
+        whole = end // step
+        sizes = answers[3:end:step]
+        if sizes != bytes((step - 4 & 0xFF,)) * whole or any(answers[error_at + 1 : end : step]):
+            raise RuntimeError(f"a request was refused: {bytes(answers[:end])!r}")
+
+
+def produce(server: Server, topic: str, load: Load, seconds: float) -> Done:
+    """Send for so long, and until the last answer has come."""
+    with ExitStack() as stack:
+        streams = []
+        for number in range(load.connections):
+            producer_id = new_producer_id(server) if load.idempotent else -1
+            stream = Stream(server, topic, load, number, producer_id)
+            stack.enter_context(stream.socket)
+            streams.append(stream)
+        cpu_before = server.cpu_seconds
+        started = time.perf_counter()
+        _run(streams, load, started + seconds)
+        elapsed = time.perf_counter() - started
+        cpu = server.cpu_seconds - cpu_before
+    requests = sum(stream.answered for stream in streams)
+    records = requests * load.records
+    prove(server, topic, load, records, streams[0].batch)
+    return Done(requests, records, records * load.record_bytes, elapsed, cpu)
+
+
+def _run(streams: list[Stream], load: Load, until: float) -> None:
+    left = MAX_ROUND_BYTES // streams[0].frame_size
+    by_number = {stream.socket.fileno(): stream for stream in streams}
+    poller = select.epoll()
+    for number, stream in by_number.items():
+        poller.register(number, select.EPOLLIN)
+        stream.send(load.in_flight)
+    under_way = load.in_flight * len(streams)
+    while under_way:
+        found = poller.poll(PATIENCE_S)
+        if not found:
+            raise TimeoutError(f"no answer within {PATIENCE_S} s")
+        is_over = time.perf_counter() >= until or left <= 0
+        for number, _ in found:
+            stream = by_number[number]
+            answers = stream.receive()
+            if is_over:
+                under_way -= answers
+            elif answers:
+                stream.send(answers)
+                left -= answers
+    poller.close()
+
+
+def prove(server: Server, topic: str, load: Load, records: int, batch: bytearray) -> None:
+    """The broker has all records that it acknowledged, and gives the last of each partition as sent."""
+    ends = topics.end_offsets(server, topic, load.partitions)
+    held = sum(end or 0 for end in ends)
+    assert held == records, f"{records} records were acknowledged, the broker has {held}"
+    for partition, end in enumerate(ends):
+        if end:
+            data = topics.records_at(server, topic, partition, end - load.records, 2 * len(batch))
+            last = BatchView(data)
+            assert last.crc_ok(), "the last batch is damaged"
+            assert data[HEADER_SIZE : last.size] == batch[HEADER_SIZE:], "the last batch is not as sent"
+
+
+def new_producer_id(server: Server) -> int:
+    with RawConnection(server.address, PATIENCE_S) as connection:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        answer = connection.ask(request, INIT_PRODUCER_ID_VERSION, InitProducerIdResponse)
+    assert not answer.error_code, answer
+    return answer.producer_id

@@ -1,0 +1,57 @@
+"""Fetch from one broker, all of it in memory; ours also without zero copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from bench import topics
+from bench.apache import APACHE
+from bench.fetch_load import Reader, fetch, fill
+from bench.produce_load import Load
+from bench.registry import Contender, Workbench, row
+from bench.servers import Server
+from bench.shared import shared_servers
+
+SECONDS = 3.0
+PARTITION_TOTAL_BYTES = 50_000_000
+
+
+def contenders(bench: Workbench, load: Load) -> Mapping[str, Contender]:
+    return {name: prepare(bench, server, load) for name, server in shared_servers(bench.house).items()}
+
+
+def prepare(bench: Workbench, server: Server, load: Load) -> Contender:
+    topic = bench.stack.enter_context(topics.topic(server, load.partitions))
+    batches = PARTITION_TOTAL_BYTES // (load.records * load.record_bytes)
+    size = fill(server, topic, load, batches)
+    reader = Reader(server, topic, size, load, batches)
+    bench.stack.enter_context(reader.socket)
+
+    def run() -> float:
+        passes = reader.passes
+        value = fetch(reader, SECONDS)
+        assert reader.passes > passes, "no partition was read to its end, and so none was compared"
+        return value
+
+    return run
+
+
+@row("fetch-16k", "Fetch, batches of 16 KB", unit="MB/s", goal=1.5, floor=1.0, against=APACHE)
+def batches_of_16_kb(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, Load())
+
+
+@row("fetch-1m", "Fetch, batches of 1 MB", unit="MB/s", goal=2, floor=1.2, against=APACHE)
+def batches_of_1_mb(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, Load(records=1000))
+
+
+row(
+    "fetch-one-record",
+    "Fetch, batches of one record of 1 KiB",
+    unit="MB/s",
+    goal=1.5,
+    floor=1.0,
+    against=APACHE,
+)(partial(contenders, load=Load(records=1)))

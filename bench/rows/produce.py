@@ -1,0 +1,186 @@
+"""Produce to one broker, by raw requests: how many bytes, how many records, at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from barnabas.batch.compression import Codec
+from bench import topics
+from bench.apache import APACHE
+from bench.produce_load import Load, produce
+from bench.registry import Contender, Workbench, row
+from bench.servers import Server
+from bench.shared import shared_servers
+
+SECONDS = 3.0
+MEDIUM = Load()
+ONE_MB_BATCH = Load(records=1000, acks=-1)
+
+
+def contenders(bench: Workbench, load: Load) -> Mapping[str, Contender]:
+    servers = shared_servers(bench.house)
+    return {name: partial(run, server, load) for name, server in servers.items() if "," not in name}
+
+
+def run(server: Server, load: Load) -> dict[str, float]:
+    with topics.topic(server, load.partitions, load.configs) as topic:
+        done = produce(server, topic, load, SECONDS)
+    return {
+        "mb": done.mb_per_second,
+        "cpu": done.cpu_seconds_per_gb,
+        "records": done.records / done.seconds,
+        "requests": done.requests / done.seconds,
+        "rss": server.rss_bytes / 1e6,
+    }
+
+
+@row(
+    "produce-16k",
+    "Produce records of 1 KiB in batches of 16 KB, 4 connections",
+    unit="MB/s",
+    goal=1.8,
+    floor=1.1,
+    against=APACHE,
+    value="mb",
+)
+@row(
+    "produce-16k-cpu",
+    "Processor time of the broker for it",
+    unit="s/GB",
+    higher_is_better=False,
+    goal=0.5,
+    floor=0.8,
+    against=APACHE,
+    value="cpu",
+)
+@row(
+    "loaded-rss",
+    "Memory of the broker after it",
+    unit="MB",
+    higher_is_better=False,
+    goal=0.1,
+    floor=0.2,
+    against=APACHE,
+    value="rss",
+)
+def produce_16k(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, MEDIUM)
+
+
+@row(
+    "produce-16k-one-connection",
+    "Produce records of 1 KiB in batches of 16 KB, 1 connection",
+    unit="MB/s",
+    goal=2.5,
+    floor=1.5,
+    against=APACHE,
+    value="mb",
+)
+def one_connection(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, Load(connections=1))
+
+
+@row(
+    "produce-16k-idempotent",
+    "Produce records of 1 KiB in batches of 16 KB, idempotent, acks=all",
+    unit="MB/s",
+    goal=1.2,
+    floor=1.0,
+    against=APACHE,
+    value="mb",
+)
+def idempotent(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, Load(idempotent=True, acks=-1))
+
+
+@row(
+    "produce-1m",
+    "Produce records of 1 KiB in batches of 1 MB, acks=all",
+    unit="MB/s",
+    goal=1.5,
+    floor=1.0,
+    against=APACHE,
+    value="mb",
+)
+def one_mb(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, ONE_MB_BATCH)
+
+
+@row(
+    "produce-records",
+    "Produce records of 100 B in batches of 1 MB",
+    unit="records/s",
+    goal=1.0,
+    floor=0.8,
+    own_goal=1e6,
+    against=APACHE,
+    value="records",
+)
+def many_records(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, Load(record_bytes=100, records=9_000))
+
+
+@row(
+    "produce-one-record",
+    "Produce records of 1 KiB in batches of one, 4 connections",
+    unit="records/s",
+    goal=3,
+    floor=2,
+    against=APACHE,
+    value="records",
+)
+def batches_of_one(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, Load(records=1, in_flight=32))
+
+
+@row(
+    "small-one-in-flight",
+    "One small request in flight: one record of 100 B",
+    unit="requests/s",
+    goal=2.5,
+    floor=1.5,
+    against=APACHE,
+    value="requests",
+)
+def one_in_flight(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, Load(record_bytes=100, records=1, connections=1, in_flight=1, partitions=1))
+
+
+@row(
+    "small-pipelined",
+    "Small requests pipelined: one record of 100 B, 4 connections",
+    unit="requests/s",
+    goal=3,
+    floor=2,
+    against=APACHE,
+    value="requests",
+)
+def pipelined(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, Load(record_bytes=100, records=1, in_flight=32))
+
+
+@row(
+    "produce-16k-flush",
+    "Produce batches of 16 KB with flush.messages=1, 4 connections",
+    unit="MB/s",
+    goal=1.0,
+    floor=0.8,
+    against=APACHE,
+    value="mb",
+)
+def flushed(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, Load(configs={"flush.messages": "1"}))
+
+
+for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
+    label = codec.name.lower()
+    row(
+        f"produce-16k-{label}",
+        f"Produce records of 1 KiB in batches of 16, {label}, 4 connections",
+        unit="MB/s",
+        goal=1.2,
+        floor=1.0,
+        against=APACHE,
+        value="mb",
+    )(partial(contenders, load=Load(codec=codec)))

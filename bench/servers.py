@@ -1,0 +1,212 @@
+"""Servers to measure: ours in a process of its own, Apache Kafka beside it, both with one and the same file.
+
+What lives here: starting, watching and ending them.  What may not: what is measured with them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+from bench.apache import APACHE, ORACLE, ApacheServer
+from bench.processes import cpu_seconds, rss_bytes
+from bench.registry import OURS
+
+START_PATIENCE_S = 120
+STOP_PATIENCE_S = 120
+CLUSTER_ID = "barnabas-bench--------"
+# Topics that a round has made go soon after it; everything else is as shipped.
+HOUSEKEEPING = {"log.segment.delete.delay.ms": "1000"}
+WITHOUT_ZERO_COPY = "import os; del os.sendfile; from barnabas.cli.main import main; main()"
+
+
+class Server(Protocol):
+    """A broker, and controller, on this machine."""
+
+    @property
+    def address(self) -> tuple[str, int]: ...
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def data(self) -> Path:
+        """The folder of its logs."""
+        ...
+
+    @property
+    def rss_bytes(self) -> int: ...
+
+    @property
+    def cpu_seconds(self) -> float: ...
+
+    def start(self) -> None:
+        """Until it serves."""
+        ...
+
+    def launch(self) -> None:
+        """Only begin; it was started before, and has ended."""
+        ...
+
+    def stop(self) -> object: ...
+
+    def kill(self) -> None: ...
+
+
+class OurServer:
+    """`barnabas server-start` with Apache Kafka's defaults, in a folder of its own."""
+
+    def __init__(
+        self,
+        home: Path,
+        settings: Mapping[str, str],
+        *,
+        open_files: int | None = None,
+        python: Sequence[str] = ("-m", "barnabas"),
+    ) -> None:
+        self.home = home
+        self.data = home / "data"
+        self.address = ("127.0.0.1", free_port())
+        self._settings = settings
+        self._open_files = open_files
+        self._python = python
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    @property
+    def rss_bytes(self) -> int:
+        return rss_bytes(self.pid)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return cpu_seconds(self.pid)
+
+    def start(self) -> None:
+        if not self.data.exists():
+            self._format()
+        self.launch()
+        await_listening(self.address)
+
+    def launch(self) -> None:
+        command = [sys.executable, *self._python, "server-start", str(self._file)]
+        if self._open_files is not None:
+            command = ["sh", "-c", f'ulimit -n {self._open_files} && exec "$@"', "sh", *command]
+        with (self.home / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=self._environment)
+
+    def stop(self) -> int:
+        self._running.terminate()
+        return self._ended()
+
+    def kill(self) -> None:
+        self._running.send_signal(signal.SIGKILL)
+        self._ended()
+
+    def end(self) -> None:
+        """Whatever state it is in."""
+        if self._process is not None:
+            self.kill()
+
+    @property
+    def _file(self) -> Path:
+        return self.home / "server.properties"
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        environment = {**os.environ, "BARNABAS_STATE": str(self.home / "state")}
+        # As on a user's machine, where the first start leaves compiled files for the next.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        return environment
+
+    def _format(self) -> None:
+        host, port = self.address
+        controller = free_port()
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{host}:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@{host}:{controller}",
+            "log.dirs": str(self.data),
+            # As the oracle sets them for one broker.
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self._settings,
+        }
+        self.home.mkdir(parents=True, exist_ok=True)
+        self._file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        command = [sys.executable, "-m", "barnabas", "storage", "format", "-t", CLUSTER_ID]
+        subprocess.run(
+            [*command, "-c", str(self._file)], check=True, capture_output=True, env=self._environment
+        )
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "start it first"
+        return self._process
+
+    def _ended(self) -> int:
+        process, self._process = self._running, None
+        try:
+            return process.wait(STOP_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+
+
+def make_servers(
+    folder: Path,
+    stack: ExitStack,
+    settings: Mapping[str, str] | None = None,
+    *,
+    open_files: int | None = None,
+    without_zero_copy: bool = False,
+) -> dict[str, Server]:
+    """Ours and, where the oracle is at hand, Apache Kafka; not started.  They end with the stack."""
+    given = {**HOUSEKEEPING, **(settings or {})}
+    ours = OurServer(folder / "ours", given, open_files=open_files)
+    stack.callback(ours.end)
+    found: dict[str, Server] = {OURS: ours}
+    if without_zero_copy:
+        plain = OurServer(folder / "plain", given, python=("-c", WITHOUT_ZERO_COPY))
+        stack.callback(plain.end)
+        found[f"{OURS}, without zero copy"] = plain
+    if ORACLE.exists():
+        theirs = ApacheServer(folder / "theirs", given)
+        stack.callback(theirs.end)
+        found[APACHE] = theirs
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def await_listening(address: tuple[str, int]) -> None:
+    until = time.monotonic() + START_PATIENCE_S
+    while True:
+        try:
+            socket.create_connection(address, timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.005)

@@ -1,0 +1,53 @@
+"""Before anything is measured: load enough for a just-in-time compiler; proof that records are checked."""
+
+from __future__ import annotations
+
+import struct
+
+from fastcrc import crc32
+
+from barnabas.base.errors import ErrorCode
+from barnabas.batch.view import ATTRIBUTES_POSITION, CRC_POSITION, HEADER_SIZE
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from bench import topics
+from bench.fetch_load import Reader, fetch, fill
+from bench.produce_load import PRODUCE_VERSION, Load, client_batch, produce
+from bench.servers import Server
+from tools.raw_broker import RawConnection
+
+SECONDS = 5.0
+_SMALL = Load(record_bytes=100, records=1, in_flight=32)
+_MEDIUM = Load()
+
+
+def warm_up(server: Server) -> None:
+    refuse_damage(server)
+    for load in (_SMALL, _MEDIUM):
+        with topics.topic(server, load.partitions) as topic:
+            produce(server, topic, load, SECONDS)
+    with topics.topic(server, _MEDIUM.partitions) as topic:
+        size = fill(server, topic, _MEDIUM, 500)
+        reader = Reader(server, topic, size, _MEDIUM, 500)
+        with reader.socket:
+            fetch(reader, SECONDS)
+
+
+def refuse_damage(server: Server) -> None:
+    """A path that skips its checks cannot win: a flipped bit and a wrong record are both refused."""
+    sound = client_batch(_MEDIUM)
+    flipped = bytearray(sound)
+    flipped[-1] ^= 1
+    wrong = bytearray(sound)
+    wrong[HEADER_SIZE + 1] ^= 0x40  # the length of the first record: the others begin elsewhere
+    struct.pack_into(">I", wrong, CRC_POSITION, crc32.iscsi(memoryview(wrong)[ATTRIBUTES_POSITION:]))
+    with topics.topic(server, 1) as topic, RawConnection(server.address) as connection:
+        for batch, is_sound in ((sound, True), (flipped, False), (wrong, False)):
+            part = ProduceRequest.PartitionProduceData(index=0, records=bytes(batch))
+            request = ProduceRequest(
+                acks=1,
+                timeout_ms=30_000,
+                topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[part])],
+            )
+            answer = connection.ask(request, PRODUCE_VERSION, ProduceResponse)
+            code = ErrorCode(answer.responses[0].partition_responses[0].error_code)
+            assert (code is ErrorCode.NONE) == is_sound, f"{code.name} for a batch that is sound: {is_sound}"
