@@ -68,6 +68,9 @@ class Group(ABC):
     ) -> None:
         """Whether this member may commit; `generation` is a member epoch in consumer groups."""
 
+    def offsets_committed(self, member_id: str) -> None:
+        """A member's commit was taken: soft, and to a classic group as good as a heartbeat."""
+
     @abstractmethod
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Whether who asks may see the offsets."""
