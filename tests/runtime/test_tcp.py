@@ -404,10 +404,10 @@ def test_loopback_sockets_are_tuned(
 
     monkeypatch.setattr(socket.socket, "setsockopt", setsockopt)
     with socket.socket() as sock:
-        tcp._tune(sock, "127.0.0.1")
+        tcp.tune(sock, "127.0.0.1")
         on_loopback = list(seen)
         seen.clear()
-        tcp._tune(sock, "192.0.2.1")
+        tcp.tune(sock, "192.0.2.1")
         assert seen == [(socket.TCP_NODELAY, 1)]
     expected = [(socket.TCP_NODELAY, 1)]
     if available:

@@ -200,7 +200,7 @@ class TcpNetwork:
         """Make a connection of a connected socket."""
         try:
             local, peer = _address(sock.getsockname()), _address(sock.getpeername())
-            _tune(sock, peer.host)
+            tune(sock, peer.host)
         except OSError as error:
             # It broke before we got to it.
             sock.close()
@@ -326,7 +326,8 @@ def _address(name: Any) -> Address:
     return Address(name[0].removeprefix("::ffff:"), name[1])
 
 
-def _tune(sock: socket.socket, peer_host: str) -> None:
+def tune(sock: socket.socket, peer_host: str) -> None:
+    """What every connection of ours wants of a connected socket."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     congestion = getattr(socket, "TCP_CONGESTION", None)

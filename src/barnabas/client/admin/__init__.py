@@ -1,0 +1,1 @@
+"""The admin client: one file an area, put together in `admin`."""

@@ -1,0 +1,76 @@
+"""The admin client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.client.admin.acls import AclCalls
+from barnabas.client.admin.cluster_calls import ClusterCalls
+from barnabas.client.admin.configs import ConfigCalls
+from barnabas.client.admin.group_offsets import GroupOffsetCalls
+from barnabas.client.admin.groups import GroupCalls
+from barnabas.client.admin.log_dirs import LogDirCalls
+from barnabas.client.admin.placement import PlacementCalls
+from barnabas.client.admin.quotas import QuotaCalls
+from barnabas.client.admin.records import RecordCalls
+from barnabas.client.admin.scram import ScramCalls
+from barnabas.client.admin.tokens import TokenCalls
+from barnabas.client.admin.topics import TopicCalls
+from barnabas.client.admin.transactions import TransactionCalls
+from barnabas.client.cluster import Cluster
+from barnabas.client.errors.kinds import check
+from barnabas.client.options import admin_options
+from barnabas.protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+
+
+class Admin(
+    TopicCalls,
+    ConfigCalls,
+    RecordCalls,
+    LogDirCalls,
+    PlacementCalls,
+    GroupCalls,
+    GroupOffsetCalls,
+    TransactionCalls,
+    AclCalls,
+    QuotaCalls,
+    ScramCalls,
+    TokenCalls,
+    ClusterCalls,
+):
+    """Every request by which a cluster is looked after.
+
+        async with Admin(bootstrap_servers="localhost:9092") as admin:
+            await admin.create_topics([NewTopic("orders", num_partitions=3)])
+
+    A call about many things gives `Outcomes`: a value or an error for each.  Every call takes `timeout_ms`
+    (`default.api.timeout.ms` without it) and tries again until then what may succeed later.
+    """
+
+    def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
+        settings = admin_options(config, options)
+        super().__init__(settings, Cluster(settings))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self.cluster.close()
+
+    async def client_instance_id(self, *, timeout_ms: int | None = None) -> Uuid:
+        """The id by which the cluster knows this client in its telemetry (KIP-714)."""
+        request = GetTelemetrySubscriptionsRequest(client_instance_id=ZERO_UUID)
+        answer = await self._ask_any(request, GetTelemetrySubscriptionsResponse, timeout_ms)
+        check(answer.error_code)
+        return answer.client_instance_id

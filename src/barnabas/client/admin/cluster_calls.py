@@ -1,0 +1,270 @@
+"""The cluster itself: nodes, features, the metadata quorum, and what each node can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from barnabas import __version__
+from barnabas.base.ids import Uuid
+from barnabas.base.topic_names import CLUSTER_METADATA
+from barnabas.client.admin.calls import AdminCalls, operations
+from barnabas.client.connection import SOFTWARE_NAME
+from barnabas.client.errors.cluster import UnsupportedVersionError
+from barnabas.client.errors.kinds import RetriableError, check
+from barnabas.client.errors.local import NoBrokersError
+from barnabas.client.model import Node
+from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from barnabas.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from barnabas.protocol.schema import Versions
+from barnabas.security.acls import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    cluster_id: str | None
+    controller: Node | None
+    nodes: tuple[Node, ...]
+    authorized_operations: tuple[Operation, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Levels that are in effect, with the epoch of the last change, and those that a node supports."""
+
+    finalized: Mapping[str, tuple[int, int]]
+    finalized_epoch: int
+    supported: Mapping[str, tuple[int, int]]
+
+
+class UpgradeType(IntEnum):
+    """How far a feature's new level may be below the old one."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureUpdate:
+    """A new level; 0 disables the feature."""
+
+    max_version_level: int
+    upgrade_type: UpgradeType = UpgradeType.UPGRADE
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """A voter or observer; times are None where the leader does not know them."""
+
+    id: int
+    directory_id: Uuid
+    log_end_offset: int
+    last_fetch_timestamp: int | None
+    last_caught_up_timestamp: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumInfo:
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+    nodes: Mapping[int, tuple[Endpoint, ...]]
+
+
+class ClusterCalls(AdminCalls):
+    async def describe_cluster(
+        self,
+        *,
+        include_authorized_operations: bool = False,
+        include_fenced_brokers: bool = False,
+        timeout_ms: int | None = None,
+    ) -> ClusterDescription:
+        """The nodes: brokers, or controllers for a client that was given those."""
+        request = DescribeClusterRequest(
+            include_cluster_authorized_operations=include_authorized_operations,
+            endpoint_type=self.cluster.endpoint_type,
+            include_fenced_brokers=include_fenced_brokers,
+        )
+        try:
+            answer = await self._ask_any(request, DescribeClusterResponse, timeout_ms)
+        except UnsupportedVersionError:
+            if include_fenced_brokers:
+                raise
+            return await self._describe_by_metadata(timeout_ms)
+        check(answer.error_code, answer.error_message)
+        nodes = tuple(
+            Node(one.broker_id, one.host, one.port, one.rack, one.is_fenced) for one in answer.brokers
+        )
+        return ClusterDescription(
+            answer.cluster_id,
+            next((node for node in nodes if node.id == answer.controller_id), None),
+            nodes,
+            _operations(answer.cluster_authorized_operations),
+        )
+
+    async def _describe_by_metadata(self, timeout_ms: int | None) -> ClusterDescription:
+        """As brokers before DescribeCluster tell it."""
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        answer = await self._ask_any(request, MetadataResponse, timeout_ms)
+        nodes = tuple(Node(one.node_id, one.host, one.port, one.rack) for one in answer.brokers)
+        controller = next((node for node in nodes if node.id == answer.controller_id), None)
+        return ClusterDescription(answer.cluster_id, controller, nodes)
+
+    async def describe_features(
+        self, *, node_id: int | None = None, timeout_ms: int | None = None
+    ) -> Features:
+        """The features of the cluster, as one node or any tells them."""
+        deadline = self._deadline(timeout_ms)
+        find = self.cluster.any_link if node_id is None else lambda: self.cluster.link_to(node_id)
+
+        async def attempt() -> ApiVersionsResponse:
+            request = ApiVersionsRequest(
+                client_software_name=SOFTWARE_NAME, client_software_version=__version__
+            )
+            return await (await find()).ask(request, ApiVersionsResponse)
+
+        told = await self.cluster.retries.until(deadline, "ApiVersions", attempt)
+        check(told.error_code)
+        return Features(
+            {one.name: (one.min_version_level, one.max_version_level) for one in told.finalized_features},
+            told.finalized_features_epoch,
+            {one.name: (one.min_version, one.max_version) for one in told.supported_features},
+        )
+
+    async def update_features(
+        self,
+        updates: Mapping[str, FeatureUpdate],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Set the levels of features: all of them, or none."""
+        request = UpdateFeaturesRequest(
+            timeout_ms=self._deadline(timeout_ms).left_ms,
+            feature_updates=[
+                UpdateFeaturesRequest.FeatureUpdateKey(
+                    feature=name, max_version_level=update.max_version_level, upgrade_type=update.upgrade_type
+                )
+                for name, update in updates.items()
+            ],
+            validate_only=validate_only,
+        )
+        answer = await self._ask_controller(
+            request,
+            UpdateFeaturesResponse,
+            timeout_ms,
+            lambda found: check(found.error_code, found.error_message),
+        )
+        for one in answer.results:
+            check(one.error_code, one.error_message)
+
+    async def describe_metadata_quorum(self, *, timeout_ms: int | None = None) -> QuorumInfo:
+        """Who leads the metadata quorum, and how far its replicas are."""
+        topic = DescribeQuorumRequest.TopicData(
+            topic_name=CLUSTER_METADATA,
+            partitions=[DescribeQuorumRequest.PartitionData(partition_index=0)],
+        )
+        answer = await self._ask_any(
+            DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse, timeout_ms
+        )
+        check(answer.error_code, answer.error_message or None)
+        told = answer.topics[0].partitions[0]
+        check(told.error_code, told.error_message or None)
+        return QuorumInfo(
+            told.leader_id,
+            told.leader_epoch,
+            told.high_watermark,
+            tuple(map(_replica, told.current_voters)),
+            tuple(map(_replica, told.observers)),
+            {
+                node.node_id: tuple(Endpoint(one.name, one.host, one.port) for one in node.listeners)
+                for node in answer.nodes
+            },
+        )
+
+    async def add_raft_voter(
+        self,
+        voter_id: int,
+        directory_id: Uuid,
+        endpoints: Sequence[Endpoint],
+        *,
+        cluster_id: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Let a controller vote (KIP-853)."""
+        request = AddRaftVoterRequest(
+            cluster_id=cluster_id,
+            timeout_ms=self._deadline(timeout_ms).left_ms,
+            voter_id=voter_id,
+            voter_directory_id=directory_id,
+            listeners=[
+                AddRaftVoterRequest.Listener(name=one.name, host=one.host, port=one.port) for one in endpoints
+            ],
+        )
+        answer = await self._ask_any(request, AddRaftVoterResponse, timeout_ms)
+        check(answer.error_code, answer.error_message)
+
+    async def remove_raft_voter(
+        self,
+        voter_id: int,
+        directory_id: Uuid,
+        *,
+        cluster_id: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Let a controller vote no longer."""
+        request = RemoveRaftVoterRequest(
+            cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory_id
+        )
+        answer = await self._ask_any(request, RemoveRaftVoterResponse, timeout_ms)
+        check(answer.error_code, answer.error_message)
+
+    async def unregister_broker(self, broker_id: int, *, timeout_ms: int | None = None) -> None:
+        """Forget a broker that will not come back."""
+        request = UnregisterBrokerRequest(broker_id=broker_id)
+        answer = await self._ask_any(request, UnregisterBrokerResponse, timeout_ms)
+        check(answer.error_code, answer.error_message)
+
+    async def describe_api_versions(
+        self, *, timeout_ms: int | None = None
+    ) -> dict[Node, Mapping[int, Versions] | NoBrokersError]:
+        """Which versions of which API (by key) every node speaks, or why it cannot be asked."""
+        found: dict[Node, Mapping[int, Versions] | NoBrokersError] = {}
+        for node in await self._brokers(timeout_ms):
+            try:
+                found[node] = (await self.cluster.pool.link(node)).conversation.spoken
+            except RetriableError as error:
+                found[node] = NoBrokersError(error.message)
+        return found
+
+
+def _replica(told: DescribeQuorumResponse.ReplicaState) -> QuorumReplica:
+    return QuorumReplica(
+        told.replica_id,
+        told.replica_directory_id,
+        told.log_end_offset,
+        told.last_fetch_timestamp if told.last_fetch_timestamp >= 0 else None,
+        told.last_caught_up_timestamp if told.last_caught_up_timestamp >= 0 else None,
+    )
+
+
+def _operations(bits: int) -> tuple[Operation, ...] | None:
+    numbers = operations(bits)
+    return None if numbers is None else tuple(Operation(number) for number in numbers)

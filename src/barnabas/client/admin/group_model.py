@@ -1,0 +1,126 @@
+"""What the admin client tells of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from barnabas.base.errors import KafkaError
+from barnabas.client.model import Node, TopicPartition
+from barnabas.security.acls import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group as a list shows it; `type` is Classic, Consumer, Share or Streams, empty where nobody tells."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+    @property
+    def is_simple(self) -> bool:
+        """Only offsets are committed under this name: no member ever joined."""
+        return self.protocol_type == ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListings:
+    """The groups that brokers told of, and the brokers that did not answer."""
+
+    groups: tuple[GroupListing, ...]
+    errors: Mapping[Node, KafkaError]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of any kind of group; what a kind does not have is None or empty."""
+
+    member_id: str
+    client_id: str
+    host: str
+    assignment: frozenset[TopicPartition] = frozenset()
+    group_instance_id: str | None = None
+    rack_id: str | None = None
+    member_epoch: int | None = None
+    target_assignment: frozenset[TopicPartition] | None = None
+    subscribed_topics: tuple[str, ...] = ()
+    subscribed_regex: str | None = None
+    # False while a member of a consumer group still speaks the classic protocol (KIP-848).
+    upgraded: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group of any kind."""
+
+    group_id: str
+    type: str
+    state: str
+    protocol_type: str
+    assignor: str
+    coordinator: Node
+    members: tuple[GroupMember, ...]
+    authorized_operations: tuple[Operation, ...] | None = None
+    group_epoch: int | None = None
+    target_assignment_epoch: int | None = None
+
+    @property
+    def is_simple(self) -> bool:
+        return self.protocol_type == ""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsSubtopology:
+    subtopology_id: str
+    source_topics: tuple[str, ...]
+    repartition_sink_topics: tuple[str, ...]
+    state_changelog_topics: tuple[str, ...]
+    repartition_source_topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsTasks:
+    """Partitions by subtopology."""
+
+    active: Mapping[str, tuple[int, ...]]
+    standby: Mapping[str, tuple[int, ...]]
+    warmup: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsMember:
+    member_id: str
+    member_epoch: int
+    client_id: str
+    host: str
+    process_id: str
+    topology_epoch: int
+    is_classic: bool
+    assignment: StreamsTasks
+    target_assignment: StreamsTasks
+    group_instance_id: str | None = None
+    rack_id: str | None = None
+    client_tags: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsGroupDescription:
+    group_id: str
+    state: str
+    coordinator: Node
+    group_epoch: int
+    target_assignment_epoch: int
+    topology_epoch: int
+    subtopologies: tuple[StreamsSubtopology, ...]
+    members: tuple[StreamsMember, ...]
+    authorized_operations: tuple[Operation, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupOffset:
+    """Where a share group starts in a partition."""
+
+    start_offset: int
+    leader_epoch: int

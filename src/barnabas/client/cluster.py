@@ -1,0 +1,299 @@
+"""What a client knows of its cluster, and whom it asks for what.
+
+What lives here: the cache of metadata and its refresh, leaders with their epochs, coordinators, the choice of
+a node.  What may not: connections (pool) and what is done with the answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import TypeVar
+
+from barnabas.base.errors import ErrorCode
+from barnabas.client.addresses import bootstrap_nodes
+from barnabas.client.errors.data import LeaderNotAvailableError, UnknownTopicOrPartitionError
+from barnabas.client.errors.groups import CoordinatorNotAvailableError
+from barnabas.client.errors.kinds import RetriableError, check, error_for
+from barnabas.client.errors.local import NoBrokersError
+from barnabas.client.link import Link
+from barnabas.client.metadata import Metadata
+from barnabas.client.model import Node, Partition, Topic, TopicPartition
+from barnabas.client.pool import Pool, Purpose
+from barnabas.client.waiting import Deadline, Retries
+from barnabas.config.settings import Settings
+from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.schema import Message
+from barnabas.runtime.asyncio_network import AsyncioNetwork
+from barnabas.runtime.chance import Random, SystemRandom
+
+R = TypeVar("R", bound=Message)
+BROKER_ENDPOINTS = 1
+CONTROLLER_ENDPOINTS = 2
+
+
+class CoordinatorType(IntEnum):
+    """What a coordinator coordinates; the number is the one of FindCoordinator."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+class Cluster:
+    """One client's view of one cluster."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        allow_auto_topic_creation: bool = False,
+        random: Random | None = None,
+        pool: Pool | None = None,
+    ) -> None:
+        self.settings = settings
+        self.random: Random = random if random is not None else SystemRandom()
+        controllers = settings.get("bootstrap.controllers") or ()
+        self.bootstrap = bootstrap_nodes(controllers or settings["bootstrap.servers"])
+        # What DescribeCluster calls them: brokers are 1, controllers 2 (KIP-919).
+        self.endpoint_type = CONTROLLER_ENDPOINTS if controllers else BROKER_ENDPOINTS
+        self.pool = pool if pool is not None else Pool(settings, AsyncioNetwork(), self.random)
+        self.retries = Retries(settings, self.random)
+        self.metadata = Metadata()
+        # Topics to ask for; None asks for all there are.
+        self.wanted: set[str] | None = set()
+        self.on_update: list[Callable[[], None]] = []
+        self._auto_create = allow_auto_topic_creation
+        self._updating: asyncio.Task[None] | None = None
+        self._coordinators: dict[tuple[CoordinatorType, str], Node] = {}
+
+    # ---------------------------------------------------------------------------------------- the metadata
+
+    @property
+    def is_stale(self) -> bool:
+        age_s = asyncio.get_running_loop().time() - self.metadata.updated_at
+        return self.metadata.is_expired or age_s * 1000 > self.settings["metadata.max.age.ms"]
+
+    def request_update(self) -> asyncio.Task[None]:
+        """Ask for fresh metadata; who calls while that is under way shares it."""
+        if self._updating is None or self._updating.done():
+            self._updating = asyncio.ensure_future(self._update())
+            self._updating.add_done_callback(_look)
+        return self._updating
+
+    async def update(self) -> None:
+        """Wait for fresh metadata; a RetriableError if no broker gives it."""
+        await asyncio.shield(self.request_update())
+
+    async def _update(self) -> None:
+        if self.endpoint_type == CONTROLLER_ENDPOINTS:
+            await self._update_controllers()
+        else:
+            await self._update_metadata()
+        for listener in list(self.on_update):
+            listener()
+
+    async def _update_controllers(self) -> None:
+        """Controllers know no Metadata request; they tell of each other."""
+        request = DescribeClusterRequest(
+            include_cluster_authorized_operations=False, endpoint_type=CONTROLLER_ENDPOINTS
+        )
+        answer = await self.ask_any(request, DescribeClusterResponse)
+        check(answer.error_code, answer.error_message)
+        brokers = [
+            MetadataResponse.Broker(node_id=one.broker_id, host=one.host, port=one.port)
+            for one in answer.brokers
+        ]
+        told = MetadataResponse(
+            brokers=brokers, cluster_id=answer.cluster_id, controller_id=answer.controller_id, topics=[]
+        )
+        self.metadata.take(told, asyncio.get_running_loop().time())
+
+    async def _update_metadata(self) -> None:
+        wanted = self.wanted
+        topics = None
+        if wanted is not None:
+            topics = [MetadataRequest.Topic(name=name) for name in sorted(wanted)]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._auto_create)
+        answer = await self.ask_any(request, MetadataResponse)
+        if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self.metadata.brokers = {}
+        check(answer.error_code)
+        self.metadata.take(answer, asyncio.get_running_loop().time())
+
+    async def topic(self, name: str, deadline: Deadline) -> Topic:
+        """A topic that has partitions; waits for it, and so for its creation where that is allowed."""
+        if self.wanted is not None:
+            self.wanted.add(name)
+        known = self.metadata.topics.get(name)
+        if known is not None and known.partitions and not self.metadata.is_expired:
+            return known
+        return await self.retries.until(deadline, f"finding the topic {name}", lambda: self._find(name))
+
+    async def _find(self, name: str) -> Topic:
+        await self.update()
+        known = self.metadata.topics.get(name)
+        if known is None:
+            raise UnknownTopicOrPartitionError(f"the topic {name} is not known")
+        check(known.error_code, None if known.error_code == 0 else f"the topic {name} cannot be used now")
+        if not known.partitions:
+            raise LeaderNotAvailableError(f"the topic {name} has no partitions yet")
+        return known
+
+    async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Partition]:
+        """The partitions that have a leader, by fresh metadata if one of them is not known to."""
+        asked = list(partitions)
+        if self.wanted is not None:
+            self.wanted.update(one.topic for one in asked)
+        known = {one: self.metadata.leader_of(one) for one in asked}
+        if self.is_stale or any(one is None for one in known.values()):
+            await self.update()
+            known = {one: self.metadata.leader_of(one) for one in asked}
+        return {one: found for one, found in known.items() if found is not None}
+
+    def leaderless(self, partition: TopicPartition) -> RetriableError | UnknownTopicOrPartitionError:
+        """Why a partition has no leader, as far as the metadata tells."""
+        topic = self.metadata.topics.get(partition.topic)
+        if topic is not None and topic.error_code:
+            found = error_for(topic.error_code)
+            if isinstance(found, RetriableError):
+                return found
+        if topic is None or partition.partition not in topic.partition_of:
+            return UnknownTopicOrPartitionError(f"the partition {partition} is not known")
+        return LeaderNotAvailableError(f"the partition {partition} has no leader now")
+
+    # ------------------------------------------------------------------------------------------- the nodes
+
+    def nodes(self) -> list[Node]:
+        """Those to ask when any will do: connected and least busy first, bootstrap servers last."""
+        brokers = list(self.metadata.brokers.values())
+        links = {node: self.pool.ready(node) for node in (*brokers, *self.bootstrap)}
+
+        def rank(node: Node) -> tuple[bool, bool, int, float]:
+            link = links[node]
+            busy = link.in_flight if link is not None else 0
+            return link is None, self.pool.is_backing_off(node), busy, self.random.fraction()
+
+        known = {(node.host, node.port) for node in brokers}
+        others = [node for node in self.bootstrap if (node.host, node.port) not in known]
+        return sorted(brokers, key=rank) + sorted(others, key=rank)
+
+    async def ask_any(self, request: Message, answer: type[R], timeout_ms: int | None = None) -> R:
+        """Ask whichever broker answers; NoBrokersError if none does."""
+        reasons = []
+        for node in self.nodes():
+            try:
+                link = await self.pool.link(node)
+                return await link.ask(request, answer, timeout_ms=timeout_ms)
+            except RetriableError as error:
+                reasons.append(error.message)
+        raise NoBrokersError(f"no broker answers: {'; '.join(reasons)}")
+
+    async def any_link(self) -> Link:
+        """The link to whichever broker can be reached; NoBrokersError if none can."""
+        reasons = []
+        for node in self.nodes():
+            try:
+                return await self.pool.link(node)
+            except RetriableError as error:
+                reasons.append(error.message)
+        raise NoBrokersError(f"no broker answers: {'; '.join(reasons)}")
+
+    async def link_to(self, node_id: int, purpose: Purpose = Purpose.DATA) -> Link:
+        """The link to a broker by its id."""
+        node = self.metadata.brokers.get(node_id)
+        if node is None:
+            await self.update()
+            node = self.metadata.brokers.get(node_id)
+        if node is None:
+            raise error_for(ErrorCode.REPLICA_NOT_AVAILABLE, f"the broker {node_id} is not alive")
+        return await self.pool.link(node, purpose)
+
+    async def controller(self) -> Link:
+        """The link to the broker that takes requests for the controller (any, in KRaft mode: it forwards)."""
+        if self.metadata.controller_id < 0 or self.metadata.is_expired:
+            await self.update()
+        if self.metadata.controller_id < 0:
+            raise error_for(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
+        return await self.link_to(self.metadata.controller_id)
+
+    # ------------------------------------------------------------------------------------ the coordinators
+
+    async def coordinators(self, keys: Iterable[str], kind: CoordinatorType) -> dict[str, Node | Exception]:
+        """The coordinator of each key, or why there is none now."""
+        found: dict[str, Node | Exception] = {}
+        unknown = []
+        for key in keys:
+            node = self._coordinators.get((kind, key))
+            if node is None:
+                unknown.append(key)
+            else:
+                found[key] = node
+        if not unknown:
+            return found
+        for key, node_or_error in (await self._find_coordinators(unknown, kind)).items():
+            found[key] = node_or_error
+            if isinstance(node_or_error, Node):
+                self._coordinators[kind, key] = node_or_error
+        return found
+
+    async def _find_coordinators(self, keys: list[str], kind: CoordinatorType) -> dict[str, Node | Exception]:
+        batched = FindCoordinatorRequest(key_type=kind, coordinator_keys=keys)
+        reasons = []
+        for node in self.nodes():
+            try:
+                link = await self.pool.link(node)
+                if link.version_for(FindCoordinatorRequest.schema.key or 0) >= 4:
+                    answer = await link.ask(batched, FindCoordinatorResponse)
+                    return {one.key: _coordinator(one) for one in answer.coordinators}
+                return {key: await _find_one(link, key, kind) for key in keys}
+            except RetriableError as error:
+                reasons.append(error.message)
+        raise NoBrokersError(f"no broker answers: {'; '.join(reasons)}")
+
+    async def coordinator(self, key: str, kind: CoordinatorType) -> Link:
+        """The link to the coordinator of one key."""
+        node = (await self.coordinators([key], kind))[key]
+        if isinstance(node, Exception):
+            raise node
+        try:
+            return await self.pool.link(node, Purpose.COORDINATION)
+        except RetriableError:
+            self.forget_coordinator(key, kind)
+            raise
+
+    def forget_coordinator(self, key: str, kind: CoordinatorType) -> None:
+        """It said that it is not, or does not answer: look it up again."""
+        self._coordinators.pop((kind, key), None)
+
+    async def close(self) -> None:
+        if self._updating is not None:
+            self._updating.cancel()
+            await asyncio.gather(self._updating, return_exceptions=True)
+        self.pool.close()
+        # The transports tell of their end in the loop's next turns.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+def _coordinator(
+    found: FindCoordinatorResponse.Coordinator | FindCoordinatorResponse,
+) -> Node | Exception:
+    if found.error_code:
+        return error_for(found.error_code, found.error_message or None)
+    if found.node_id < 0:
+        return CoordinatorNotAvailableError()
+    return Node(found.node_id, found.host, found.port)
+
+
+async def _find_one(link: Link, key: str, kind: CoordinatorType) -> Node | Exception:
+    request = FindCoordinatorRequest(key=key, key_type=kind)
+    return _coordinator(await link.ask(request, FindCoordinatorResponse, highest=3))
+
+
+def _look(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,37 @@
+"""Errors that no broker sends: the client itself finds them."""
+
+from __future__ import annotations
+
+from barnabas.base.errors import ErrorCode
+from barnabas.client.errors.cluster import RequestTimedOutError
+from barnabas.client.errors.data import MessageTooLargeError, OffsetOutOfRangeError
+from barnabas.client.errors.groups import UnknownMemberIdError
+from barnabas.client.errors.kinds import RetriableError
+
+
+class KafkaTimeoutError(RequestTimedOutError, TimeoutError):
+    """Check that the cluster can be reached and is not overloaded, or allow more time."""
+
+
+class NoBrokersError(KafkaTimeoutError, code=ErrorCode.BROKER_NOT_AVAILABLE):
+    """Check `bootstrap.servers`, and that a broker listens there and advertises an address you can reach."""
+
+
+class BufferExhaustedError(RetriableError, code=ErrorCode.REQUEST_TIMED_OUT):
+    """Records come faster than they are sent: wait, raise `buffer.memory`, or send less."""
+
+
+class RecordTooLargeError(MessageTooLargeError):
+    """Send a smaller record, or raise `max.request.size` (and the topic's `max.message.bytes`)."""
+
+
+class NoOffsetForPartitionError(OffsetOutOfRangeError):
+    """Commit or seek first, or set `auto.offset.reset` to earliest or latest."""
+
+
+class CommitFailedError(UnknownMemberIdError):
+    """The partitions went to other members: poll more often (`max.poll.interval.ms`, `max.poll.records`)."""
+
+
+class ClosedError(RuntimeError):
+    """The client is closed, or was not started: open a new one."""

@@ -1,0 +1,114 @@
+"""Requests about committed offsets, which the consumer, the producer and the admin client share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from barnabas.base.errors import KafkaError
+from barnabas.client.errors.kinds import error_for
+from barnabas.client.model import NO_EPOCH, OffsetAndMetadata, TopicPartition, by_topic
+from barnabas.client.outcomes import Outcomes
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
+from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+Committed = Outcomes[TopicPartition, OffsetAndMetadata | None]
+
+
+def offset_commit_request(
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    *,
+    generation_or_epoch: int = NO_EPOCH,
+    member_id: str = "",
+    group_instance_id: str | None = None,
+) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=generation_or_epoch,
+        member_id=member_id,
+        group_instance_id=group_instance_id,
+        topics=[
+            OffsetCommitRequest.Topic(
+                name=topic,
+                partitions=[_committed(number, offsets[TopicPartition(topic, number)]) for number in numbers],
+            )
+            for topic, numbers in by_topic(offsets).items()
+        ],
+    )
+
+
+def _committed(number: int, offset: OffsetAndMetadata) -> OffsetCommitRequest.Partition:
+    return OffsetCommitRequest.Partition(
+        partition_index=number,
+        committed_offset=offset.offset,
+        committed_leader_epoch=offset.leader_epoch,
+        committed_metadata=offset.metadata,
+    )
+
+
+def offset_fetch_request(
+    groups: Mapping[str, Sequence[TopicPartition] | None],
+    require_stable: bool,
+    *,
+    batched: bool = True,
+    member_id: str | None = None,
+    member_epoch: int = NO_EPOCH,
+) -> OffsetFetchRequest:
+    """For several groups from version 8 on, for one before that (not `batched`)."""
+    if not batched:
+        ((group_id, partitions),) = groups.items()
+        return OffsetFetchRequest(
+            group_id=group_id,
+            topics=None
+            if partitions is None
+            else [
+                OffsetFetchRequest.Topic(name=topic, partition_indexes=numbers)
+                for topic, numbers in by_topic(partitions).items()
+            ],
+            require_stable=require_stable,
+        )
+    return OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequest.Group(
+                group_id=group_id,
+                member_id=member_id,
+                member_epoch=member_epoch,
+                topics=None
+                if partitions is None
+                else [
+                    OffsetFetchRequest.Topics(name=topic, partition_indexes=numbers)
+                    for topic, numbers in by_topic(partitions).items()
+                ],
+            )
+            for group_id, partitions in groups.items()
+        ],
+        require_stable=require_stable,
+    )
+
+
+def fetched_offsets(answer: OffsetFetchResponse, only_group: str | None) -> dict[str, Committed | KafkaError]:
+    """By group; an answer before version 8 names none, so the asker does."""
+    if only_group is not None:
+        if answer.error_code:
+            return {only_group: error_for(answer.error_code)}
+        return {only_group: _offsets(answer.topics)}
+    return {
+        group.group_id: error_for(group.error_code) if group.error_code else _offsets(group.topics)
+        for group in answer.groups
+    }
+
+
+def _offsets(topics: Iterable[OffsetFetchResponse.Topic | OffsetFetchResponse.Topics]) -> Committed:
+    found: dict[TopicPartition, OffsetAndMetadata | KafkaError | None] = {}
+    for topic in topics:
+        for one in topic.partitions:
+            partition = TopicPartition(topic.name, one.partition_index)
+            if one.error_code:
+                found[partition] = error_for(one.error_code)
+            elif one.committed_offset < 0:
+                found[partition] = None
+            else:
+                found[partition] = OffsetAndMetadata(
+                    one.committed_offset, one.committed_leader_epoch, one.metadata or ""
+                )
+    return Outcomes(found)

@@ -1,0 +1,67 @@
+"""From what a user gives, a dict with dots or keywords with underscores, to checked settings.
+
+What lives here: the two spellings, and Python's own types for options that are text.  What may not:
+the options themselves (config).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from barnabas.config import ADMIN, CONSUMER, PRODUCER, OptionTable, Settings, Type
+from barnabas.config.clients import consumer_settings, producer_settings
+from barnabas.config.errors import ConfigError
+from barnabas.config.security import refuse_unbuilt_security
+
+# A program gives functions or objects for these, so they need no default in a file.
+_PYTHON_DEFAULTS = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
+BYTES = "bytes"
+
+
+def _gathered(
+    table: OptionTable, config: Mapping[str, object] | None, keywords: Mapping[str, object]
+) -> dict[str, object]:
+    known = table.options()
+    by_keyword = {name.replace(".", "_"): name for name in known}
+    given: dict[str, object] = dict(config or {})
+    for keyword, value in keywords.items():
+        name = by_keyword.get(keyword)
+        if name is None:
+            raise ConfigError(f"{keyword} is no option of a {table.scope}", allowed="see the client guide")
+        if name in given:
+            raise ConfigError(f"{name} is given twice: in the dict, and as the keyword {keyword}")
+        given[name] = value
+    for name in _PYTHON_DEFAULTS:
+        if name in known:
+            given.setdefault(name, BYTES)
+    return {name: _as_text(table, name, value) for name, value in given.items() if value is not None}
+
+
+def _as_text(table: OptionTable, name: str, value: Any) -> object:
+    """`acks=1` means "1": an option that is text takes a number too."""
+    option = table.option(name)
+    if option is not None and option.type is Type.STRING and isinstance(value, int):
+        return str(value)
+    if option is not None and option.type is Type.LIST and callable(value):
+        return [value]
+    return value
+
+
+def admin_options(config: Mapping[str, object] | None, keywords: Mapping[str, object]) -> Settings:
+    settings = ADMIN.parse(_gathered(ADMIN, config, keywords))
+    servers, controllers = settings["bootstrap.servers"], settings["bootstrap.controllers"]
+    if not servers and not controllers:
+        raise ConfigError("You must set either bootstrap.servers or bootstrap.controllers")
+    if servers and controllers:
+        raise ConfigError("You cannot set both bootstrap.servers and bootstrap.controllers")
+    refuse_unbuilt_security(settings)
+    return settings
+
+
+def producer_options(config: Mapping[str, object] | None, keywords: Mapping[str, object]) -> Settings:
+    return producer_settings(_gathered(PRODUCER, config, keywords))
+
+
+def consumer_options(config: Mapping[str, object] | None, keywords: Mapping[str, object]) -> Settings:
+    return consumer_settings(_gathered(CONSUMER, config, keywords))

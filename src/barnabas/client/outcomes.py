@@ -1,0 +1,60 @@
+"""What a call about many things gives: a value or an error for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+from barnabas.base.errors import KafkaError
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Outcomes(Mapping[K, V], Generic[K, V]):
+    """Values by key; asking for a key that failed raises its error.
+
+    `errors` has the failures and `values_by_key` the rest; `raise_first()` makes a failure of one a failure
+    of all, for those who want no part of it.
+    """
+
+    __slots__ = ("_found",)
+
+    def __init__(self, found: Mapping[K, V | KafkaError]) -> None:
+        self._found = dict(found)
+
+    def __getitem__(self, key: K) -> V:
+        value = self._found[key]
+        if isinstance(value, KafkaError):
+            raise value
+        return value
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._found
+
+    def __repr__(self) -> str:
+        return f"Outcomes({self._found!r})"
+
+    def error_of(self, key: K) -> KafkaError | None:
+        value = self._found[key]
+        return value if isinstance(value, KafkaError) else None
+
+    @property
+    def errors(self) -> dict[K, KafkaError]:
+        return {key: value for key, value in self._found.items() if isinstance(value, KafkaError)}
+
+    @property
+    def values_by_key(self) -> dict[K, V]:
+        return {key: value for key, value in self._found.items() if not isinstance(value, KafkaError)}
+
+    def raise_first(self) -> Outcomes[K, V]:
+        """Raise the first error, if there is one; else give itself."""
+        for error in self.errors.values():
+            raise error
+        return self

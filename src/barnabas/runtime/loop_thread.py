@@ -1,0 +1,74 @@
+"""An asyncio loop in a thread of its own, for programs that have none.
+
+What lives here: starting and ending the thread, handing work to its loop.  What may not: what the work is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+END_PATIENCE_S = 30
+
+
+class LoopThread:
+    """A daemon, so that a program that forgets to close it still ends."""
+
+    def __init__(self, name: str) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is on this thread, where waiting for the loop would last for ever."""
+        return threading.current_thread() is self._thread
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine on the loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and wait for it; an interrupt (Ctrl+C) cancels it."""
+        if self.is_current:
+            work.close()
+            raise RuntimeError("a blocking call was made from a callback: use the asyncio client there")
+        future = self.submit(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call_soon(self, action: Callable[[], object]) -> None:
+        self.loop.call_soon_threadsafe(action)
+
+    def end(self) -> None:
+        """Cancel what still runs, then end the thread."""
+        if not self._thread.is_alive():
+            return
+        self.run(_cancel_rest())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(END_PATIENCE_S)
+
+
+async def _cancel_rest() -> None:
+    loop = asyncio.get_running_loop()
+    rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()
