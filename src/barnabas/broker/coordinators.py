@@ -11,6 +11,7 @@ from barnabas.base.topic_names import CONSUMER_OFFSETS
 from barnabas.batch.compression import Codec
 from barnabas.broker.replicas import Replicas
 from barnabas.broker.shards import Shards
+from barnabas.broker.transactions import Transactions
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.metadata.delta import Delta
 from barnabas.runtime.timers import TimerDoor
@@ -34,7 +35,8 @@ class Coordinators:
             codec=lambda: Codec(broker.settings["offsets.topic.compression.codec"]),
             commit_timeout_ms=settings["offsets.commit.timeout.ms"],
         )
-        self._all: list[Shards[Any]] = [self.groups]
+        self.transactions = Transactions(broker, replicas, timers, self.groups)
+        self._all: list[Shards[Any]] = [self.groups, self.transactions.shards]
 
     def apply(self, delta: Delta) -> None:
         """A committed delta, after the replicas have heard of it."""
@@ -42,5 +44,6 @@ class Coordinators:
             shards.apply(delta)
 
     def stop(self) -> None:
+        self.transactions.stop()
         for shards in self._all:
             shards.stop()

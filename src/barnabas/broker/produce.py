@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_THAT_ADDS = 12
+FIRST_VERSION_WITH_ABORTABLE = 11
 FIRST_VERSION_WITH_LEADER = 10
 RECORD_ERRORS_SHOWN = 3
 # The one client that may write to internal topics.
@@ -111,9 +112,6 @@ class Produce:
         if not unknown:
             self._append_into(later, {})
             return later
-        for write in self._writes:
-            # The receive buffer is used again before the coordinator answers.
-            write.records = memoryview(bytearray(write.records))
         (producer_id, producer_epoch), *_ = producers
         transactional_id = self._request.transactional_id
         assert transactional_id is not None, "it was checked"
@@ -123,8 +121,13 @@ class Produce:
             producer_epoch,
             [write.name for write in unknown],
             may_add=self._version >= FIRST_VERSION_THAT_ADDS,
+            knows_abortable=self._version >= FIRST_VERSION_WITH_ABORTABLE,
         )
         answer = self._replicas.verifier.verify(question)
+        if not answer.done:
+            for write in self._writes:
+                # The receive buffer is used again before the coordinator answers.
+                write.records = memoryview(bytearray(write.records))
         answer.then(lambda verdicts: self._append_into(later, verdicts), later.fail)
         return later
 

@@ -30,6 +30,8 @@ class TransactionalWrite:
     partitions: Sequence[TopicPartition]
     # From Produce 12 on the coordinator adds what it does not have yet (transaction.version 2).
     may_add: bool
+    # From Produce 11 on the client knows TRANSACTION_ABORTABLE: abort, and go on.
+    knows_abortable: bool = False
 
 
 class TransactionVerifier(Protocol):

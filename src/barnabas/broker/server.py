@@ -28,11 +28,13 @@ from barnabas.broker.lifecycle import Lifecycle, State
 from barnabas.broker.listener import ListenerDoor, drain_all
 from barnabas.broker.metrics import Metrics
 from barnabas.broker.modes.kraft import KraftMetadata
+from barnabas.broker.ports import taking
 from barnabas.broker.quotas import Quotas, Unlimited
 from barnabas.broker.replicas import Replicas
 from barnabas.broker.routes import Role, Route, routes_for
 from barnabas.broker.shards import Shards
 from barnabas.broker.supported_features import supported_features
+from barnabas.broker.transactions import Transactions
 from barnabas.config.errors import ConfigError
 from barnabas.config.layers import Layers
 from barnabas.config.listeners import Endpoint
@@ -66,10 +68,6 @@ class Loop(Protocol):
     def timers(self) -> TimerDoor: ...
 
     def at_tick_end(self, action: Callable[[], None], /) -> None: ...
-
-
-class CannotListenError(Exception):
-    """A port or an address is not to be had; the message says which and what to do."""
 
 
 class Broker:
@@ -120,6 +118,7 @@ class Broker:
         self._folders: Folders | None = None
         self._replicas: Replicas | None = None
         self._coordinators: Coordinators | None = None
+        self._is_up = False
         self._is_stopping = False
         self._limits = ConnectionLimits(node.settings, node.listeners)
         self._doors = self._make_doors(network)
@@ -145,6 +144,11 @@ class Broker:
     def groups(self) -> Shards[GroupMachine]:
         assert self._coordinators is not None
         return self._coordinators.groups
+
+    @property
+    def transactions(self) -> Transactions:
+        assert self._coordinators is not None
+        return self._coordinators.transactions
 
     @property
     def kraft_version(self) -> int:
@@ -182,7 +186,8 @@ class Broker:
         for path, reason in self._folders.dirs.offline.items():
             logger.error("the log directory %s is offline: %s", path, reason)
         for door in self._doors.values():
-            _bind(door)
+            with taking(door.endpoint, "listeners"):
+                door.bind()
         self.metadata.controller_endpoints = self._reachable(self.node.listeners.advertised_controllers)
         self.metadata.subscribe(self._apply)
         self.metadata.start().then(partial(self._go_on, self._metadata_up, done), done.fail)
@@ -207,6 +212,7 @@ class Broker:
             if door.role is Role.CONTROLLER:
                 door.open()
         if not self.node.is_broker:
+            self._is_up = True
             done.set(None)
             return
         assert self._folders is not None
@@ -242,6 +248,7 @@ class Broker:
             if door.role is not Role.CONTROLLER:
                 door.open()
         places = ", ".join(f"{door.name} on {door.address}" for door in self._doors.values())
+        self._is_up = True
         logger.info("node %d of cluster %s serves %s", self.node.node_id, self.cluster_id, places)
         done.set(None)
 
@@ -319,6 +326,8 @@ class Broker:
             self.on_fatal(OSError("every log directory has failed; see the lines above, repair, restart"))
 
     def _metadata_failed(self, error: BaseException) -> None:
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error = OSError(error.errno, error.strerror, self.node.metadata_log_dir)
         logger.critical("the metadata of this node cannot be kept any more: %s", error)
         self.on_fatal(error)
 
@@ -352,7 +361,8 @@ class Broker:
     def _stopped(self, done: Later[None]) -> None:
         if self._folders is not None:
             self._folders.dirs.close()
-        logger.info("node %d has stopped", self.node.node_id)
+        if self._is_up:
+            logger.info("node %d has stopped", self.node.node_id)
         done.set(None)
 
     # Metrics ------------------------------------------------------------------------------------------------
@@ -386,26 +396,6 @@ def _refuse_unbuilt(node: Node) -> None:
             "process.roles=broker needs controllers on other nodes, and clusters are not built yet; "
             "set process.roles=broker,controller"
         )
-
-
-def _bind(door: ListenerDoor) -> None:
-    try:
-        door.bind()
-    except OSError as error:
-        raise CannotListenError(_why_not(door.endpoint, error)) from error
-
-
-def _why_not(endpoint: Endpoint, error: OSError) -> str:
-    import errno
-
-    advice = {
-        errno.EADDRINUSE: "another program, perhaps a broker, has this port; stop it or change listeners",
-        errno.EADDRNOTAVAIL: "this machine has no such address; correct the host in listeners",
-        errno.EACCES: "ports below 1024 need privileges; choose a higher one in listeners",
-        errno.EMFILE: "too many open files; raise the limit (ulimit -n) and restart",
-    }
-    reason = advice.get(error.errno or 0, error.strerror or str(error))
-    return f"cannot listen on {endpoint}: {reason}"
 
 
 def _log_fatal(error: BaseException) -> None:

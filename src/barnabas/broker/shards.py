@@ -168,11 +168,19 @@ class Shards(Generic[M]):
         return self._ask(place, decide, None)
 
     def ask_in_transaction(
-        self, key: str, transactional_id: str, stamp: ProducerStamp, decide: Decide[M, R], *, may_add: bool
+        self,
+        key: str,
+        transactional_id: str,
+        stamp: ProducerStamp,
+        decide: Decide[M, R],
+        *,
+        may_add: bool,
+        knows_abortable: bool = False,
     ) -> Later[R]:
         """Like `ask`, but its coordinator is asked first whether the transaction is open (KIP-890).
 
         `may_add`: the partition may be added to the transaction by that question (transaction.version 2).
+        `knows_abortable`: the client knows the error TRANSACTION_ABORTABLE.
         """
         index = self.partition_for(key)
         try:
@@ -196,7 +204,7 @@ class Shards(Generic[M]):
             else:
                 self._ask(place, decide, verification).then(answer.set, answer.fail)
 
-        write = TransactionalWrite(transactional_id, stamp.producer_id, stamp.producer_epoch, [name], may_add)
+        write = TransactionalWrite(transactional_id, *stamp, [name], may_add, knows_abortable)
         self._replicas.verifier.verify(write).then(verified, answer.fail)
         return answer
 

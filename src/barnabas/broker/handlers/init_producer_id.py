@@ -1,8 +1,10 @@
 """InitProducerId (api key 22), versions 0 to 5 (6 is not stable).
 
-An id for an idempotent producer: a new one each time, with epoch 0 (KIP-98).  A transactional producer's id
-is its coordinator's business (KIP-360, KIP-890): as long as there is no coordinator here, it is told so, and
-its client looks for one again.
+An id for an idempotent producer: a new one each time, with epoch 0 (KIP-98).  A transactional producer gets
+the id of its transactional id and the next epoch from its coordinator, which fences whoever had the one
+before; from version 3 on it may name the id and epoch that it had (KIP-360).  Until version 3 a fenced
+producer hears INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.  Two-phase commit (version 6, KIP-939) is
+refused unless it is configured, and keeping a prepared transaction always.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ from typing import TYPE_CHECKING
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.requests import Answer, Call
+from barnabas.broker.txn_words import told_to
+from barnabas.coordinator.txn.machine import InitRequest
+from barnabas.coordinator.txn.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMEOUT_MS
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.runtime.later import Later
 
@@ -19,8 +24,7 @@ if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 KEY = 22
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
+FIRST_VERSION_WITH_FENCED = 4
 
 
 def handle(broker: Broker, request: InitProducerIdRequest, call: Call) -> Answer[InitProducerIdResponse]:
@@ -28,11 +32,21 @@ def handle(broker: Broker, request: InitProducerIdRequest, call: Call) -> Answer
     has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
     if has_id != has_epoch:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id and its epoch are given together")
-    if request.transactional_id is not None:
-        _check_transactional(broker, request)
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     later: Later[InitProducerIdResponse] = Later()
-    broker.replicas.producer_ids.next().then(lambda producer_id: later.set(_given(producer_id)), later.fail)
+    if request.transactional_id is None:
+        broker.replicas.producer_ids.next().then(lambda given: later.set(_given(given, 0)), later.fail)
+        return later
+    version = call.api_version
+    broker.transactions.initialise(
+        InitRequest(
+            request.transactional_id,
+            _checked_timeout_ms(broker, request),
+            (request.producer_id, request.producer_epoch) if has_id else None,
+        )
+    ).then(
+        lambda given: later.set(_given(given.producer_id, given.producer_epoch)),
+        lambda error: later.fail(told_to(version, FIRST_VERSION_WITH_FENCED, error)),
+    )
     return later
 
 
@@ -43,21 +57,32 @@ def refuse(request: InitProducerIdRequest, code: ErrorCode, text: str) -> InitPr
 
 
 def _authorize(broker: Broker, transactional_id: str | None, call: Call) -> None:
-    allows = broker.authorizer.allows
+    authorizer = broker.authorizer
     if transactional_id is not None:
-        if not allows(call, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+        if not authorizer.allows(call, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    elif not allows(call, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
+    elif not authorizer.allows(
+        call, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME
+    ) and not authorizer.allows_any(call, Operation.WRITE, Resource.TOPIC):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def _check_transactional(broker: Broker, request: InitProducerIdRequest) -> None:
-    """What a coordinator refuses before it looks anything up."""
+def _checked_timeout_ms(broker: Broker, request: InitProducerIdRequest) -> int:
+    """What a coordinator refuses before it looks anything up; else how long a transaction may be open."""
     if not request.transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
+    if request.enable2_pc and not broker.settings["transaction.two.phase.commit.enable"]:
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if request.keep_prepared_txn:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    if request.enable2_pc:
+        return NO_TIMEOUT_MS
     if not 0 < request.transaction_timeout_ms <= broker.settings["transaction.max.timeout.ms"]:
         raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    return request.transaction_timeout_ms
 
 
-def _given(producer_id: int) -> InitProducerIdResponse:
-    return InitProducerIdResponse(throttle_time_ms=0, error_code=0, producer_id=producer_id, producer_epoch=0)
+def _given(producer_id: int, producer_epoch: int) -> InitProducerIdResponse:
+    return InitProducerIdResponse(
+        throttle_time_ms=0, error_code=0, producer_id=producer_id, producer_epoch=producer_epoch
+    )

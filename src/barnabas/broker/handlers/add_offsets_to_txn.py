@@ -1,0 +1,52 @@
+"""AddOffsetsToTxn (api key 25), versions 0 to 4.
+
+A transaction will also commit offsets of a group: the group's partition of `__consumer_offsets` becomes part
+of it.  Until version 1 a fenced producer hears INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.  Clients of
+transaction.version 2 do not ask this: TxnOffsetCommit 5 adds the partition itself (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.topic_names import CONSUMER_OFFSETS
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.requests import Answer, Call
+from barnabas.broker.txn_words import told_to
+from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from barnabas.runtime.later import Later
+from barnabas.storage.names import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 25
+FIRST_VERSION_WITH_FENCED = 2
+# Whoever asks this adds partitions itself.
+CLIENT_VERSION = 0
+
+
+def handle(broker: Broker, request: AddOffsetsToTxnRequest, call: Call) -> Answer[AddOffsetsToTxnResponse]:
+    transactional_id, group_id, version = request.transactional_id, request.group_id, call.api_version
+    if not broker.authorizer.allows(call, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not broker.authorizer.allows(call, Operation.READ, Resource.GROUP, group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
+    later: Later[AddOffsetsToTxnResponse] = Later()
+    broker.transactions.add_partitions(
+        transactional_id,
+        (request.producer_id, request.producer_epoch),
+        frozenset((TopicPartition(CONSUMER_OFFSETS, broker.groups.partition_for(group_id)),)),
+        CLIENT_VERSION,
+    ).then(
+        lambda _: later.set(AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=0)),
+        lambda error: later.fail(told_to(version, FIRST_VERSION_WITH_FENCED, error)),
+    )
+    return later
+
+
+def refuse(request: AddOffsetsToTxnRequest, code: ErrorCode, text: str) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code)

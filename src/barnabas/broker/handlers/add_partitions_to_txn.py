@@ -1,0 +1,181 @@
+"""AddPartitionsToTxn (api key 24), versions 0 to 5.
+
+Partitions become part of a transaction before its records are written to them (KIP-98).  Up to version 3 a
+client asks for its own; from 4 on brokers ask, for several transactions at once, to add partitions or only to
+verify that they were added (KIP-890).  One partition that does not exist or is forbidden fails the whole
+transaction's request: the others get OPERATION_NOT_ATTEMPTED.  Until version 1 a fenced producer hears
+INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.topic_names import is_internal
+from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.requests import Answer, Call
+from barnabas.broker.txn_words import told_to
+from barnabas.coordinator.txn.transaction import EPOCH_BUMP_LEVEL
+from barnabas.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
+from barnabas.runtime.later import Later
+from barnabas.storage.names import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 24
+FIRST_VERSION_FOR_BROKERS = 4
+FIRST_VERSION_WITH_FENCED = 2
+
+Transaction = AddPartitionsToTxnRequest.Transaction
+Verdicts = dict[TopicPartition, ErrorCode]
+
+
+def handle(
+    broker: Broker, request: AddPartitionsToTxnRequest, call: Call
+) -> Answer[AddPartitionsToTxnResponse]:
+    if call.api_version >= FIRST_VERSION_FOR_BROKERS and not broker.authorizer.allows(
+        call, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
+    ):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return _Adding(broker, request, call).start()
+
+
+def refuse(request: AddPartitionsToTxnRequest, code: ErrorCode, text: str) -> AddPartitionsToTxnResponse:
+    """Up to version 3 each partition is told; the error of the whole is there from 4 on."""
+    return AddPartitionsToTxnResponse(
+        throttle_time_ms=0,
+        error_code=code,
+        results_by_topic_v3_and_below=_results(request.v3_and_below_topics, lambda _: code),
+    )
+
+
+class _Adding:
+    """A request under way."""
+
+    def __init__(self, broker: Broker, request: AddPartitionsToTxnRequest, call: Call) -> None:
+        self._broker = broker
+        self._call = call
+        self._version = call.api_version
+        self._transactions = request.transactions
+        if self._version < FIRST_VERSION_FOR_BROKERS:
+            self._transactions = [
+                Transaction(
+                    transactional_id=request.v3_and_below_transactional_id,
+                    producer_id=request.v3_and_below_producer_id,
+                    producer_epoch=request.v3_and_below_producer_epoch,
+                    topics=request.v3_and_below_topics,
+                )
+            ]
+        self._results: list[AddPartitionsToTxnResponse.Result | None] = [None] * len(self._transactions)
+        self._unanswered = len(self._transactions)
+        self._later: Later[AddPartitionsToTxnResponse] = Later()
+
+    def start(self) -> Later[AddPartitionsToTxnResponse]:
+        if not self._transactions:
+            self._later.set(self._response())
+        for place, transaction in enumerate(self._transactions):
+            verdicts = self._refused(transaction)
+            if verdicts is not None:
+                self._answered(place, transaction, verdicts)
+            else:
+                self._ask(place, transaction)
+        return self._later
+
+    # Before the coordinator is asked
+
+    def _refused(self, transaction: Transaction) -> Verdicts | None:
+        """What is said of each partition if one of them cannot be part of the transaction."""
+        names = _names(transaction)
+        authorizer, call = self._broker.authorizer, self._call
+        is_client = self._version < FIRST_VERSION_FOR_BROKERS
+        if is_client and not authorizer.allows(
+            call, Operation.WRITE, Resource.TRANSACTIONAL_ID, transaction.transactional_id
+        ):
+            return dict.fromkeys(names, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        forbidden = {
+            topic
+            for topic in {name.topic for name in names}
+            if is_client
+            and (is_internal(topic) or not authorizer.allows(call, Operation.WRITE, Resource.TOPIC, topic))
+        }
+        verdicts = {name: self._verdict(name, forbidden) for name in names}
+        if any(code is not ErrorCode.OPERATION_NOT_ATTEMPTED for code in verdicts.values()):
+            return verdicts
+        return None if transaction.transactional_id else dict.fromkeys(names, ErrorCode.INVALID_REQUEST)
+
+    def _verdict(self, name: TopicPartition, forbidden: set[str]) -> ErrorCode:
+        if name.topic in forbidden:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        topic = self._broker.image.topic_named(name.topic)
+        if topic is None or name.partition not in topic.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+
+    # The coordinator's word
+
+    def _ask(self, place: int, transaction: Transaction) -> None:
+        names = _names(transaction)
+        producer = transaction.producer_id, transaction.producer_epoch
+        failed = partial(self._failed, place, transaction)
+        coordinator = self._broker.transactions
+        if transaction.verify_only:
+            answer = coordinator.verify_partitions(transaction.transactional_id, producer, names)
+            answer.then(partial(self._answered, place, transaction), failed)
+            return
+        client_version = EPOCH_BUMP_LEVEL if self._version >= FIRST_VERSION_FOR_BROKERS else 0
+        coordinator.add_partitions(
+            transaction.transactional_id, producer, frozenset(names), client_version
+        ).then(lambda _: self._answered(place, transaction, {}), failed)
+
+    def _failed(self, place: int, transaction: Transaction, error: BaseException) -> None:
+        error = told_to(self._version, FIRST_VERSION_WITH_FENCED, error)
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        self._answered(place, transaction, dict.fromkeys(_names(transaction), code))
+
+    def _answered(self, place: int, transaction: Transaction, verdicts: Verdicts) -> None:
+        self._results[place] = AddPartitionsToTxnResponse.Result(
+            transactional_id=transaction.transactional_id,
+            topic_results=_results(transaction.topics, lambda name: verdicts.get(name, ErrorCode.NONE)),
+        )
+        self._unanswered -= 1
+        if not self._unanswered:
+            self._later.set(self._response())
+
+    def _response(self) -> AddPartitionsToTxnResponse:
+        results = [result for result in self._results if result is not None]
+        if self._version >= FIRST_VERSION_FOR_BROKERS:
+            return AddPartitionsToTxnResponse(
+                throttle_time_ms=0, error_code=0, results_by_transaction=results
+            )
+        return AddPartitionsToTxnResponse(
+            throttle_time_ms=0, results_by_topic_v3_and_below=results[0].topic_results
+        )
+
+
+def _names(transaction: Transaction) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+
+
+def _results(
+    topics: Iterable[AddPartitionsToTxnRequest.Topic], code_of: Callable[[TopicPartition], ErrorCode]
+) -> list[AddPartitionsToTxnResponse.TopicResult]:
+    return [
+        AddPartitionsToTxnResponse.TopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnResponse.PartitionResult(
+                    partition_index=index,
+                    partition_error_code=code_of(TopicPartition(topic.name, index)),
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,56 @@
+"""EndTxn (api key 26), versions 0 to 5.
+
+A producer commits or aborts its transaction.  The answer comes when that is decided and safe; the partitions
+hear of it right after.  Version 5 (transaction.version 2, KIP-890) answers with the id and epoch for the next
+transaction.  Until version 1 a fenced producer hears INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.requests import Answer, Call
+from barnabas.broker.txn_words import told_to
+from barnabas.coordinator.txn.ending import EndRequest
+from barnabas.coordinator.txn.transaction import EPOCH_BUMP_LEVEL, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 26
+FIRST_VERSION_WITH_FENCED = 2
+FIRST_VERSION_THAT_BUMPS = 5
+
+
+def handle(broker: Broker, request: EndTxnRequest, call: Call) -> Answer[EndTxnResponse]:
+    transactional_id, version = request.transactional_id, call.api_version
+    if not broker.authorizer.allows(call, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
+    wanted = EndRequest(
+        request.producer_id,
+        request.producer_epoch,
+        request.committed,
+        EPOCH_BUMP_LEVEL if version >= FIRST_VERSION_THAT_BUMPS else 0,
+    )
+    later: Later[EndTxnResponse] = Later()
+    broker.transactions.end(transactional_id, wanted).then(
+        lambda ended: later.set(_answer(ErrorCode.NONE, ended.producer_id, ended.producer_epoch)),
+        lambda error: later.fail(told_to(version, FIRST_VERSION_WITH_FENCED, error)),
+    )
+    return later
+
+
+def refuse(request: EndTxnRequest, code: ErrorCode, text: str) -> EndTxnResponse:
+    return _answer(code, NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+
+
+def _answer(code: ErrorCode, producer_id: int, producer_epoch: int) -> EndTxnResponse:
+    return EndTxnResponse(
+        throttle_time_ms=0, error_code=code, producer_id=producer_id, producer_epoch=producer_epoch
+    )

@@ -1,0 +1,1 @@
+"""Transactions: what a transactional id's producer may do, decided and kept by its coordinator."""
