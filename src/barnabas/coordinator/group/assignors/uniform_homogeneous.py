@@ -39,9 +39,8 @@ def _free_partitions(spec: GroupSpec, topics: list[Uuid]) -> tuple[list[tuple[Uu
             raise AssignorError(
                 f"Members are subscribed to topic {topic} which doesn't exist in the topic metadata."
             )
-        free.extend(
-            (topic, partition) for partition in range(count) if not spec.is_assigned(topic, partition)
-        )
+        owned = spec.owners.get(topic, {})
+        free.extend((topic, partition) for partition in range(count) if partition not in owned)
         total += count
     return free, total
 
