@@ -17,7 +17,8 @@ import pytest
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.broker.lifecycle import State
-from barnabas.broker.server import Broker, CannotListenError
+from barnabas.broker.ports import CannotListenError
+from barnabas.broker.server import Broker
 from barnabas.cli.dev import format_data, settings
 from barnabas.config.errors import ConfigError
 from barnabas.config.node import parse_node, read_node
@@ -324,6 +325,10 @@ def test_a_broker_whose_metadata_fails_says_so(
     with Front(monkeypatch) as front, caplog.at_level(logging.CRITICAL):
         front.broker._metadata_failed(OSError("the disk of the metadata log is gone"))
         assert "the disk of the metadata log is gone" in caplog.text
+        fatal: list[BaseException] = []
+        front.broker.on_fatal = fatal.append
+        front.broker._metadata_failed(OSError(errno.ENOSPC, "No space left on device"))
+        assert isinstance(fatal[0], OSError) and fatal[0].filename == "/data"
 
 
 def test_a_fault_while_acting_on_metadata_does_not_stop_the_metadata(

@@ -124,6 +124,9 @@ def test_a_daemon_says_why_it_does_not_start(site: Site) -> None:
     assert "not formatted" in refused.stderr
     assert "barnabas storage format" in refused.stderr
     assert refused.stderr.count("\n") == 1
+    # Also in its log, where whoever was not at the terminal looks; it never ran, so it has not stopped.
+    (line,) = (site.folder / "logs" / "server-1.log").read_text().splitlines()
+    assert " CRITICAL " in line and "not formatted" in line
 
 
 def test_a_port_that_is_taken(site: Site) -> None:
@@ -135,6 +138,29 @@ def test_a_port_that_is_taken(site: Site) -> None:
     assert f"cannot listen on PLAINTEXT://127.0.0.1:{site.port}" in last
     assert "stop it or change listeners" in last
     assert "Traceback" not in refused.stderr
+
+
+def test_a_port_for_metrics_that_is_taken(site: Site, barnabas: Call) -> None:
+    site.format()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = barnabas("server-start", str(site.config), "--metrics", str(port))
+    assert refused.code == Exit.FAILED
+    assert f"cannot listen on 127.0.0.1:{port}" in refused.err.splitlines()[-1]
+    assert "change --metrics" in refused.err
+    assert "serves PLAINTEXT" not in refused.err
+
+
+@pytest.mark.parametrize("variable", ["BARNABAS_STATE", "LOG_DIR"])
+def test_folders_of_the_user_that_cannot_be_used(
+    site: Site, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    site.format()
+    monkeypatch.setenv(variable, str(site.config))
+    refused = site.start()
+    assert refused.returncode == Exit.FAILED
+    assert refused.stderr.startswith(f"barnabas: {site.config}: ")
+    assert f"set {variable} to a folder" in refused.stderr
 
 
 def test_an_address_that_this_machine_does_not_have(site: Site) -> None:

@@ -49,6 +49,11 @@ def log_folder() -> str:
     return os.environ.get(LOG_VARIABLE) or os.path.join(state_folder(), "logs")
 
 
+def no_place(error: OSError, folder: str, variable: str) -> str:
+    """Why a folder of ours cannot be used, and which variable names another."""
+    return f"{folder}: {error.strerror or error}; set {variable} to a folder that this user may write"
+
+
 class Registration:
     """This process among the running servers."""
 

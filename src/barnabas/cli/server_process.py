@@ -17,9 +17,10 @@ from types import FrameType
 
 from barnabas.broker.metrics_page import serve_metrics
 from barnabas.broker.network_options import network_limits
-from barnabas.broker.server import Broker, CannotListenError
+from barnabas.broker.ports import CannotListenError, taking
+from barnabas.broker.server import Broker
 from barnabas.cli.exits import CommandError, Exit
-from barnabas.cli.running_servers import Registration, ServerInfo
+from barnabas.cli.running_servers import STATE_VARIABLE, Registration, ServerInfo, no_place, state_folder
 from barnabas.config.errors import ConfigError
 from barnabas.config.node import Node
 from barnabas.runtime.chance import SystemRandom
@@ -115,9 +116,16 @@ class ServerProcess:
             deadline_ns = self._clock.monotonic_ns() + limit_ms * 1_000_000
             self._reactor.timers.set((self, "start"), deadline_ns, self._start_timed_out)
         try:
+            self._open_metrics()
             self._broker.start().then(lambda _: self._started(), self._fail)
         except Exception as error:
             self._fail(error)
+
+    def _open_metrics(self) -> None:
+        """Before anything else, so that nobody is served by a node that then ends for want of this port."""
+        if self._metrics_at is not None:
+            with taking(self._metrics_at, "--metrics"):
+                serve_metrics(self._network, *self._metrics_at, self._broker.metrics)
 
     def _start_timed_out(self) -> None:
         if not self._is_stopping:
@@ -129,13 +137,11 @@ class ServerProcess:
 
     def _started(self) -> None:
         self._reactor.timers.cancel((self, "start"))
+        info = self._info()
         try:
-            if self._metrics_at is not None:
-                serve_metrics(self._network, *self._metrics_at, self._broker.metrics)
-            info = self._info()
             self._registration = Registration(self._disk, info)
         except OSError as error:
-            self._fail(error)
+            self._fail(CommandError(f"barnabas: {no_place(error, state_folder(), STATE_VARIABLE)}"))
             return
         self._on_listening(info)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from barnabas.cli.arguments import ArgumentParser
@@ -69,18 +70,36 @@ def _run_here(options: Namespace, ready_fd: int | None) -> int:
                 os.close(ready_fd)
 
         config = os.path.abspath(options.file)
-        with logging_to(log, options.log_format):
+        with logging_to(log, options.log_format), _last_words(log):
             return ServerProcess(node, listening, config=config, log=log, metrics_at=metrics_at).run()
     except ConfigError as error:
         raise CommandError(f"{options.file}: {error}") from error
 
 
 def _log_path(node_id: int) -> str:
-    from barnabas.cli.running_servers import log_folder
+    from barnabas.cli.running_servers import LOG_VARIABLE, log_folder, no_place
 
     folder = log_folder()
-    os.makedirs(folder, exist_ok=True)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"barnabas: {no_place(error, folder, LOG_VARIABLE)}") from error
     return os.path.join(folder, f"server-{node_id}.log")
+
+
+@contextlib.contextmanager
+def _last_words(log: str | None) -> Iterator[None]:
+    """Why it ends is in the log, too: nobody may be at the terminal of a daemon any more."""
+    try:
+        yield
+    except Exception as error:
+        if log is not None:
+            import logging
+
+            from barnabas.cli.main import explain
+
+            logging.getLogger(__name__).critical("%s", explain(error)[0])
+        raise
 
 
 def parse_metrics(text: str | None) -> Address | None:
@@ -132,12 +151,8 @@ def _be_daemon(options: Namespace, ready_fd: int) -> NoReturn:
         code = _run_here(options, ready_fd)
     except Exception as error:
         line, code = explain(error)
-        # After it has listened nobody waits there any more, and the log has the reason.
-        try:
+        # After it has listened nobody waits there any more.
+        with contextlib.suppress(OSError):
             os.write(ready_fd, _FAILED + line.encode())
-        except OSError:
-            import logging
-
-            logging.getLogger(__name__).critical("%s", line)
     finally:
         os._exit(int(code))

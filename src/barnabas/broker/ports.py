@@ -1,0 +1,30 @@
+"""Ports that are not to be had: one line that says why, and what to change."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator
+
+
+class CannotListenError(Exception):
+    """A port or an address is not to be had; the message says which and what to do."""
+
+
+@contextlib.contextmanager
+def taking(place: object, option: str) -> Iterator[None]:
+    """Meanwhile a refused port becomes a CannotListenError; `option` is what to change for another one."""
+    try:
+        yield
+    except OSError as error:
+        raise CannotListenError(f"cannot listen on {place}: {_reason(error, option)}") from error
+
+
+def _reason(error: OSError, option: str) -> str:
+    advice = {
+        errno.EADDRINUSE: f"another program, perhaps a broker, has this port; stop it or change {option}",
+        errno.EADDRNOTAVAIL: f"this machine has no such address; correct the host in {option}",
+        errno.EACCES: f"ports below 1024 need privileges; choose a higher one in {option}",
+        errno.EMFILE: "too many open files; raise the limit (ulimit -n) and restart",
+    }
+    return advice.get(error.errno or 0, error.strerror or str(error))
