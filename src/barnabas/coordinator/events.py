@@ -6,6 +6,9 @@ loaded anew begins with none.
 
 Commits come by the thousand, so they are summed up: one event tells how many came since when, until something
 else happens or a while has passed.
+
+    machine.events.note(group_id, context.now_ms, EventKind.MEMBER_JOINED, who=member_id, reason=text)
+    machine.events.of(group_id)
 """
 
 from __future__ import annotations

@@ -1,0 +1,97 @@
+"""OffsetCommit (api key 8), versions 2 to 9 (10 is not stable).
+
+A member of a group, or someone without a group who assigns partitions to himself, stores how far he has read.
+Versions 2 to 4 may bring their own retention (KIP-211 took it away); from 9 on the members of consumer groups
+give their epoch (KIP-848); 10 names topics by their ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import ZERO_UUID
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.offset_topics import TopicResults, told
+from barnabas.broker.requests import Answer, Call
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.coordinator.group.offsets_commit import commit
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 8
+TOPIC_IDS_SINCE = 10
+
+Topic = OffsetCommitResponse.Topic
+
+
+def handle(broker: Broker, request: OffsetCommitRequest, call: Call) -> Answer[OffsetCommitResponse]:
+    if not broker.authorizer.allows(call, Operation.READ, Resource.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    version = call.api_version
+    by_id = version >= TOPIC_IDS_SINCE
+    results = TopicResults(_results, _topic_id if by_id else _name)
+    named = _names_of_ids(broker, request.topics, results) if by_id else request.topics
+    request.topics = results.sort_out(broker, call, named)
+    if not request.topics:
+        return OffsetCommitResponse(throttle_time_ms=0, topics=results.refused())
+
+    def decide(machine: GroupMachine, context: Context) -> Decision[OffsetCommitResponse]:
+        return commit(machine.offsets, request, version, context)
+
+    answer: Later[OffsetCommitResponse] = Later()
+
+    def committed(response: OffsetCommitResponse) -> None:
+        response.topics = results.merged(response.topics)
+        answer.set(response)
+
+    def refused(error: BaseException) -> None:
+        if isinstance(error, KafkaError):
+            topics = results.failed(request.topics, told(error))
+            answer.set(OffsetCommitResponse(throttle_time_ms=0, topics=topics))
+        else:
+            answer.fail(error)
+
+    broker.groups.ask(request.group_id, decide).then(committed, refused)
+    return answer
+
+
+def refuse(request: OffsetCommitRequest, code: ErrorCode, text: str) -> OffsetCommitResponse:
+    topics = [
+        _results(topic, [one.partition_index for one in topic.partitions], code) for topic in request.topics
+    ]
+    return OffsetCommitResponse(throttle_time_ms=0, topics=topics)
+
+
+def _names_of_ids(
+    broker: Broker,
+    topics: list[OffsetCommitRequest.Topic],
+    results: TopicResults[OffsetCommitRequest.Topic, Topic],
+) -> list[OffsetCommitRequest.Topic]:
+    """Topics whose ids are known, with their names."""
+    known = []
+    for topic in topics:
+        found = None if topic.topic_id == ZERO_UUID else broker.image.topics.get(topic.topic_id)
+        if found is None:
+            results.refuse(topic, ErrorCode.UNKNOWN_TOPIC_ID)
+        else:
+            topic.name = found.name
+            known.append(topic)
+    return known
+
+
+def _results(topic: OffsetCommitRequest.Topic, indexes: list[int], code: ErrorCode) -> Topic:
+    partitions = [OffsetCommitResponse.Partition(partition_index=one, error_code=code) for one in indexes]
+    return Topic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _name(topic: OffsetCommitRequest.Topic | Topic) -> str:
+    return topic.name
+
+
+def _topic_id(topic: OffsetCommitRequest.Topic | Topic) -> bytes:
+    return topic.topic_id

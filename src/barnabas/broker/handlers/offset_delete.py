@@ -1,0 +1,64 @@
+"""OffsetDelete (api key 47), version 0.
+
+Offsets that a group does not need any more go (KIP-496): all of an empty group may, and of a group with
+members those of topics that it is not subscribed to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.offset_topics import TopicResults, told
+from barnabas.broker.requests import Answer, Call
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.coordinator.group.offsets_delete import delete
+from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 47
+
+Topic = OffsetDeleteResponse.Topic
+
+
+def handle(broker: Broker, request: OffsetDeleteRequest, call: Call) -> Answer[OffsetDeleteResponse]:
+    if not broker.authorizer.allows(call, Operation.DELETE, Resource.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    results = TopicResults(_results, _name)
+    request.topics = results.sort_out(broker, call, request.topics)
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+
+    def decide(machine: GroupMachine, context: Context) -> Decision[OffsetDeleteResponse]:
+        return delete(machine.offsets, request, context)
+
+    answer: Later[OffsetDeleteResponse] = Later()
+
+    def deleted(response: OffsetDeleteResponse) -> None:
+        response.topics = results.merged(response.topics)
+        answer.set(response)
+
+    def refused(error: BaseException) -> None:
+        answer.fail(KafkaError(told(error), error.message) if isinstance(error, KafkaError) else error)
+
+    # Asked even if no partition is left: a group that does not exist is told first.
+    broker.groups.ask(request.group_id, decide).then(deleted, refused)
+    return answer
+
+
+def refuse(request: OffsetDeleteRequest, code: ErrorCode, text: str) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=code, throttle_time_ms=0, topics=[])
+
+
+def _results(topic: OffsetDeleteRequest.Topic, indexes: list[int], code: ErrorCode) -> Topic:
+    partitions = [OffsetDeleteResponse.Partition(partition_index=one, error_code=code) for one in indexes]
+    return Topic(name=topic.name, partitions=partitions)
+
+
+def _name(topic: OffsetDeleteRequest.Topic | Topic) -> str:
+    return topic.name

@@ -1,0 +1,185 @@
+"""OffsetFetch (api key 9), versions 1 to 9 (10 is not stable).
+
+How far groups have read.  From version 2 on null asks for all topics that have offsets; from 7 on a client
+may refuse offsets that an open transaction is about to change (KIP-447); from 8 on many groups are asked
+about at once (KIP-709); from 9 on members of consumer groups give their epoch (KIP-848); 10 names topics by
+their ids.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import ZERO_UUID
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.offset_topics import told
+from barnabas.broker.requests import Answer, Call
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.coordinator.group.offsets_fetch import fetch, nothing
+from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 9
+# Errors of the whole request, and null for all topics.
+GROUP_ERRORS_SINCE = 2
+BATCHES_SINCE = 8
+TOPIC_IDS_SINCE = 10
+
+Group = OffsetFetchResponse.Group
+Topics = OffsetFetchResponse.Topics
+
+
+def handle(broker: Broker, request: OffsetFetchRequest, call: Call) -> Answer[OffsetFetchResponse]:
+    answer: Later[OffsetFetchResponse] = Later()
+    groups = _groups(request, call.api_version)
+    gathering = _Gathering(answer, len(groups), call.api_version)
+    for index, group in enumerate(groups):
+        _ask(broker, call, group, request.require_stable).then(
+            partial(gathering.found, index), partial(gathering.refused, index, group)
+        )
+    if not groups:
+        answer.set(OffsetFetchResponse(throttle_time_ms=0, groups=[]))
+    return answer
+
+
+def refuse(request: OffsetFetchRequest, code: ErrorCode, text: str) -> OffsetFetchResponse:
+    """For every version: each writes the error where it has a place for it."""
+    groups = [Group(group_id=one.group_id, topics=[], error_code=code) for one in request.groups]
+    topics = [_refused(_newer(one), code) for one in request.topics or ()]
+    return OffsetFetchResponse(
+        throttle_time_ms=0, error_code=code, topics=[_older(one) for one in topics], groups=groups
+    )
+
+
+class _Gathering:
+    """One answer of the answers for many groups, in the order of the questions."""
+
+    def __init__(self, answer: Later[OffsetFetchResponse], count: int, version: int) -> None:
+        self._answer = answer
+        self._groups: list[Group | None] = [None] * count
+        self._missing = count
+        self._version = version
+
+    def found(self, index: int, group: Group) -> None:
+        self._groups[index] = group
+        self._missing -= 1
+        if self._missing == 0 and not self._answer.done:
+            self._answer.set(_response([one for one in self._groups if one is not None], self._version))
+
+    def refused(self, index: int, group: OffsetFetchRequest.Group, error: BaseException) -> None:
+        if isinstance(error, KafkaError):
+            self.found(index, _group_error(group, _told(error), self._version))
+        elif not self._answer.done:
+            self._answer.fail(error)
+
+
+def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequest.Group]:
+    if version >= BATCHES_SINCE:
+        return request.groups
+    topics = None if request.topics is None else [_newer(one) for one in request.topics]
+    return [OffsetFetchRequest.Group(group_id=request.group_id, topics=topics)]
+
+
+def _ask(broker: Broker, call: Call, group: OffsetFetchRequest.Group, require_stable: bool) -> Later[Group]:
+    answer: Later[Group] = Later()
+    if not broker.authorizer.allows(call, Operation.DESCRIBE, Resource.GROUP, group.group_id):
+        answer.fail(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return answer
+    by_id = call.api_version >= TOPIC_IDS_SINCE
+    asked = group
+    refused: list[Topics] = []
+    if group.topics is not None:
+        kept = [one for one in group.topics if _may_see(broker, call, one, refused, by_id=by_id)]
+        asked = OffsetFetchRequest.Group(
+            group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=kept
+        )
+
+    def decide(machine: GroupMachine, context: Context) -> Decision[Group]:
+        return fetch(machine.offsets, asked, require_stable=require_stable)
+
+    def found(response: Group) -> None:
+        if group.topics is None:
+            response.topics = [one for one in response.topics if _is_shown(broker, call, one, by_id=by_id)]
+        else:
+            response.topics += refused
+        answer.set(response)
+
+    broker.groups.ask(group.group_id, decide).then(found, answer.fail)
+    return answer
+
+
+def _may_see(
+    broker: Broker, call: Call, topic: OffsetFetchRequest.Topics, refused: list[Topics], *, by_id: bool
+) -> bool:
+    """Whether a topic is known and may be described; what is refused comes behind what is shown."""
+    if by_id:
+        known = None if topic.topic_id == ZERO_UUID else broker.image.topics.get(topic.topic_id)
+        if known is None:
+            refused.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+            return False
+        topic.name = known.name
+    if broker.authorizer.allows(call, Operation.DESCRIBE, Resource.TOPIC, topic.name):
+        return True
+    refused.append(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    return False
+
+
+def _is_shown(broker: Broker, call: Call, topic: Topics, *, by_id: bool) -> bool:
+    """Of all topics with offsets: those that may be described and, where ids are told, that have one."""
+    if by_id:
+        topic.topic_id = broker.image.topic_ids.get(topic.name, ZERO_UUID)
+        if topic.topic_id == ZERO_UUID:
+            return False
+    return broker.authorizer.allows(call, Operation.DESCRIBE, Resource.TOPIC, topic.name, quiet=True)
+
+
+def _told(error: KafkaError) -> ErrorCode:
+    """Consumers before 3.9 give up on COORDINATOR_NOT_AVAILABLE; NOT_COORDINATOR makes them look again."""
+    code = told(error)
+    return ErrorCode.NOT_COORDINATOR if code is ErrorCode.COORDINATOR_NOT_AVAILABLE else code
+
+
+def _group_error(group: OffsetFetchRequest.Group, code: ErrorCode, version: int) -> Group:
+    if version >= GROUP_ERRORS_SINCE:
+        return Group(group_id=group.group_id, topics=[], error_code=code)
+    return Group(group_id=group.group_id, topics=[_refused(one, code) for one in group.topics or ()])
+
+
+def _refused(topic: OffsetFetchRequest.Topics, code: ErrorCode) -> Topics:
+    partitions = [nothing(one, code) for one in topic.partition_indexes]
+    return Topics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+# Before version 8 there is one group, and its topics stand in the request and the response themselves.
+
+
+def _newer(topic: OffsetFetchRequest.Topic) -> OffsetFetchRequest.Topics:
+    return OffsetFetchRequest.Topics(name=topic.name, partition_indexes=topic.partition_indexes)
+
+
+def _older(topic: Topics) -> OffsetFetchResponse.Topic:
+    partitions = [
+        OffsetFetchResponse.Partition(
+            partition_index=one.partition_index,
+            committed_offset=one.committed_offset,
+            committed_leader_epoch=one.committed_leader_epoch,
+            metadata=one.metadata,
+            error_code=one.error_code,
+        )
+        for one in topic.partitions
+    ]
+    return OffsetFetchResponse.Topic(name=topic.name, partitions=partitions)
+
+
+def _response(groups: list[Group], version: int) -> OffsetFetchResponse:
+    if version >= BATCHES_SINCE:
+        return OffsetFetchResponse(throttle_time_ms=0, groups=groups)
+    (group,) = groups
+    topics = [_older(one) for one in group.topics]
+    return OffsetFetchResponse(throttle_time_ms=0, topics=topics, error_code=group.error_code)

@@ -1,0 +1,103 @@
+"""TxnOffsetCommit (api key 28), versions 0 to 5.
+
+Offsets as a part of a transaction (KIP-98): they are committed when it is, and are gone if it is aborted.
+From version 3 on who commits is fenced by member and generation like any other committer (KIP-447); 4 knows
+TRANSACTION_ABORTABLE (KIP-1050); with 5 the partition of the offsets need not be added to the transaction
+before (KIP-890, transaction.version 2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.offset_topics import TopicResults, told
+from barnabas.broker.requests import Answer, Call
+from barnabas.coordinator.decision import Context, Decision, ProducerStamp
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.coordinator.group.offsets_commit import commit_in_transaction
+from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 28
+LOADING_SINCE = 2
+ABORTABLE_SINCE = 4
+ADDS_PARTITION_SINCE = 5
+
+Topic = TxnOffsetCommitResponse.Topic
+
+
+def handle(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> Answer[TxnOffsetCommitResponse]:
+    _authorize(broker, request, call)
+    version = call.api_version
+    results = TopicResults(_results, _name)
+    request.topics = results.sort_out(broker, call, request.topics)
+    if not request.topics:
+        return TxnOffsetCommitResponse(throttle_time_ms=0, topics=results.refused())
+
+    def decide(machine: GroupMachine, context: Context) -> Decision[TxnOffsetCommitResponse]:
+        return commit_in_transaction(machine.offsets, request, version, context)
+
+    answer: Later[TxnOffsetCommitResponse] = Later()
+
+    def committed(response: TxnOffsetCommitResponse) -> None:
+        response.topics = results.merged(response.topics)
+        answer.set(response)
+
+    def refused(error: BaseException) -> None:
+        if isinstance(error, KafkaError):
+            topics = results.failed(request.topics, _for_version(told(error), version))
+            answer.set(TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics))
+        else:
+            answer.fail(error)
+
+    if not request.group_id:
+        refused(KafkaError(ErrorCode.INVALID_GROUP_ID))
+        return answer
+    broker.groups.ask_in_transaction(
+        request.group_id,
+        request.transactional_id,
+        ProducerStamp(request.producer_id, request.producer_epoch),
+        decide,
+        may_add=version >= ADDS_PARTITION_SINCE,
+    ).then(committed, refused)
+    return answer
+
+
+def refuse(request: TxnOffsetCommitRequest, code: ErrorCode, text: str) -> TxnOffsetCommitResponse:
+    topics = [
+        _results(topic, [one.partition_index for one in topic.partitions], code) for topic in request.topics
+    ]
+    return TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics)
+
+
+def _authorize(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> None:
+    allows = broker.authorizer.allows
+    if not allows(call, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not allows(call, Operation.READ, Resource.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def _for_version(code: ErrorCode, version: int) -> ErrorCode:
+    """Codes that older producers do not know, or would give up on, are told as ones that they retry."""
+    if code is ErrorCode.NETWORK_EXCEPTION:
+        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_SINCE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
+
+
+def _results(topic: TxnOffsetCommitRequest.Topic, indexes: list[int], code: ErrorCode) -> Topic:
+    partitions = [TxnOffsetCommitResponse.Partition(partition_index=one, error_code=code) for one in indexes]
+    return Topic(name=topic.name, partitions=partitions)
+
+
+def _name(topic: TxnOffsetCommitRequest.Topic | Topic) -> str:
+    return topic.name
