@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, is_valid
+from barnabas.broker.replicas_controller import PRINCIPAL
 from barnabas.broker.requests import Call
 from barnabas.config.settings import Settings
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
@@ -64,15 +65,21 @@ class AutoTopics:
                 self._on_their_way.add(name)
                 wanted.append(creatable_topic(name, self._broker.settings))
         if wanted:
-            self._ask(wanted, call)
+            self._ask(wanted, call.principal)
         return told
 
-    def _ask(self, wanted: list[CreateTopicsRequest.CreatableTopic], call: Call) -> None:
+    def create_internal(self, name: str) -> None:
+        """Ask the controller for a coordinator's topic: in the broker's own name, whoever needs it."""
+        if name not in self._on_their_way:
+            self._on_their_way.add(name)
+            self._ask([creatable_topic(name, self._broker.settings)], PRINCIPAL)
+
+    def _ask(self, wanted: list[CreateTopicsRequest.CreatableTopic], principal: str) -> None:
         request = CreateTopicsRequest(
             topics=wanted, timeout_ms=self._broker.settings["request.timeout.ms"], validate_only=False
         )
         names = [topic.name for topic in wanted]
-        self._broker.metadata.ask(request, _CREATE_TOPICS_VERSION, call.principal).then(
+        self._broker.metadata.ask(request, _CREATE_TOPICS_VERSION, principal).then(
             partial(self._created, names), partial(self._failed, names)
         )
 

@@ -6,11 +6,15 @@ What lives here: its parts, which of them an entry belongs to, and loading.  Wha
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
-from barnabas.base.errors import KafkaError
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.columnar import Columns
 from barnabas.coordinator.decision import Context, Decision, ProducerStamp
 from barnabas.coordinator.entry import GROUP, Entry, Unknown, decode
+from barnabas.coordinator.events import EventKind, Events
+from barnabas.coordinator.group.classic import ClassicGroups
+from barnabas.coordinator.group.offsets import Offsets
 from barnabas.coordinator.group.part import Part
 from barnabas.coordinator.group.table import GroupTable
 from barnabas.coordinator.timers import Timers
@@ -28,9 +32,16 @@ class GroupMachine:
         self.partition = partition
         self.timers = Timers()
         self.table = GroupTable()
+        self.events = Events()
         self._parts: list[Part] = []
         self._by_key: dict[type[Message], Part] = {}
         self._by_raw_type: dict[int, Part] = {}
+        # Until then entries are of an earlier life; afterwards they are the groups' own.
+        self.is_loaded = False
+        self.classic = ClassicGroups(self)
+        self.add(self.classic)
+        self.offsets = Offsets(self)
+        self.add(self.offsets)
 
     def add(self, part: Part) -> None:
         """A part takes its place."""
@@ -85,12 +96,50 @@ class GroupMachine:
     # Soft state
 
     def loaded(self, context: Context) -> None:
+        self.is_loaded = True
+        self._schedule_cleanup(context)
         for part in self._parts:
             part.loaded(context)
 
     def metadata_changed(self, delta: Delta, context: Context) -> Decision[None]:
         entries = [entry for part in self._parts for entry in part.metadata_changed(delta, context)]
         return Decision(entries, None, atomic=False)
+
+    def _schedule_cleanup(self, context: Context) -> None:
+        interval_ms = context.settings["offsets.retention.check.interval.ms"]
+        self.timers.schedule("cleanup", interval_ms, self.clean_up)
+
+    def clean_up(self, context: Context) -> Decision[None]:
+        """Offsets that have expired go, and groups that are empty and have none left."""
+        self._schedule_cleanup(context)
+        entries: list[Entry] = []
+        for group in self.table:
+            expired, is_nothing_left = self.offsets.expired(group.group_id, context)
+            entries += expired
+            if is_nothing_left and group.is_empty:
+                entries += group.tombstones()
+        return Decision(entries, None, atomic=False)
+
+    def delete(self, group_ids: Sequence[str], context: Context) -> Decision[dict[str, ErrorCode]]:
+        """Groups with all that is theirs; what became of each."""
+        entries: list[Entry] = []
+        results: dict[str, ErrorCode] = {}
+        for group_id in group_ids:
+            try:
+                group = self.table.find(group_id)
+                group.validate_delete()
+            except KafkaError as error:
+                results[group_id] = error.code
+                continue
+            results[group_id] = ErrorCode.NONE
+            entries += [*self.offsets.tombstones(group_id), *group.tombstones()]
+
+        def accepted() -> None:
+            for group_id, code in results.items():
+                if code is ErrorCode.NONE:
+                    self.events.note(group_id, context.now_ms, EventKind.GROUP_DELETED)
+
+        return Decision(entries, results, accepted, atomic=False)
 
     def dropped(self, error: KafkaError) -> None:
         for part in self._parts:

@@ -1,0 +1,73 @@
+"""DescribeGroups (api key 15), versions 0 to 6.
+
+State, protocol and members of classic groups.  A group that is not there is described as Dead, from version 6
+on with an error (KIP-1043).  From version 3 on with what the client may do to it, if it asks (KIP-430).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.group_requests import answered, gathered
+from barnabas.broker.requests import Answer, Call
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 15
+
+Described = DescribeGroupsResponse.DescribedGroup
+
+
+def handle(broker: Broker, request: DescribeGroupsRequest, call: Call) -> Answer[DescribeGroupsResponse]:
+    refused: list[Described] = []
+    asked: list[Later[Described]] = []
+    for group_id in request.groups:
+        if broker.authorizer.allows(call, Operation.DESCRIBE, Resource.GROUP, group_id):
+            asked.append(_describe(broker, group_id, call.api_version))
+        else:
+            refused.append(_refused(group_id, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)))
+    answer: Later[DescribeGroupsResponse] = Later()
+
+    def described(groups: list[Described]) -> None:
+        if request.include_authorized_operations:
+            for group in groups:
+                if not group.error_code:
+                    group.authorized_operations = broker.authorizer.authorized_operations(
+                        call, Resource.GROUP, group.group_id
+                    )
+        answer.set(DescribeGroupsResponse(groups=[*refused, *groups]))
+
+    gathered(asked).then(described, answer.fail)
+    return answer
+
+
+def refuse(request: DescribeGroupsRequest, code: ErrorCode, text: str) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(
+        groups=[_refused(group_id, KafkaError(code)) for group_id in request.groups]
+    )
+
+
+def _describe(broker: Broker, group_id: str, version: int) -> Later[Described]:
+    def decide(machine: GroupMachine, context: Context) -> Decision[Described]:
+        return Decision((), machine.classic.describe(group_id, version))
+
+    return answered(broker.groups.ask(group_id, decide), partial(_refused, group_id))
+
+
+def _refused(group_id: str, error: KafkaError) -> Described:
+    return Described(
+        error_code=error.code,
+        group_id=group_id,
+        group_state="",
+        protocol_type="",
+        protocol_data="",
+        members=[],
+    )

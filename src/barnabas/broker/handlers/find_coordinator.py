@@ -1,0 +1,106 @@
+"""FindCoordinator (api key 10), versions 0 to 6.
+
+Which broker coordinates a group or a transactional id: the leader of the partition of `__consumer_offsets` or
+`__transaction_state` that keeps it.  Whoever asks first has the topic made and is told to ask again.  From
+version 1 on for transactions too; from 4 on for many keys at once (KIP-699); the coordinators of share groups
+(6, KIP-932) are not served.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
+from barnabas.base.hashing import partition_for_group
+from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.replicas_leaders import leader_endpoint
+from barnabas.broker.requests import Call
+from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 10
+FIRST_VERSION_WITH_BATCHES = 4
+
+
+class _Kind(NamedTuple):
+    """What has coordinators."""
+
+    topic: str
+    resource: Resource
+    denied: ErrorCode
+
+
+class _Found(NamedTuple):
+    code: ErrorCode
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+_KINDS = {
+    0: _Kind(CONSUMER_OFFSETS, Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    1: _Kind(TRANSACTION_STATE, Resource.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
+_SHARE = 2
+
+
+def handle(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+    kind = _KINDS.get(request.key_type)
+    if kind is None and request.key_type != _SHARE:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type received: {request.key_type}")
+    if call.api_version < FIRST_VERSION_WITH_BATCHES:
+        found = _find(broker, call, kind, request.key)
+        text = "NONE" if found.code is ErrorCode.NONE else ERRORS[found.code].text
+        return FindCoordinatorResponse(
+            error_code=found.code,
+            error_message=text,
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
+        )
+    keys = [(key, _find(broker, call, kind, key)) for key in request.coordinator_keys]
+    return FindCoordinatorResponse(coordinators=[_coordinator(key, found, "") for key, found in keys])
+
+
+def refuse(request: FindCoordinatorRequest, code: ErrorCode, text: str) -> FindCoordinatorResponse:
+    """In the words of both forms; each version writes its own."""
+    general = ERRORS[code].text
+    nobody = _Found(code)
+    return FindCoordinatorResponse(
+        error_code=code,
+        error_message=general,
+        node_id=nobody.node_id,
+        host=nobody.host,
+        port=nobody.port,
+        coordinators=[_coordinator(key, nobody, general) for key in request.coordinator_keys],
+    )
+
+
+def _find(broker: Broker, call: Call, kind: _Kind | None, key: str) -> _Found:
+    if kind is None:
+        return _Found(ErrorCode.INVALID_REQUEST)
+    if not broker.authorizer.allows(call, Operation.DESCRIBE, kind.resource, key):
+        return _Found(kind.denied)
+    topic = broker.image.topic_named(kind.topic)
+    if topic is None:
+        broker.auto_topics.create_internal(kind.topic)
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    state = topic.partitions.get(partition_for_group(key, len(topic.partitions)))
+    leader = None if state is None else leader_endpoint(broker.image, state.leader, call.listener)
+    if leader is None:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _Found(ErrorCode.NONE, leader.node_id, leader.host, leader.port)
+
+
+def _coordinator(key: str, found: _Found, text: str) -> FindCoordinatorResponse.Coordinator:
+    return FindCoordinatorResponse.Coordinator(
+        key=key,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+        error_code=found.code,
+        error_message=text,
+    )

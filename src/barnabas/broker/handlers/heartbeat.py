@@ -1,0 +1,36 @@
+"""Heartbeat (api key 12), versions 0 to 4.
+
+A member of a classic group lives; it hears whether the group rebalances.  While a coordinator loads, every
+heartbeat is taken for good: the member's session begins anew when it is loaded.  From version 3 on static
+members (KIP-345).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.group_requests import answered, check_member_request
+from barnabas.broker.requests import Answer, Call
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 12
+
+
+def handle(broker: Broker, request: HeartbeatRequest, call: Call) -> Answer[HeartbeatResponse]:
+    check_member_request(broker, call, request.group_id)
+
+    def decide(machine: GroupMachine, context: Context) -> Decision[HeartbeatResponse]:
+        return machine.classic.heartbeat(request, context)
+
+    return answered(broker.groups.ask(request.group_id, decide), _refused)
+
+
+def _refused(error: KafkaError) -> HeartbeatResponse:
+    is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error.code)

@@ -1,0 +1,57 @@
+"""JoinGroup (api key 11), versions 0 to 9.
+
+A member asks to take part in a classic group and is answered when all members have joined: the generation,
+the protocol, and to the leader everybody's subscription.  From version 1 on with a time-out for rebalances of
+its own; from 4 on a new member is given its id first (KIP-394); from 5 on static members (KIP-345); from 8 on
+with the client's reason (KIP-800); from 9 on a leader may be told that nothing is to be assigned (KIP-814).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.group_requests import answered, caller_of, check_member_request
+from barnabas.broker.requests import Answer, Call
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.group.classic_rebalance import refused_join
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 11
+FIRST_VERSION_WITH_NO_PROTOCOL = 7
+
+
+def handle(broker: Broker, request: JoinGroupRequest, call: Call) -> Answer[JoinGroupResponse]:
+    version = call.api_version
+    try:
+        check_member_request(broker, call, request.group_id)
+    except KafkaError as error:
+        known_as = request.member_id if error.code is ErrorCode.INVALID_GROUP_ID else ""
+        return _worded(version, refused_join(error.code, known_as))
+    settings = broker.settings
+    shortest, longest = settings["group.min.session.timeout.ms"], settings["group.max.session.timeout.ms"]
+    if not shortest <= request.session_timeout_ms <= longest:
+        return _worded(version, refused_join(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
+    if version == 0:
+        request.rebalance_timeout_ms = request.session_timeout_ms
+    caller = caller_of(call)
+
+    def decide(machine: GroupMachine, context: Context) -> Decision[JoinGroupResponse]:
+        return machine.classic.join(request, caller, context)
+
+    answer: Later[JoinGroupResponse] = Later()
+    joined = answered(broker.groups.ask(request.group_id, decide), lambda error: refused_join(error.code))
+    joined.then(lambda response: answer.set(_worded(version, response)), answer.fail)
+    return answer
+
+
+def _worded(version: int, response: JoinGroupResponse) -> JoinGroupResponse:
+    """Older versions cannot say that there is no protocol."""
+    if response.protocol_name is None and version < FIRST_VERSION_WITH_NO_PROTOCOL:
+        response.protocol_name = ""
+    return response

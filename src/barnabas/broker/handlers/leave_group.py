@@ -1,0 +1,50 @@
+"""LeaveGroup (api key 13), versions 0 to 5.
+
+Members leave a classic group, and the others rebalance.  From version 3 on many at once, by their static
+names too, each with an outcome of its own (KIP-345); from 5 on with the client's reason (KIP-800).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.group_requests import answered, check_member_request
+from barnabas.broker.requests import Answer, Call
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 13
+FIRST_VERSION_WITH_MANY = 3
+
+
+def handle(broker: Broker, request: LeaveGroupRequest, call: Call) -> Answer[LeaveGroupResponse]:
+    check_member_request(broker, call, request.group_id)
+    is_single = call.api_version < FIRST_VERSION_WITH_MANY
+    if is_single:
+        request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
+
+    def decide(machine: GroupMachine, context: Context) -> Decision[LeaveGroupResponse]:
+        return machine.classic.leave(request, context)
+
+    left = answered(
+        broker.groups.ask(request.group_id, decide),
+        lambda error: LeaveGroupResponse(error_code=error.code, members=[]),
+    )
+    if not is_single:
+        return left
+    answer: Later[LeaveGroupResponse] = Later()
+    left.then(lambda response: answer.set(_of_single(response)), answer.fail)
+    return answer
+
+
+def _of_single(response: LeaveGroupResponse) -> LeaveGroupResponse:
+    """Older versions tell of one member, in the place of the whole."""
+    if response.members and not response.error_code:
+        response.error_code = response.members[0].error_code
+    response.members = []
+    return response

@@ -1,0 +1,68 @@
+"""ListGroups (api key 16), versions 0 to 5.
+
+The groups of all kinds that this broker coordinates, if they may be described.  From version 4 on filtered by
+state (KIP-518), from 5 on by type (KIP-848).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode
+from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.group_requests import answered, gathered
+from barnabas.broker.requests import Answer, Call
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.coordinator.group.table import Group
+from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 16
+
+Listed = list[ListGroupsResponse.ListedGroup]
+
+
+def handle(broker: Broker, request: ListGroupsRequest, call: Call) -> Answer[ListGroupsResponse]:
+    groups = broker.groups
+    if groups.is_loading:
+        return _answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+    sees_all = broker.authorizer.allows(call, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME, quiet=True)
+    is_wanted = _filter(request)
+
+    def may_see(group_id: str) -> bool:
+        return sees_all or broker.authorizer.allows(
+            call, Operation.DESCRIBE, Resource.GROUP, group_id, quiet=True
+        )
+
+    def decide(machine: GroupMachine, context: Context) -> Decision[Listed]:
+        chosen = [group.listed() for group in machine.table if is_wanted(group) and may_see(group.group_id)]
+        return Decision((), chosen)
+
+    answer: Later[ListGroupsResponse] = Later()
+    # A shard that goes meanwhile has no groups here any more.
+    parts = [answered(groups.ask_partition(index, decide), lambda _: []) for index in groups.active()]
+    gathered(parts).then(
+        lambda lists: answer.set(_answer(ErrorCode.NONE, [one for part in lists for one in part])),
+        answer.fail,
+    )
+    return answer
+
+
+def _filter(request: ListGroupsRequest) -> Callable[[Group], bool]:
+    """Without regard to case; a type that nobody knows is the type of no group."""
+    states = {state.lower().strip() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+
+    def is_wanted(group: Group) -> bool:
+        return (not states or group.state_name.lower() in states) and (not types or group.kind in types)
+
+    return is_wanted
+
+
+def _answer(code: ErrorCode, groups: Listed) -> ListGroupsResponse:
+    return ListGroupsResponse(error_code=code, groups=groups)

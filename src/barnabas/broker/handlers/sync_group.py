@@ -1,0 +1,44 @@
+"""SyncGroup (api key 14), versions 0 to 5.
+
+The leader hands in everybody's assignment; every member waits for its own, until it is committed.  From
+version 3 on static members (KIP-345); from 5 on the protocol that the member knows must be the group's
+(KIP-559).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode
+from barnabas.broker.group_requests import answered, check_member_request
+from barnabas.broker.requests import Answer, Call
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 14
+FIRST_VERSION_WITH_PROTOCOL = 5
+
+
+def handle(broker: Broker, request: SyncGroupRequest, call: Call) -> Answer[SyncGroupResponse]:
+    if call.api_version >= FIRST_VERSION_WITH_PROTOCOL and (
+        request.protocol_type is None or request.protocol_name is None
+    ):
+        return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    check_member_request(broker, call, request.group_id)
+
+    def decide(machine: GroupMachine, context: Context) -> Decision[SyncGroupResponse]:
+        return machine.classic.sync(request, context)
+
+    return answered(broker.groups.ask(request.group_id, decide), lambda error: _refused(error.code))
+
+
+def refuse(request: SyncGroupRequest, code: ErrorCode, text: str) -> SyncGroupResponse:
+    return _refused(code)
+
+
+def _refused(code: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=code, assignment=b"")
