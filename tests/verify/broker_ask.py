@@ -34,6 +34,10 @@ CHANGING = (
     "IncrementalAlterConfigs",
     "UpdateFeatures",
     "UnregisterBroker",
+    "AlterClientQuotas",
+    "AlterUserScramCredentials",
+    "CreateAcls",
+    "DeleteAcls",
 )
 # When the records of the tables were made: a fixed time, so that answers are equal to the byte.
 T = 1_700_000_000_000
@@ -261,21 +265,21 @@ def _made_value(known: Field, value: Any) -> Any:
 def plain(message: Message, version: int) -> dict[str, Plain]:
     """Every field that this version has, records read."""
     return {
-        known.attribute: _plain_value(getattr(message, known.attribute), version)
+        known.attribute: _plain_value(known, getattr(message, known.attribute), version)
         for known in message.schema.fields
         if version in known.versions
     }
 
 
-def _plain_value(value: Any, version: int) -> Plain:
+def _plain_value(known: Field, value: Any, version: int) -> Plain:
     if isinstance(value, Message):
         return plain(value, version)
     if isinstance(value, list):
-        return [_plain_value(one, version) for one in value]
+        return [_plain_value(known, one, version) for one in value]
     if isinstance(value, Uuid):
         return str(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return plain_batches(value)
+        return bytes(value).hex() if known.kind == "bytes" else plain_batches(value)
     return value
 
 

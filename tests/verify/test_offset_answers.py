@@ -1,0 +1,120 @@
+"""Committed offsets: every answer of a broker of ours beside Apache Kafka's to the same requests.
+
+As test_broker_answers.py does it; the brokers of this file also serve what is not stable yet (topics by id).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.verify.broker_answers import differences, prepared
+from tests.verify.broker_ask import Asker, Plain
+from tests.verify.broker_asks_offsets import ASKS, LONGEST_TEXT
+from tests.verify.broker_node import apache_then_ours
+
+SETTINGS = {
+    "offset.metadata.max.bytes": str(LONGEST_TEXT),
+    "unstable.api.versions.enable": "true",
+    "group.initial.rebalance.delay.ms": "0",
+}
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+APACHE_SETTLES_S = 0.5
+OURS_SETTLES_S = 0.1
+READY_PATIENCE_S = 60
+READY_PAUSE_S = 0.2
+MEMBER_ID = re.compile(r"^(judge|name)-[0-9a-f]{8}-[0-9a-f-]{27}$")
+TITLES = [f"{one.title} v{version}" for one in ASKS for version in one.versions]
+
+
+@dataclass(frozen=True)
+class Answers:
+    theirs: dict[str, Plain]
+    ours: dict[str, Plain]
+    faults: list[str]
+
+
+@pytest.fixture(scope="module")
+def answers(oracle: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
+    home = tmp_path_factory.mktemp("offsets") / "node"
+    with apache_then_ours(oracle, home, SETTINGS, "--cluster-id", CLUSTER_ID) as (apache, ours):
+        theirs = asked(ours.port, APACHE_SETTLES_S)
+        apache.stop()
+        shutil.rmtree(apache.data)
+        ours.format(CLUSTER_ID)
+        ours.start()
+        found = asked(ours.port, OURS_SETTLES_S)
+        ours.stop()
+        yield Answers(theirs, found, ours.faults())
+
+
+def asked(port: int, settles_s: float) -> dict[str, Plain]:
+    asker = Asker(port, settles_s)
+    wait_for_coordinators(asker)
+    answers = asker.run(ASKS)
+    return {title: shown(prepared("", answer, asker.topic_names)) for title, answer in answers.items()}
+
+
+def wait_for_coordinators(asker: Asker) -> None:
+    """The first question makes the coordinators' topics; until they are led nobody can be asked."""
+    limit = time.monotonic() + READY_PATIENCE_S
+    while (
+        asker.one("FindCoordinator", 3, key="loner", key_type=0)["error_code"]
+        or asker.one("OffsetFetch", 7, group_id="loner", topics=None)["error_code"]
+    ):
+        assert time.monotonic() < limit, "no coordinator of groups"
+        time.sleep(READY_PAUSE_S)
+
+
+def shown(answer: Plain) -> Plain:
+    """Without what is drawn at random, and in an order of its own where Java's is that of a hash map."""
+    if isinstance(answer, dict):
+        return {name: shown(value) for name, value in answer.items()}
+    if isinstance(answer, list):
+        return sorted((shown(one) for one in answer), key=_by_name)
+    if isinstance(answer, str) and MEMBER_ID.match(answer):
+        return "(member)"
+    return answer
+
+
+def _by_name(row: Plain) -> tuple[str, str, int]:
+    if not isinstance(row, dict):
+        return ("", str(row), 0)
+    return (str(row.get("name")), str(row.get("topic_id")), row.get("partition_index", 0))
+
+
+def test_there_are_a_hundred_requests() -> None:
+    assert len(TITLES) == len(set(TITLES)) >= 100
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_answers_are_equal(answers: Answers, title: str) -> None:
+    found = differences(answers.theirs[title], answers.ours[title])
+    assert not found, "Apache Kafka's -> ours\n" + "\n".join(found)
+
+
+def test_refused_requests_are_among_them(answers: Answers) -> None:
+    """The table would prove little if all of it were refused, or nothing."""
+    codes = {title: set(error_codes(answer)) - {0} for title, answer in answers.theirs.items()}
+    assert sum(bool(found) for found in codes.values()) >= 30
+    assert len(set().union(*codes.values())) >= 10
+
+
+def error_codes(answer: Plain) -> Iterator[int]:
+    if isinstance(answer, dict):
+        if "error_code" in answer:
+            yield answer["error_code"]
+        answer = list(answer.values())
+    if isinstance(answer, list):
+        for one in answer:
+            yield from error_codes(one)
+
+
+def test_no_request_makes_our_broker_fail_inside(answers: Answers) -> None:
+    assert answers.faults == []
