@@ -100,7 +100,8 @@ def test_a_start_that_takes_too_long_is_given_up(site: Site) -> None:
     assert line.startswith("barnabas: the start took longer than server.max.startup.time.ms=0")
 
 
-def test_a_signal_stops_a_server_in_the_foreground(site: Site) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_stops_a_server_in_the_foreground(site: Site, number: signal.Signals) -> None:
     site.format()
     process = subprocess.Popen(
         [sys.executable, "-m", "barnabas", "server-start", str(site.config)],
@@ -111,7 +112,7 @@ def test_a_signal_stops_a_server_in_the_foreground(site: Site) -> None:
     for line in process.stderr:
         if "serves PLAINTEXT" in line:
             break
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     rest = process.stderr.read()
     process.stderr.close()
     assert process.wait(PATIENCE_S) == 0

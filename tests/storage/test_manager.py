@@ -493,7 +493,11 @@ def test_the_mark_needs_logs_that_were_opened() -> None:
 def test_opening_is_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         manager_of(MemoryDisk())
-    assert "/data: opening 0 logs, which were not closed cleanly and are recovered" in caplog.text
+        assert "opening" not in caplog.text
+        disk = MemoryDisk()
+        disk.make_folder("/data/t-0")
+        manager_of(disk)
+    assert "/data: opening 1 logs, which were not closed cleanly and are recovered" in caplog.text
 
 
 # Power loss

@@ -39,7 +39,6 @@ logger = logging.getLogger(__name__)
 
 # server.max.startup.time.ms, if nobody sets it.
 NO_LIMIT = 2**63 - 1
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class ServerProcess:
@@ -95,7 +94,11 @@ class ServerProcess:
 
     def run(self) -> int:
         """Serve until a signal or a fault ends it.  CommandError says why it could not start."""
-        before = {number: signal.signal(number, self._on_signal) for number in _STOP_SIGNALS}
+        heard = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            # A terminal that goes away is a reason to stop in order; under nohup it is none.
+            heard.append(signal.SIGHUP)
+        before = {number: signal.signal(number, self._on_signal) for number in heard}
         try:
             self._start()
             while not self._has_stopped:

@@ -53,8 +53,9 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Load
     if not directory.was_clean:
         # Folders that the last life made may not have reached the disk; a flush of their logs relies on it.
         manager.disk.sync_folder(path)
-    state = "were closed cleanly" if directory.was_clean else "were not closed cleanly and are recovered"
-    logger.info("%s: opening %d logs, which %s", path, len(folders), state)
+    if folders:
+        state = "were closed cleanly" if directory.was_clean else "were not closed cleanly and are recovered"
+        logger.info("%s: opening %d logs, which %s", path, len(folders), state)
     for done, (name, partition) in enumerate(folders, start=1):
         folder = f"{path}/{name}"
         if not _is_aside(manager, folder, partition, is_stray):
