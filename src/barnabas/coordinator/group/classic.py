@@ -18,6 +18,7 @@ from barnabas.coordinator.group.classic_join import Joins
 from barnabas.coordinator.group.classic_rebalance import Rebalances
 from barnabas.coordinator.group.classic_records import group_of
 from barnabas.coordinator.group.classic_sync import Syncs, left
+from barnabas.coordinator.group.consumer_group import ConsumerGroup
 from barnabas.coordinator.group.part import Part
 from barnabas.coordinator.group.table import Group
 from barnabas.protocol.messages.describe_groups import DescribeGroupsResponse
@@ -53,28 +54,42 @@ class ClassicGroups(Part):
     def join(
         self, request: JoinGroupRequest, caller: Caller, context: Context
     ) -> Decision[JoinGroupResponse]:
+        group = self.machine.table.get(request.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self.machine.consumer.classic.join(group, request, caller, context)
         return self._joins.join(request, caller, context)
 
     def sync(self, request: SyncGroupRequest, context: Context) -> Decision[SyncGroupResponse]:
         group = self._member_group(request.group_id)
         if group.is_empty:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if isinstance(group, ConsumerGroup):
+            return self.machine.consumer.classic.sync(group, request, context)
         return self._syncs.sync(group, request, context)
 
     def heartbeat(self, request: HeartbeatRequest, context: Context) -> Decision[HeartbeatResponse]:
-        return self._syncs.heartbeat(self._member_group(request.group_id), request, context)
+        group = self._member_group(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.machine.consumer.classic.heartbeat(group, request)
+        return self._syncs.heartbeat(group, request, context)
 
     def leave(self, request: LeaveGroupRequest, context: Context) -> Decision[LeaveGroupResponse]:
         """Members of a group that is not there are unknown each for itself."""
         if self.machine.table.get(request.group_id) is None:
             answers = [left(member, ErrorCode.UNKNOWN_MEMBER_ID) for member in request.members]
             return Decision((), LeaveGroupResponse(error_code=ErrorCode.NONE, members=answers))
-        return self._syncs.leave(self._member_group(request.group_id), request.members, context)
+        group = self._member_group(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.machine.consumer.classic.leave(group, request, context)
+        return self._syncs.leave(group, request.members, context)
 
-    def _member_group(self, group_id: str) -> ClassicGroup:
-        """Who asks as a member of a group that is not there is no member."""
+    def _member_group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
+        """Who asks as a member of a group that is not there is no member.
+
+        A consumer group may have members that use the classic protocol (KIP-848).
+        """
         group = self.machine.table.get(group_id)
-        if not isinstance(group, ClassicGroup):
+        if not isinstance(group, ClassicGroup | ConsumerGroup):
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
         return group
 

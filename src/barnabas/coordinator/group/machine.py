@@ -14,6 +14,7 @@ from barnabas.coordinator.decision import Context, Decision, ProducerStamp
 from barnabas.coordinator.entry import GROUP, Entry, Unknown, decode
 from barnabas.coordinator.events import EventKind, Events
 from barnabas.coordinator.group.classic import ClassicGroups
+from barnabas.coordinator.group.consumer import ConsumerGroups
 from barnabas.coordinator.group.offsets import Offsets
 from barnabas.coordinator.group.part import Part
 from barnabas.coordinator.group.table import GroupTable
@@ -40,6 +41,8 @@ class GroupMachine:
         self.is_loaded = False
         self.classic = ClassicGroups(self)
         self.add(self.classic)
+        self.consumer = ConsumerGroups(self)
+        self.add(self.consumer)
         self.offsets = Offsets(self)
         self.add(self.offsets)
 
