@@ -48,7 +48,7 @@ class ClassicProtocol(NamedTuple):
     metadata: bytes
 
 
-class ClassicMember(NamedTuple):
+class ClassicTraits(NamedTuple):
     """What is known of a member that uses the classic protocol inside a consumer group."""
 
     session_timeout_ms: int
@@ -74,7 +74,7 @@ class ConsumerMember:
     assigned: Assignment = field(default_factory=dict)
     # What it was told to give up and has not yet said to have given up.
     pending_revocation: Assignment = field(default_factory=dict)
-    classic: ClassicMember | None = None
+    classic: ClassicTraits | None = None
 
     @property
     def regex(self) -> str | None:
@@ -98,7 +98,7 @@ class ConsumerMember:
             server_assignor=value.server_assignor,
             classic=None
             if classic is None
-            else ClassicMember(
+            else ClassicTraits(
                 classic.session_timeout_ms,
                 tuple(ClassicProtocol(one.name, bytes(one.metadata)) for one in classic.supported_protocols),
             ),
