@@ -7,7 +7,6 @@ consumer_classic.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from barnabas.base.errors import KafkaError
@@ -68,17 +67,12 @@ class ConsumerGroups(Part):
             return self._leaves.leave(request, context)
         return self._heartbeats.heartbeat(request, asker, context)
 
-    def describe(
-        self, group_ids: Iterable[str], context: Context
-    ) -> Decision[list[ConsumerGroupDescribeResponse.DescribedGroup]]:
-        answers = []
-        for group_id in group_ids:
-            try:
-                group = self.machine.table.find_kind(group_id, ConsumerGroup)
-                answers.append(described(group, context))
-            except KafkaError as error:
-                answers.append(not_described(group_id, error.code, error.message))
-        return Decision((), answers)
+    def describe(self, group_id: str, context: Context) -> ConsumerGroupDescribeResponse.DescribedGroup:
+        try:
+            group = self.machine.table.find_kind(group_id, ConsumerGroup)
+        except KafkaError as error:
+            return not_described(group_id, error.code, error.message)
+        return described(group, context)
 
     # Durable state
 

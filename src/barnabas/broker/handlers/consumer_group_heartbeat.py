@@ -1,0 +1,76 @@
+"""ConsumerGroupHeartbeat (api key 68), versions 0 to 1.
+
+A member of a consumer group (KIP-848) joins (epoch 0), lives, says what it owns, or leaves (-1; -2 for a
+static member that will be back); it hears its epoch and, when that changed, its assignment.  From version 1
+on members make their own ids (KIP-1082) and may subscribe by a pattern that the coordinator resolves (RE2).
+
+Without group.version 1, or where group.coordinator.rebalance.protocols has no consumer protocol:
+UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.consumer_requests import check_enabled, seen_by
+from barnabas.broker.group_requests import answered, caller_of
+from barnabas.broker.requests import Answer, Call
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.group.consumer_heartbeat import Asker
+from barnabas.coordinator.group.consumer_options import assignors_of
+from barnabas.coordinator.group.consumer_requests import check_heartbeat
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 68
+
+
+def handle(
+    broker: Broker, request: ConsumerGroupHeartbeatRequest, call: Call
+) -> Answer[ConsumerGroupHeartbeatResponse]:
+    check_enabled(broker)
+    allows = broker.authorizer.allows
+    if not allows(call, Operation.READ, Resource.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    names = set(request.subscribed_topic_names or ())
+    if not all(allows(call, Operation.DESCRIBE, Resource.TOPIC, name) for name in names):
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    try:
+        check_heartbeat(request, call.api_version, assignors_of(broker.settings))
+    except KafkaError as error:
+        return _refused(error)
+    asker = Asker(caller_of(call), seen_by(broker, call))
+
+    def decide(machine: GroupMachine, context: Context) -> Decision[ConsumerGroupHeartbeatResponse]:
+        return machine.consumer.heartbeat(request, asker, context)
+
+    return answered(broker.groups.ask(request.group_id, decide), _refused)
+
+
+def refuse(
+    request: ConsumerGroupHeartbeatRequest, code: ErrorCode, text: str
+) -> ConsumerGroupHeartbeatResponse:
+    """What is refused before a coordinator is asked comes without words."""
+    return _response(code, None)
+
+
+def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    return _response(error.code, error.message)
+
+
+def _response(code: ErrorCode, message: str | None) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        throttle_time_ms=0,
+        error_code=code,
+        error_message=message,
+        member_epoch=0,
+        heartbeat_interval_ms=0,
+    )
