@@ -9,6 +9,7 @@ thread: the broker, the writers and the reader share one reactor and talk over r
 from __future__ import annotations
 
 import logging
+import shutil
 import signal
 import sys
 import tempfile
@@ -175,26 +176,27 @@ class Show:
         megabytes = (self._reader.bytes - self._bytes_then) / seconds / 1e6
         up = int((now_ns - self._started_ns) / 1e9)
         sent = sum(writer.acknowledged for writer in self._writers)
-        head = (
-            f"{up:4} s  {sent:9,} acknowledged  {self._reader.messages:9,} read  "
-            f"{rate:8,.0f} messages/s  {megabytes:6.2f} MB/s  {self._reader.errors:6,} errors logged"
-        )
+        so_far = f"{up:4} s  {sent:9,} acknowledged  {self._reader.messages:9,} read"
+        now = f"{rate:8,.0f} messages/s  {megabytes:6.2f} MB/s  {self._reader.errors:6,} errors logged"
         if self._on_terminal:
-            self._draw(head, seconds)
+            self._draw([so_far, now], seconds)
         else:
-            sys.stdout.write(head + "\n")
+            sys.stdout.write(f"{so_far}  {now}\n")
         sys.stdout.flush()
         self._shown_ns = now_ns
         self._messages_then, self._bytes_then = self._reader.messages, self._reader.bytes
         self._services_then = Counter(self._reader.by_service)
         self._reactor.timers.set(self, now_ns + SHOW_EVERY_MS * _MS, self.show)
 
-    def _draw(self, head: str, seconds: float) -> None:
-        lines = [f"barnabas demo: {TOPIC} on {self._place}   (Ctrl+C stops it)", "", head, ""]
+    def _draw(self, head: list[str], seconds: float) -> None:
+        lines = [f"barnabas demo: {TOPIC} on {self._place}   (Ctrl+C stops it)", "", *head, ""]
         for service in SERVICES:
             rate = (self._reader.by_service[service] - self._services_then[service]) / seconds
             lines.append(f"  {service:10} {rate:7,.0f}/s  {'#' * min(60, int(rate / 40))}")
         lines += ["", *(f"  {line}" for line in self._reader.last)]
+        # A line that the terminal breaks, or one above its top, could not be drawn over.
+        size = shutil.get_terminal_size()
+        lines = [line[: size.columns - 1] for line in lines[: size.lines - 1]]
         up = f"\x1b[{self._lines_drawn}A" if self._lines_drawn else ""
         sys.stdout.write(up + "".join(f"\x1b[2K{line}\n" for line in lines))
         self._lines_drawn = len(lines)

@@ -83,7 +83,7 @@ def test_records_and_watermarks(version: int) -> None:
 
 @pytest.mark.trap
 def test_an_offset_within_a_batch_returns_the_whole_batch() -> None:
-    """5: A fetch offset in the middle of a batch returns the whole batch."""
+    """Trap 5: A fetch offset in the middle of a batch returns the whole batch."""
     world = world_with_records()
     found = partition_answers(ask(world, 12, {0: 3}))["orders", 0]
     assert [batch.base_offset for batch in batches_in(found)] == [2, 4]
@@ -92,7 +92,7 @@ def test_an_offset_within_a_batch_returns_the_whole_batch() -> None:
 # KIP-74
 @pytest.mark.trap
 def test_a_first_batch_larger_than_the_limits_is_returned_all_the_same() -> None:
-    """6: First batch larger than max.bytes is returned all the same (progress guarantee)."""
+    """Trap 6: First batch larger than max.bytes is returned all the same (progress guarantee)."""
     world = world_with_records()
     assert sizes(ask(world, 12, {1: 0, 0: 0}, max_bytes=10)) == {1: LARGE, 0: 0}
     assert sizes(ask(world, 12, {1: 0, 0: 0}, partition_max_bytes=10)) == {1: LARGE, 0: 0}

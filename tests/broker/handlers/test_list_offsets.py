@@ -57,7 +57,7 @@ def world_with_times() -> World:
 
 @pytest.mark.trap
 def test_by_timestamp() -> None:
-    """10: ListOffsets by timestamp: first offset with timestamp >= t, max-timestamp, earliest/latest, also
+    """Trap 10: ListOffsets by timestamp: first offset with timestamp >= t, max-timestamp, earliest/latest, also
     in compressed batches."""
     world = world_with_times()
     for version in VERSIONS:

@@ -140,7 +140,7 @@ def test_a_bad_batch_is_refused_as_apache_kafka_refuses_it(name: str) -> None:
 
 @pytest.mark.trap
 def test_refusals_that_clients_rely_on() -> None:
-    """20: MESSAGE_TOO_LARGE, INVALID_RECORD (no key on a compacted topic), INVALID_TIMESTAMP."""
+    """Trap 20: MESSAGE_TOO_LARGE, INVALID_RECORD (no key on a compacted topic), INVALID_TIMESTAMP."""
     world = world_with_topics()
     (large,) = world.produce("small", batch_of(b"x" * 300))
     assert (large.error_code, large.log_start_offset) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
@@ -306,7 +306,7 @@ def sequence(*values: bytes, producer_id: int = 900, epoch: int = 0, first: int)
 
 @pytest.mark.trap
 def test_offsets_are_dense_and_duplicates_keep_theirs() -> None:
-    """13: Offsets dense except where compaction or control records explain a gap.
+    """Trap 13: Offsets dense except where compaction or control records explain a gap.
 
     The answers are those that Apache Kafka gave to the same requests.
     """

@@ -307,7 +307,7 @@ def test_no_ids_to_be_had() -> None:
 
 @pytest.mark.trap
 def test_transactional_ids_are_checked() -> None:
-    """20: ... INVALID_TRANSACTION_TIMEOUT."""
+    """Trap 20: INVALID_TRANSACTION_TIMEOUT."""
     world = World()
     assert refused(world, "tx", 0) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
     assert refused(world, "tx", 900_001) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
