@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, is_valid
@@ -27,20 +27,42 @@ logger = logging.getLogger(__name__)
 # Creations on their way at one time.  What is above is asked for again by the client that wants it.
 MAX_ON_THEIR_WAY = 10_000
 _CREATE_TOPICS_VERSION = 7
-# What the coordinators' topics are made with, as Apache Kafka's coordinators do: the start of the names of
-# their broker options, and the topic's options.
+
+
+class _Internal(NamedTuple):
+    """What a coordinator's topic is made with, as Apache Kafka's coordinators do: by which broker options."""
+
+    partitions: str
+    replicas: str
+    segment_bytes: str
+    min_isr: str | None
+    configs: dict[str, str]
+
+
 _INTERNAL = {
-    CONSUMER_OFFSETS: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
-    TRANSACTION_STATE: (
-        "transaction.state.log",
+    CONSUMER_OFFSETS: _Internal(
+        "offsets.topic.num.partitions",
+        "offsets.topic.replication.factor",
+        "offsets.topic.segment.bytes",
+        None,
+        {"cleanup.policy": "compact", "compression.type": "producer"},
+    ),
+    TRANSACTION_STATE: _Internal(
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
+        "transaction.state.log.min.isr",
         {
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
             "unclean.leader.election.enable": "false",
         },
     ),
-    SHARE_GROUP_STATE: (
-        "share.coordinator.state.topic",
+    SHARE_GROUP_STATE: _Internal(
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.segment.bytes",
+        "share.coordinator.state.topic.min.isr",
         {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
     ),
 }
@@ -96,13 +118,12 @@ class AutoTopics:
 
 def creatable_topic(name: str, settings: Settings) -> CreateTopicsRequest.CreatableTopic:
     """What a topic is made with when nobody says more than its name."""
-    if name in _INTERNAL:
-        prefix, configs = _INTERNAL[name]
-        partitions = settings[f"{prefix}.num.partitions"]
-        replicas = settings[f"{prefix}.replication.factor"]
-        configs = {**configs, "segment.bytes": str(settings[f"{prefix}.segment.bytes"])}
-        if f"{prefix}.min.isr" in settings:
-            configs["min.insync.replicas"] = str(settings[f"{prefix}.min.isr"])
+    internal = _INTERNAL.get(name)
+    if internal is not None:
+        partitions, replicas = settings[internal.partitions], settings[internal.replicas]
+        configs = {**internal.configs, "segment.bytes": str(settings[internal.segment_bytes])}
+        if internal.min_isr is not None:
+            configs["min.insync.replicas"] = str(settings[internal.min_isr])
     else:
         partitions = settings["num.partitions"]
         replicas, configs = settings["default.replication.factor"], {}

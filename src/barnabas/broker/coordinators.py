@@ -34,6 +34,7 @@ class Coordinators:
             make_machine=GroupMachine,
             codec=lambda: Codec(broker.settings["offsets.topic.compression.codec"]),
             commit_timeout_ms=settings["offsets.commit.timeout.ms"],
+            load_bytes=settings["offsets.load.buffer.size"],
         )
         self.transactions = Transactions(broker, replicas, timers, self.groups)
         self._all: list[Shards[Any]] = [self.groups, self.transactions.shards]

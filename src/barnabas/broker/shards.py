@@ -113,6 +113,7 @@ class Shards(Generic[M]):
         make_machine: Callable[[int], M],
         codec: Callable[[], Codec],
         commit_timeout_ms: int,
+        load_bytes: int,
     ) -> None:
         self.topic = topic
         self._broker = broker
@@ -122,6 +123,8 @@ class Shards(Generic[M]):
         self._make_machine = make_machine
         self._codec = codec
         self._commit_timeout_ms = commit_timeout_ms
+        # Read at once while loading.
+        self._load_bytes = load_bytes
         self._places: dict[int, _Place[M]] = {}
         self._loads = SlicedWork(timers, broker.clock.monotonic_ns, lambda: None, LOAD_SLICE_NS)
         self._is_active = True
@@ -168,19 +171,12 @@ class Shards(Generic[M]):
         return self._ask(place, decide, None)
 
     def ask_in_transaction(
-        self,
-        key: str,
-        transactional_id: str,
-        stamp: ProducerStamp,
-        decide: Decide[M, R],
-        *,
-        may_add: bool,
-        knows_abortable: bool = False,
+        self, key: str, transactional_id: str, stamp: ProducerStamp, decide: Decide[M, R], *, may_add: bool
     ) -> Later[R]:
         """Like `ask`, but its coordinator is asked first whether the transaction is open (KIP-890).
 
         `may_add`: the partition may be added to the transaction by that question (transaction.version 2).
-        `knows_abortable`: the client knows the error TRANSACTION_ABORTABLE.
+        TRANSACTION_ABORTABLE is told as such: the asker knows what its client understands.
         """
         index = self.partition_for(key)
         try:
@@ -204,7 +200,7 @@ class Shards(Generic[M]):
             else:
                 self._ask(place, decide, verification).then(answer.set, answer.fail)
 
-        write = TransactionalWrite(transactional_id, *stamp, [name], may_add, knows_abortable)
+        write = TransactionalWrite(transactional_id, *stamp, [name], may_add, knows_abortable=True)
         self._replicas.verifier.verify(write).then(verified, answer.fail)
         return answer
 
@@ -302,7 +298,7 @@ class Shards(Generic[M]):
 
     def _load(self, hosted: Hosted, log: Log) -> None:
         place = self._places[hosted.index] = _Place(hosted, log, self._make_machine(hosted.index))
-        self._loads.add(self._steps(place, Loading(log, place.machine)))
+        self._loads.add(self._steps(place, Loading(log, place.machine, self._load_bytes)))
 
     def _steps(self, place: _Place[M], loading: Loading) -> Iterator[None]:
         try:

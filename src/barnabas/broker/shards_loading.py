@@ -32,9 +32,10 @@ Warm = Callable[[list[Slice], Callable[[], None]], None]
 class Loading:
     """One run over one log."""
 
-    def __init__(self, log: Log, machine: Machine) -> None:
+    def __init__(self, log: Log, machine: Machine, most_bytes: int = READ_BYTES) -> None:
         self._log = log
         self._machine = machine
+        self._read_bytes = min(most_bytes, READ_BYTES)
         self.next_offset = log.log_start_offset
         # A part of the log that lies on the device alone: it is to be read elsewhere before going on.
         self.cold: Slice | None = None
@@ -49,7 +50,7 @@ class Loading:
         self.cold = None
         while not self.is_done:
             result = self._log.read(
-                self.next_offset, READ_BYTES, upper_bound=self._log.end_offset, may_wait=may_wait
+                self.next_offset, self._read_bytes, upper_bound=self._log.end_offset, may_wait=may_wait
             )
             may_wait = False
             if result.cold is not None:

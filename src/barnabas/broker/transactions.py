@@ -67,6 +67,7 @@ class Transactions:
             make_machine=self._make_machine,
             codec=lambda: Codec.NONE,
             commit_timeout_ms=settings["request.timeout.ms"],
+            load_bytes=settings["transaction.state.log.load.buffer.size"],
         )
         self.markers = Markers(broker, replicas, groups)
         self.endings = Endings(broker, self.shards, self.markers, timers, self._coordinator_epoch)

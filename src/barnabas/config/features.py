@@ -69,5 +69,6 @@ BUILT_FEATURES = frozenset(
         Feature.QUORUM,
         Feature.TOPICS,
         Feature.AUTHORIZER,
+        Feature.TRANSACTIONS,
     }
 )

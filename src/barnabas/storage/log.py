@@ -206,8 +206,13 @@ class Log(LocalLog):
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
     ) -> Verification | None:
-        """Before asking the coordinator about a producer's transaction; None if it is known to be open."""
-        if self.producers.has_ongoing_transaction(producer_id, epoch):
+        """Before asking the coordinator about a producer's transaction; None: there is no need to ask.
+
+        That is so if it is known to be open.  transaction.partition.verification.enable=false spares the
+        question to producers that add their partitions themselves (before transaction.version 2).
+        """
+        is_wanted = supports_epoch_bump or self.options.transaction_partition_verification_enable
+        if not is_wanted or self.producers.has_ongoing_transaction(producer_id, epoch):
             return None
         return self.producers.start_verification(
             producer_id, sequence, epoch, supports_epoch_bump, self.clock.wall_ms()
