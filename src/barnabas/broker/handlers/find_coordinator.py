@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
+from barnabas.base.errors import ERRORS, ErrorCode
 from barnabas.base.hashing import partition_for_group
 from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.broker.authorizer import Operation, Resource
@@ -49,9 +49,10 @@ _SHARE = 2
 
 def handle(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
     kind = _KINDS.get(request.key_type)
+    is_batch = call.api_version >= FIRST_VERSION_WITH_BATCHES
     if kind is None and request.key_type != _SHARE:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type received: {request.key_type}")
-    if call.api_version < FIRST_VERSION_WITH_BATCHES:
+        return _refused(request, ErrorCode.INVALID_REQUEST, is_batch=is_batch)
+    if not is_batch:
         found = _find(broker, call, kind, request.key)
         text = "NONE" if found.code is ErrorCode.NONE else ERRORS[found.code].text
         return FindCoordinatorResponse(
@@ -66,16 +67,22 @@ def handle(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindC
 
 
 def refuse(request: FindCoordinatorRequest, code: ErrorCode, text: str) -> FindCoordinatorResponse:
-    """In the words of both forms; each version writes its own."""
+    return _refused(request, code, is_batch=bool(request.coordinator_keys))
+
+
+def _refused(request: FindCoordinatorRequest, code: ErrorCode, *, is_batch: bool) -> FindCoordinatorResponse:
+    """A batch has an error for each key, and none of its own."""
     general = ERRORS[code].text
     nobody = _Found(code)
+    if is_batch:
+        keys = request.coordinator_keys
+        return FindCoordinatorResponse(coordinators=[_coordinator(key, nobody, general) for key in keys])
     return FindCoordinatorResponse(
         error_code=code,
         error_message=general,
         node_id=nobody.node_id,
         host=nobody.host,
         port=nobody.port,
-        coordinators=[_coordinator(key, nobody, general) for key in request.coordinator_keys],
     )
 
 
