@@ -10,28 +10,25 @@ import struct
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from barnabas.coordinator.decision import Context, ProducerStamp
-from barnabas.coordinator.entry import GROUP, Entry
+from barnabas.coordinator.entry import Entry
 from barnabas.coordinator.group import offsets_expiry
 from barnabas.coordinator.group.offsets_store import OffsetStore
 from barnabas.coordinator.group.offsets_values import check, pack
 from barnabas.coordinator.group.part import Part
 from barnabas.metadata.delta import Delta
-from barnabas.protocol.record_frame import read_coordinator_key
-from barnabas.protocol.records.group import (
-    LegacyOffsetCommitKey,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
+from barnabas.protocol.primitives import ProtocolError
+from barnabas.protocol.records.group import OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.schema import Message
 
 if TYPE_CHECKING:
     from barnabas.coordinator.group.machine import GroupMachine
 
+# A key has its type, the names of group and topic, each behind its length, and the partition.
 _INT16 = struct.Struct(">h")
-# A key ends with its partition.
+_NAMES_START = 2 * _INT16.size
 _PARTITION = struct.Struct(">i")
 # Groups and topics that loading remembers by the bytes of their keys.
-MAX_KNOWN_PREFIXES = 50_000
+MAX_KNOWN_PREFIXES = 100_000
 
 
 class _Known(NamedTuple):
@@ -79,20 +76,18 @@ class Offsets(Part):
             known.partitions[partition] = value
 
     def _load(self, key: bytes, value: bytes | None, stamp: ProducerStamp | None) -> None:
-        read = read_coordinator_key(key, GROUP)
-        assert isinstance(read, (OffsetCommitKey, LegacyOffsetCommitKey)), "no other keys have our types"
+        group, topic, partition, size = read_key(key)
         if value is None:
-            if self.store.remove(read.group, read.topic, read.partition):
+            if self.store.remove(group, topic, partition):
                 for kind in self.raw_types:
-                    self._prefixes.pop(_prefix(kind, read.group, read.topic), None)
+                    self._prefixes.pop(_INT16.pack(kind) + key[_INT16.size : size - 4], None)
             return
         check(value)
-        self._put(read.group, read.topic, read.partition, value, stamp)
-        if stamp is None and key[:-4] == _prefix(key[1], read.group, read.topic):
+        self._put(group, topic, partition, value, stamp)
+        if stamp is None and len(key) == size:
             if len(self._prefixes) >= MAX_KNOWN_PREFIXES:
                 self._prefixes.clear()
-            partitions = self.store.partitions(read.group, read.topic)
-            self._prefixes[key[:-4]] = _Known(read.group, read.topic, partitions)
+            self._prefixes[key[:-4]] = _Known(group, topic, self.store.partitions(group, topic))
 
     def _put(self, group: str, topic: str, partition: int, value: bytes, stamp: ProducerStamp | None) -> None:
         if group not in self.machine.table:
@@ -134,7 +129,15 @@ class Offsets(Part):
         return offsets_expiry.expired(self.store, self.machine.table.find(group_id), context)
 
 
-def _prefix(kind: int, group: str, topic: str) -> bytes:
-    """A key up to its partition: its type and two names, each with its length."""
-    names = (group.encode(), topic.encode())
-    return _INT16.pack(kind) + b"".join(_INT16.pack(len(name)) + name for name in names)
+def read_key(key: bytes) -> tuple[str, str, int, int]:
+    """Group, topic and partition of an offset's key, of either type, and how much of it they take."""
+    try:
+        middle = _NAMES_START + _INT16.unpack_from(key, _INT16.size)[0]
+        end = middle + _INT16.size + _INT16.unpack_from(key, middle)[0]
+        partition: int = _PARTITION.unpack_from(key, end)[0]
+    except struct.error as error:
+        raise ProtocolError(f"the key of an offset cannot be read: {error}") from error
+    if not _NAMES_START <= middle <= end - _INT16.size:
+        raise ProtocolError("the key of an offset has a name of a negative length")
+    group, topic = key[_NAMES_START:middle], key[middle + _INT16.size : end]
+    return group.decode(), topic.decode(), partition, end + _PARTITION.size
