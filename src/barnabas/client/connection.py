@@ -58,6 +58,8 @@ class Conversation:
         self._correlation_id = 0
         self._expected = 0
         self.spoken: Mapping[int, Versions] = {}
+        # The features that are in effect, by name.
+        self.feature_levels: Mapping[str, int] = {}
 
     @property
     def in_flight(self) -> int:
@@ -170,6 +172,9 @@ class Hello:
             self._ready(error_for(message.error_code))
         else:
             self._conversation.spoken = spoken
+            self._conversation.feature_levels = {
+                each.name: each.max_version_level for each in message.finalized_features
+            }
             self._ready(None)
 
 

@@ -96,3 +96,13 @@ class OffsetAndTimestamp:
     offset: int
     timestamp: int
     leader_epoch: int = NO_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadata:
+    """Who commits: a member of a group, as a transaction that commits its offsets has to tell (KIP-447)."""
+
+    group_id: str
+    generation_id: int = NO_EPOCH
+    member_id: str = ""
+    group_instance_id: str | None = None

@@ -1,0 +1,1 @@
+"""The producer: interceptors, serialisers, partitioner, accumulator, sender."""

@@ -1,0 +1,270 @@
+"""Records that wait to be sent: a queue of batches for each partition, and the memory they may take.
+
+What lives here: queues, the sticky choice of a partition, linger, memory.  What may not: requests (sender),
+and what a record is before it is bytes (producer).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from barnabas.batch.compression import Codec
+from barnabas.batch.records import NO_SEQUENCE
+from barnabas.client.errors.local import BufferExhaustedError
+from barnabas.client.model import Topic, TopicPartition
+from barnabas.client.producer.batches import ProducerBatch
+from barnabas.client.producer.partitioners import next_sticky
+from barnabas.client.waiting import Deadline
+from barnabas.config.settings import Settings
+from barnabas.runtime.chance import Random
+
+NO_IDENTITY = (-1, -1)
+
+
+class Lane:
+    """The queue of one partition.  `open` is its last batch while that takes records."""
+
+    __slots__ = (
+        "due",
+        "identity",
+        "in_flight",
+        "last_acked",
+        "next_sequence",
+        "open",
+        "queue",
+        "rewrite",
+        "topic_lanes",
+        "where",
+    )
+
+    def __init__(self, topic_lanes: TopicLanes, where: TopicPartition) -> None:
+        self.topic_lanes = topic_lanes
+        self.where = where
+        self.queue: deque[ProducerBatch] = deque()
+        self.open: ProducerBatch | None = None
+        # The open batch has waited long enough: it goes with the next request.
+        self.due = False
+        self.in_flight: list[ProducerBatch] = []
+        # Producer id and epoch that its sequence numbers count for; a new pair starts them anew.
+        self.identity = NO_IDENTITY
+        self.next_sequence = 0
+        self.last_acked = NO_SEQUENCE
+        # A sequence number was lost: what waits is numbered anew with the next epoch.
+        self.rewrite = False
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """In front of what comes after it."""
+        if not batch.has_sequence:
+            self.queue.appendleft(batch)
+            return
+        place = 0
+        for waiting in self.queue:
+            if not waiting.has_sequence or waiting.base_sequence > batch.base_sequence:
+                break
+            place += 1
+        self.queue.insert(place, batch)
+
+
+class TopicLanes:
+    """The queues of one topic, and the partition that records without key stick to."""
+
+    __slots__ = ("count", "lanes", "layout", "name", "sticky", "sticky_bytes", "used_at")
+
+    def __init__(self, layout: Topic) -> None:
+        self.name = layout.name
+        self.lanes: list[Lane] = []
+        self.sticky_bytes = 0
+        self.used_at = 0.0
+        self.take(layout)
+        self.sticky = self.lanes[0]
+
+    def take(self, layout: Topic) -> None:
+        """The topic may have grown; a topic that was created anew with fewer keeps those that are in use."""
+        self.layout = layout
+        self.count = len(layout.partitions)
+        for number in range(len(self.lanes), self.count):
+            self.lanes.append(Lane(self, TopicPartition(self.name, number)))
+
+
+class Accumulator:
+    """All queues of a producer."""
+
+    def __init__(self, settings: Settings, random: Random) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._random = random
+        # The sender's: called when something may have become sendable.
+        self.wake: Callable[[], None] = _nobody
+        self._batch_bytes: int = min(settings["batch.size"], settings["max.request.size"])
+        self._linger_s: float = settings["linger.ms"] / 1000
+        self._adaptive: bool = settings["partitioner.adaptive.partitioning.enable"]
+        self._codec = Codec[settings["compression.type"].upper()]
+        level = f"compression.{self._codec.config_name}.level"
+        self._level: int | None = settings.get(level)
+        self._transactional = settings["transactional.id"] is not None
+        self.memory_bytes: int = settings["buffer.memory"]
+        self.used_bytes = 0
+        self.by_topic: dict[str, TopicLanes] = {}
+        # Lanes whose first batch may be sent.
+        self.sendable: dict[Lane, None] = {}
+        # Every batch that is not done, oldest first.
+        self.incomplete: dict[ProducerBatch, Lane] = {}
+        self._lingering: deque[tuple[float, Lane, ProducerBatch]] = deque()
+        self._linger_timer: asyncio.TimerHandle | None = None
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.is_available: Callable[[Lane], bool] = lambda lane: True
+
+    # ------------------------------------------------------------------------------------------- the queues
+
+    def topic(self, layout: Topic) -> TopicLanes:
+        """The queues of a topic, made when first needed."""
+        found = self.by_topic.get(layout.name)
+        if found is None:
+            found = self.by_topic[layout.name] = TopicLanes(layout)
+            found.used_at = self._loop.time()
+            self._stick(found)
+        elif found.layout is not layout:
+            found.take(layout)
+        return found
+
+    def open_batch(self, lane: Lane, record_bytes: int) -> ProducerBatch:
+        """A new batch at the end of a queue; there must be room for it."""
+        self.close_batch(lane)
+        limit_bytes = max(self._batch_bytes, record_bytes)
+        batch = ProducerBatch(
+            lane.where.topic,
+            lane.where.partition,
+            limit_bytes,
+            self.charge_for(record_bytes),
+            self._loop.time(),
+            codec=self._codec,
+            level=self._level,
+            transactional=self._transactional,
+        )
+        lane.topic_lanes.used_at = batch.created_at
+        self.used_bytes += batch.charged_bytes
+        self.incomplete[batch] = lane
+        lane.queue.append(batch)
+        lane.open = batch
+        lane.due = False
+        if self._linger_s:
+            self._linger(lane, batch)
+        else:
+            self._become_due(lane)
+        return batch
+
+    def is_idle(self, topic: TopicLanes, idle_s: float) -> bool:
+        """Whether nobody has sent to a topic for so long, and nothing of it is left."""
+        recent = self._loop.time() - topic.used_at < idle_s
+        return not recent and not any(lane.queue or lane.in_flight for lane in topic.lanes)
+
+    def close_batch(self, lane: Lane) -> None:
+        """The open batch takes no more: it is full, or another one must follow."""
+        if lane.open is not None:
+            self._left(lane, lane.open)
+            self.sendable[lane] = None
+            self.wake()
+
+    def took(self, lane: Lane, batch: ProducerBatch) -> None:
+        """The sender has taken a batch out of a queue."""
+        if batch is lane.open:
+            self._left(lane, batch)
+
+    def _left(self, lane: Lane, batch: ProducerBatch) -> None:
+        """A batch that takes no more records counts for the sticky choice: by bytes, not by records."""
+        lane.open = None
+        lane.due = False
+        topic = lane.topic_lanes
+        if lane is topic.sticky:
+            topic.sticky_bytes += batch.size
+            if topic.sticky_bytes >= self._batch_bytes:
+                self._stick(topic)
+
+    def _stick(self, topic: TopicLanes) -> None:
+        topic.sticky_bytes = 0
+        sizes = [len(lane.queue) if self.is_available(lane) else None for lane in topic.lanes[: topic.count]]
+        current = topic.sticky.where.partition
+        topic.sticky = topic.lanes[next_sticky(current, sizes, self._adaptive, self._random)]
+
+    # ---------------------------------------------------------------------------------------------- waiting
+
+    def _linger(self, lane: Lane, batch: ProducerBatch) -> None:
+        due_at = batch.created_at + self._linger_s
+        self._lingering.append((due_at, lane, batch))
+        if self._linger_timer is None:
+            self._linger_timer = self._loop.call_at(due_at, self._lingered)
+
+    def _lingered(self) -> None:
+        self._linger_timer = None
+        now = self._loop.time()
+        lingering = self._lingering
+        while lingering:
+            due_at, lane, batch = lingering[0]
+            if batch is lane.open and due_at > now:
+                self._linger_timer = self._loop.call_at(due_at, self._lingered)
+                return
+            lingering.popleft()
+            if batch is lane.open:
+                self._become_due(lane)
+
+    def _become_due(self, lane: Lane) -> None:
+        lane.due = True
+        self.sendable[lane] = None
+        self.wake()
+
+    def make_all_due(self) -> None:
+        """Let nothing wait any longer."""
+        for lane in set(self.incomplete.values()):
+            if lane.open is not None:
+                lane.due = True
+            if lane.queue:
+                self.sendable[lane] = None
+        self.wake()
+
+    # ----------------------------------------------------------------------------------------------- memory
+
+    def charge_for(self, record_bytes: int) -> int:
+        return max(self._batch_bytes, record_bytes)
+
+    def has_room(self, record_bytes: int) -> bool:
+        return not self._waiting and self.used_bytes + self.charge_for(record_bytes) <= self.memory_bytes
+
+    async def room(self, record_bytes: int, deadline: Deadline) -> None:
+        """Wait until a batch for a record of this size may be opened; those who came first go first."""
+        charge = self.charge_for(record_bytes)
+        while self._waiting or self.used_bytes + charge > self.memory_bytes:
+            # What fills the memory must leave it, whether it has lingered or not.
+            self.make_all_due()
+            turn: asyncio.Future[None] = self._loop.create_future()
+            self._waiting.append(turn)
+            try:
+                async with asyncio.timeout(deadline.left_s):
+                    await turn
+            except TimeoutError:
+                raise BufferExhaustedError(
+                    f"no room for a record of {record_bytes} bytes within {deadline.timeout_ms:.0f} ms: "
+                    f"{self.used_bytes} of {self.memory_bytes} bytes are in use"
+                ) from None
+            finally:
+                if turn in self._waiting:
+                    self._waiting.remove(turn)
+            if self.used_bytes + charge <= self.memory_bytes:
+                break
+        self._next_turn()
+
+    def release(self, batch: ProducerBatch) -> None:
+        """A batch is done: its memory is free for others."""
+        if self.incomplete.pop(batch, None) is not None:
+            self.used_bytes -= batch.charged_bytes
+            self._next_turn()
+
+    def _next_turn(self) -> None:
+        if self._waiting and self.used_bytes + self._batch_bytes <= self.memory_bytes:
+            turn = self._waiting[0]
+            if not turn.done():
+                turn.set_result(None)
+
+
+def _nobody() -> None:
+    """Nothing is sent before there is a sender."""

@@ -1,0 +1,215 @@
+"""A batch on its way: filled, sent, perhaps sent again, done.
+
+What lives here: one batch's records and what has become of them.  What may not: queues and requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from barnabas.base.errors import KafkaError
+from barnabas.batch.build import assemble, attribute_bits
+from barnabas.batch.compression import Codec, compress
+from barnabas.batch.engine.gather import Gatherer
+from barnabas.batch.records import (
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TimestampType,
+)
+from barnabas.batch.view import HEADER_SIZE, BatchView
+
+NO_OFFSET = -1
+NO_TIME = -1
+
+Append = Callable[[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]], int]
+OnDone = Callable[["ProducerBatch"], None]
+
+
+class ProducerBatch:
+    """Records for one partition.  `append` gives a record's number, or -1 when the batch is full."""
+
+    __slots__ = (
+        "_future",
+        "_gatherer",
+        "_payload",
+        "append",
+        "attempts",
+        "base_offset",
+        "base_sequence",
+        "callbacks",
+        "charged_bytes",
+        "codec",
+        "created_at",
+        "error",
+        "is_closed",
+        "is_done",
+        "level",
+        "log_append_time_ms",
+        "not_before",
+        "partition",
+        "parts",
+        "producer_epoch",
+        "producer_id",
+        "topic",
+        "transactional",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        limit_bytes: int,
+        charged_bytes: int,
+        created_at: float,
+        *,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+        transactional: bool = False,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.charged_bytes = charged_bytes
+        self.created_at = created_at
+        self.codec = codec
+        self.level = level
+        self.transactional = transactional
+        self._gatherer = Gatherer(limit_bytes - HEADER_SIZE)
+        self.append: Append = self._gatherer.append
+        self._payload: bytes | None = None
+        self._future: asyncio.Future[None] | None = None
+        self.callbacks: list[Callable[[], None]] | None = None
+        # When it was too large and was sent in parts: those, in order.
+        self.parts: list[ProducerBatch] | None = None
+        self.is_closed = False
+        self.is_done = False
+        self.error: KafkaError | None = None
+        self.base_offset = NO_OFFSET
+        self.log_append_time_ms = NO_TIME
+        self.attempts = 0
+        self.not_before = 0.0
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.base_sequence = NO_SEQUENCE
+
+    @property
+    def record_count(self) -> int:
+        return self._gatherer.count
+
+    @property
+    def size(self) -> int:
+        """Of the records before compression."""
+        return HEADER_SIZE + self._gatherer.size
+
+    @property
+    def future(self) -> asyncio.Future[None]:
+        """Done when the batch is; errors are told by `error`, so that nobody has to look at it."""
+        if self._future is None:
+            self._future = asyncio.get_running_loop().create_future()
+            if self.is_done:
+                self._future.set_result(None)
+        return self._future
+
+    @property
+    def has_sequence(self) -> bool:
+        return self.base_sequence != NO_SEQUENCE
+
+    def call_back(self, callback: Callable[[], None]) -> None:
+        """Run when the batch is done."""
+        if self.callbacks is None:
+            self.callbacks = []
+        self.callbacks.append(callback)
+
+    def close(self) -> None:
+        """No further record; what it holds is compressed once, however often it is sent."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._payload = compress(self.codec, self._gatherer.payload(), self.level)
+
+    def encoded(self) -> bytearray:
+        """The whole batch, with the sequence number it has now."""
+        self.close()
+        assert self._payload is not None
+        count = self._gatherer.count
+        return assemble(
+            self._payload,
+            base_offset=0,
+            last_offset_delta=count - 1,
+            leader_epoch=NO_LEADER_EPOCH,
+            attributes=attribute_bits(
+                self.codec, TimestampType.CREATE_TIME, self.transactional, False, False
+            ),
+            base_timestamp=self._gatherer.base_timestamp,
+            max_timestamp=self._gatherer.max_timestamp,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.base_sequence,
+            record_count=count,
+        )
+
+    def sequence(self, producer_id: int, epoch: int, base_sequence: int) -> None:
+        """Give it its place among the producer's batches."""
+        self.producer_id = producer_id
+        self.producer_epoch = epoch
+        self.base_sequence = base_sequence
+
+    def unsequence(self) -> None:
+        self.sequence(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+
+    def succeed(self, base_offset: int, log_append_time_ms: int) -> None:
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self._finish()
+
+    def fail(self, error: KafkaError) -> None:
+        self.error = error
+        self._finish()
+
+    def _finish(self) -> None:
+        self.is_done = True
+        self._payload = b""
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+        callbacks, self.callbacks = self.callbacks, None
+        for callback in callbacks or ():
+            callback()
+
+    # -------------------------------------------------------------------------------------------- splitting
+
+    def split(self, part_bytes: int) -> list[ProducerBatch]:
+        """The same records in smaller batches, because the broker found this one too large."""
+        parts: list[ProducerBatch] = []
+        for record in BatchView(self.encoded()).records():
+            row = (record.timestamp, record.key, record.value, record.headers)
+            if not parts or parts[-1].append(*row) < 0:
+                parts.append(
+                    ProducerBatch(
+                        self.topic,
+                        self.partition,
+                        part_bytes,
+                        0,
+                        self.created_at,
+                        codec=self.codec,
+                        level=self.level,
+                        transactional=self.transactional,
+                    )
+                )
+                parts[-1].append(*row)
+        self.parts = parts
+        for part in parts:
+            part.call_back(self._part_done)
+        return parts
+
+    def _part_done(self) -> None:
+        if self.parts is not None and all(part.is_done for part in self.parts):
+            self._finish()
+
+    def part_of(self, index: int) -> tuple[ProducerBatch, int]:
+        """The batch in which a record really is, and its number there."""
+        for part in self.parts or ():
+            if index < part.record_count:
+                return part.part_of(index)
+            index -= part.record_count
+        return self, index

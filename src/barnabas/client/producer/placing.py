@@ -1,0 +1,138 @@
+"""From what a user gives to bytes and a queue: serialisers, then the partitioner.
+
+What lives here: what is done to one record before it is a part of a batch.  What may not: batches.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from barnabas.batch.engine.gather import largest_record
+from barnabas.batch.engine.murmur import key_partition
+from barnabas.batch.view import HEADER_SIZE
+from barnabas.client.errors.data import UnknownTopicOrPartitionError
+from barnabas.client.errors.local import RecordTooLargeError
+from barnabas.client.producer.accumulator import Lane, TopicLanes
+from barnabas.client.producer.batches import ProducerBatch
+from barnabas.client.producer.delivery import Delivery, Headers, OnDelivery, ProducerRecord
+from barnabas.client.producer.partitioners import partitioner
+from barnabas.client.serialization import serializer
+from barnabas.config.settings import Settings
+from barnabas.runtime.chance import Random
+
+logger = logging.getLogger(__name__)
+
+HeadersGiven = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
+
+
+class Placed:
+    """A record as bytes, with the queue it goes to."""
+
+    __slots__ = ("lane", "row", "size", "sticks")
+
+    def __init__(
+        self,
+        lane: Lane,
+        sticks: bool,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp_ms: int,
+    ) -> None:
+        self.lane = lane
+        # It goes wherever the topic sticks to, not to this queue of all.
+        self.sticks = sticks
+        self.row = (timestamp_ms, key, value, headers)
+        # Of a batch with this record alone, at most.
+        self.size = HEADER_SIZE + largest_record(key, value, headers)
+
+
+class Placer:
+    """Serialisers, partitioner and the limits of a record."""
+
+    def __init__(self, settings: Settings, random: Random, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._key_serializer = serializer(settings["key.serializer"], "key.serializer")
+        self._value_serializer = serializer(settings["value.serializer"], "value.serializer")
+        self._partitioner = partitioner(settings, random)
+        self._hashes_keys = not settings["partitioner.ignore.keys"]
+        self._max_request_bytes: int = settings["max.request.size"]
+        self._memory_bytes: int = settings["buffer.memory"]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether bytes come in, and the built-in choice of partitions holds."""
+        own = self._key_serializer or self._value_serializer or self._partitioner
+        return own is None and self._hashes_keys
+
+    def place(self, record: ProducerRecord, lanes: TopicLanes) -> Placed:
+        """Bytes, time and queue of a record."""
+        key, value = record.key, record.value
+        if self._key_serializer is not None:
+            key = self._key_serializer(record.topic, key)
+        if self._value_serializer is not None:
+            value = self._value_serializer(record.topic, value)
+        key, value = _as_bytes(key, "key"), _as_bytes(value, "value")
+        timestamp_ms = self._now_ms() if record.timestamp_ms is None else record.timestamp_ms
+        lane = self._lane(record, key, value, lanes)
+        placed = Placed(lane or lanes.sticky, lane is None, key, value, record.headers, timestamp_ms)
+        for limit, name in (
+            (self._max_request_bytes, "max.request.size"),
+            (self._memory_bytes, "buffer.memory"),
+        ):
+            if placed.size > limit:
+                raise RecordTooLargeError(
+                    f"a record of up to {placed.size} bytes is larger than {name}, {limit}"
+                )
+        return placed
+
+    def _lane(
+        self, record: ProducerRecord, key: bytes | None, value: bytes | None, lanes: TopicLanes
+    ) -> Lane | None:
+        """The queue of a record; None for the one that the topic sticks to now."""
+        number = record.partition
+        if number is None:
+            if self._partitioner is not None:
+                number = self._partitioner.partition(
+                    record.topic, record.key, key, record.value, value, lanes.layout
+                )
+            elif key is not None and self._hashes_keys:
+                number = key_partition(key, lanes.count)
+            else:
+                return None
+        if not 0 <= number < lanes.count:
+            raise UnknownTopicOrPartitionError(
+                f"the topic {record.topic} has {lanes.count} partitions, and none with the number {number}"
+            )
+        return lanes.lanes[number]
+
+    def close(self) -> None:
+        if self._partitioner is not None and hasattr(self._partitioner, "close"):
+            self._partitioner.close()
+
+
+def headers_of(given: HeadersGiven) -> Headers:
+    pairs = given.items() if isinstance(given, Mapping) else given
+    return tuple((name, content) for name, content in pairs)
+
+
+def _as_bytes(given: Any, what: str) -> bytes | None:
+    if given is None or type(given) is bytes:
+        return given
+    if isinstance(given, bytes | bytearray | memoryview):
+        return bytes(given)
+    raise TypeError(
+        f"a {what} must be bytes, not {type(given).__name__}: set {what}_serializer to convert it"
+    )
+
+
+def tell(batch: ProducerBatch, index: int, timestamp_ms: int, on_delivery: OnDelivery) -> None:
+    """What became of a record, told to whoever wanted to hear it."""
+    delivery = Delivery(batch, index, timestamp_ms)
+    error = delivery.error
+    try:
+        on_delivery(None if error is not None else delivery.metadata, error)
+    except Exception:
+        logger.exception("the callback of a delivery failed")

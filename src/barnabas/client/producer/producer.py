@@ -1,0 +1,365 @@
+"""The producer.
+
+What lives here: a record's way to its queue, and the calls that users make.  What may not: queues
+(accumulator), requests (sender) and transactions, which it puts together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.batch.engine.murmur import key_partition
+from barnabas.client.cluster import Cluster
+from barnabas.client.errors.data import UnknownTopicOrPartitionError
+from barnabas.client.errors.groups import InvalidTxnStateError
+from barnabas.client.errors.kinds import error_for
+from barnabas.client.errors.local import (
+    BufferExhaustedError,
+    ClosedError,
+    KafkaTimeoutError,
+)
+from barnabas.client.model import ConsumerGroupMetadata, OffsetAndMetadata, Partition, Topic, TopicPartition
+from barnabas.client.options import producer_options
+from barnabas.client.producer.accumulator import Accumulator, TopicLanes
+from barnabas.client.producer.batches import ProducerBatch
+from barnabas.client.producer.delivery import (
+    Delivery,
+    OnDelivery,
+    ProducerRecord,
+    RecordMetadata,
+)
+from barnabas.client.producer.interceptors import ProducerInterceptors, interceptors
+from barnabas.client.producer.placing import HeadersGiven, Placed, Placer, headers_of, tell
+from barnabas.client.producer.sender import Sender
+from barnabas.client.producer.transactions import State, Transactions
+from barnabas.client.waiting import Deadline
+from barnabas.runtime.clock import SystemClock
+
+logger = logging.getLogger(__name__)
+
+
+class Producer:
+    """Sends records.
+
+        async with Producer(bootstrap_servers="localhost:9092") as producer:
+            delivery = await producer.send("orders", b"value", key=b"key")    # taken; on its way
+            metadata = await delivery                                         # written
+
+    Options are Apache Kafka's, as keywords with underscores or as a dict with dots.
+    """
+
+    def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
+        settings = producer_options(config, options)
+        self.settings = settings
+        self.cluster = Cluster(settings, allow_auto_topic_creation=True)
+        self._now_ms = SystemClock().wall_ms
+        self._accumulator = Accumulator(settings, self.cluster.random)
+        self._sender = Sender(settings, self.cluster, self._accumulator)
+        self._interceptors = ProducerInterceptors(interceptors(settings["interceptor.classes"], settings))
+        self._placer = Placer(settings, self.cluster.random, self._now_ms)
+        self._transactions: Transactions | None = None
+        if settings["transactional.id"] is not None:
+            assert self._sender.identity is not None
+            self._transactions = Transactions(
+                settings, self.cluster, self._sender.identity, self._sender.wake, self._settle
+            )
+            self._sender.transactions = self._transactions
+        # Records of these topics can go straight to an open batch; empty when each needs a closer look.
+        self._quick: dict[str, TopicLanes] = {}
+        self._is_plain = self._placer.is_plain and not self._interceptors and self._transactions is None
+        self._is_closed = False
+        self.cluster.on_update.append(self._metadata_changed)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close(timeout_ms=None if error is None else 0)
+
+    # ---------------------------------------------------------------------------------------------- sending
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        headers: HeadersGiven = (),
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> Delivery:
+        """Take a record; waits only for metadata and for room (`max.block.ms`).
+
+        Await what is returned to know where it was written.  `on_delivery(metadata, error)` hears it too.
+        """
+        delivery = self._quick_send(topic, value, key, partition, headers, timestamp_ms, on_delivery)
+        if delivery is not None:
+            return delivery
+        record = ProducerRecord(topic, value, key, partition, headers_of(headers), timestamp_ms)
+        return await self._send_carefully(record, on_delivery)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        headers: HeadersGiven = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Send a record, and wait until it is written."""
+        return await (await self.send(topic, value, key, partition, headers, timestamp_ms))
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        headers: HeadersGiven = (),
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> Delivery:
+        """Take a record if that is possible at once; BufferExhaustedError if it is not.
+
+        The topic must be known already (`partitions_for`, or an earlier send).
+        """
+        delivery = self._quick_send(topic, value, key, partition, headers, timestamp_ms, on_delivery)
+        if delivery is not None:
+            return delivery
+        self._check_open()
+        record = self._interceptors.on_send(
+            ProducerRecord(topic, value, key, partition, headers_of(headers), timestamp_ms)
+        )
+        layout = self.cluster.metadata.topics.get(record.topic)
+        if layout is None or not layout.partitions:
+            raise BufferExhaustedError(f"the topic {record.topic} is not known yet: send() waits for it")
+        placed = self._placer.place(record, self._accumulator.topic(layout))
+        delivery = self._append(placed, on_delivery)
+        if delivery is not None:
+            return delivery
+        if not self._accumulator.has_room(placed.size):
+            raise BufferExhaustedError(f"{self._accumulator.used_bytes} bytes wait to be sent already")
+        self._accumulator.open_batch(placed.lane, placed.size)
+        return self._appended(placed, on_delivery)
+
+    def _quick_send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Any,
+        timestamp_ms: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> Delivery | None:
+        """The short way, for most records: bytes into an open batch.  None if there is more to it."""
+        lanes = self._quick.get(topic)
+        if lanes is None:
+            return None
+        if partition is None:
+            lane = lanes.sticky if key is None else lanes.lanes[key_partition(key, lanes.count)]
+        elif 0 <= partition < lanes.count:
+            lane = lanes.lanes[partition]
+        else:
+            return None
+        batch = lane.open
+        if batch is None:
+            return None
+        if timestamp_ms is None:
+            timestamp_ms = self._now_ms()
+        if headers:
+            headers = headers_of(headers)
+        index = batch.append(timestamp_ms, key, value, headers)
+        if index < 0:
+            return None
+        if on_delivery is not None:
+            self._call_back(batch, index, timestamp_ms, on_delivery)
+        return Delivery(batch, index, timestamp_ms)
+
+    async def _send_carefully(self, given: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
+        self._check_open()
+        deadline = Deadline(self.settings["max.block.ms"])
+        record = self._interceptors.on_send(given)
+        try:
+            layout = await self.cluster.topic(record.topic, deadline)
+            lanes = self._accumulator.topic(layout)
+            if record.partition is not None and record.partition >= lanes.count:
+                lanes = self._accumulator.topic(await self._grown(record, deadline))
+            placed = self._placer.place(record, lanes)
+            delivery = self._append(placed, on_delivery)
+            if delivery is not None:
+                return delivery
+            if not self._accumulator.has_room(placed.size):
+                await self._accumulator.room(placed.size, deadline)
+                self._check_open()
+        except KafkaError as error:
+            self._interceptors.on_acknowledgement(None, error)
+            raise
+        self._accumulator.open_batch(placed.lane, placed.size)
+        delivery = self._appended(placed, on_delivery)
+        if self._is_plain and not self._is_closed:
+            self._quick[record.topic] = lanes
+        # A batch is full or begun: the sender and everybody else on the loop get their turn.
+        await asyncio.sleep(0)
+        return delivery
+
+    async def _grown(self, record: ProducerRecord, deadline: Deadline) -> Topic:
+        """The topic with the partition that a record names, which may be newer than what is known."""
+
+        async def attempt() -> Topic:
+            await self.cluster.update()
+            layout = self.cluster.metadata.topics.get(record.topic)
+            if layout is None or record.partition not in layout.partition_of:
+                raise UnknownTopicOrPartitionError(
+                    f"the topic {record.topic} has no partition {record.partition}"
+                )
+            return layout
+
+        return await self.cluster.retries.until(deadline, f"sending to {record.topic}", attempt)
+
+    def _append(self, placed: Placed, on_delivery: OnDelivery | None) -> Delivery | None:
+        """Into the open batch of its queue, if there is one with room for it."""
+        for _ in range(2):
+            if placed.lane.open is not None and placed.lane.open.append(*placed.row) >= 0:
+                return self._taken(placed, placed.lane.open, on_delivery)
+            self._accumulator.close_batch(placed.lane)
+            if not placed.sticks or placed.lane is placed.lane.topic_lanes.sticky:
+                return None
+            # The full batch was the last one there for now: the topic sticks to another partition.
+            placed.lane = placed.lane.topic_lanes.sticky
+        return None
+
+    def _appended(self, placed: Placed, on_delivery: OnDelivery | None) -> Delivery:
+        """Into the batch that was just opened for it."""
+        batch = placed.lane.open
+        assert batch is not None
+        batch.append(*placed.row)
+        return self._taken(placed, batch, on_delivery)
+
+    def _taken(self, placed: Placed, batch: ProducerBatch, on_delivery: OnDelivery | None) -> Delivery:
+        index, timestamp_ms = batch.record_count - 1, placed.row[0]
+        if on_delivery is not None:
+            self._call_back(batch, index, timestamp_ms, on_delivery)
+        if self._interceptors:
+            self._call_back(batch, index, timestamp_ms, self._interceptors.on_acknowledgement)
+        return Delivery(batch, index, timestamp_ms)
+
+    def _call_back(
+        self, batch: ProducerBatch, index: int, timestamp_ms: int, on_delivery: OnDelivery
+    ) -> None:
+        batch.call_back(partial(tell, batch, index, timestamp_ms, on_delivery))
+
+    # ------------------------------------------------------------------------------------------- flush, close
+
+    async def flush(self, *, timeout_ms: int | None = None) -> None:
+        """Wait until everything that was taken so far is written, or has failed."""
+        batches = list(self._accumulator.incomplete)
+        self._accumulator.make_all_due()
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                for batch in batches:
+                    if not batch.is_done:
+                        await asyncio.shield(batch.future)
+        except TimeoutError:
+            left = sum(batch.record_count for batch in batches if not batch.is_done)
+            raise KafkaTimeoutError(f"{left} records are still on their way after {timeout_ms} ms") from None
+
+    async def _settle(self, drop_unsent: bool) -> None:
+        """For the end of a transaction."""
+        if drop_unsent:
+            message = "the transaction was aborted before the record was sent"
+            self._sender.abort(error_for(ErrorCode.TRANSACTION_ABORTABLE, message), unsent_only=True)
+        await self.flush()
+
+    async def close(self, *, timeout_ms: int | None = None) -> None:
+        """Send what waits, for at most `timeout_ms`; the rest fails.  An open transaction is aborted."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._quick = {}
+        try:
+            transactions = self._transactions
+            if transactions is not None and transactions.state in (State.OPEN, State.FAILED):
+                deadline = Deadline(self.settings["max.block.ms"] if timeout_ms is None else timeout_ms)
+                await transactions.abort(deadline)
+            await self.flush(timeout_ms=timeout_ms)
+        except KafkaError as error:
+            logger.warning("the producer is closed before all was settled: %s", error)
+            self._sender.abort(
+                error_for(ErrorCode.REQUEST_TIMED_OUT, "the producer was closed before the record was sent"),
+                unsent_only=False,
+            )
+        finally:
+            await self._sender.close()
+            await self.cluster.close()
+            self._interceptors.close()
+            self._placer.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("the producer is closed; open a new one")
+        if self._transactions is not None:
+            self._transactions.check_can_send()
+
+    def _metadata_changed(self) -> None:
+        """Topics may have grown; those that nobody has sent to for long are not asked for any more."""
+        idle_s = self.settings["metadata.max.idle.ms"] / 1000
+        for name, lanes in list(self._accumulator.by_topic.items()):
+            layout = self.cluster.metadata.topics.get(name)
+            if layout is not None and layout.partitions:
+                lanes.take(layout)
+            if self._accumulator.is_idle(lanes, idle_s):
+                del self._accumulator.by_topic[name]
+                self._quick.pop(name, None)
+                if self.cluster.wanted is not None:
+                    self.cluster.wanted.discard(name)
+
+    async def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> tuple[Partition, ...]:
+        """The partitions of a topic, with their leaders and replicas."""
+        deadline = Deadline(self.settings["max.block.ms"] if timeout_ms is None else timeout_ms)
+        return (await self.cluster.topic(topic, deadline)).partitions
+
+    # ------------------------------------------------------------------------------------------ transactions
+
+    async def init_transactions(self, *, timeout_ms: int | None = None) -> None:
+        """Once, before the first transaction: fences earlier producers with the same `transactional.id`."""
+        await self._transactional().init(self._block(timeout_ms))
+
+    def begin_transaction(self) -> None:
+        self._transactional().begin()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit a consumer's offsets with the transaction; `group` is what the consumer's group_metadata()
+        gives."""
+        await self._transactional().send_offsets(offsets, group, self._block(timeout_ms))
+
+    async def commit_transaction(self, *, timeout_ms: int | None = None) -> None:
+        """Send what waits and commit: all of it becomes visible, or an error says that it must be aborted."""
+        await self._transactional().commit(self._block(timeout_ms))
+
+    async def abort_transaction(self, *, timeout_ms: int | None = None) -> None:
+        """Drop what waits, and let readers of committed records see nothing of the rest."""
+        await self._transactional().abort(self._block(timeout_ms))
+
+    def _block(self, timeout_ms: int | None) -> Deadline:
+        return Deadline(self.settings["max.block.ms"] if timeout_ms is None else timeout_ms)
+
+    def _transactional(self) -> Transactions:
+        if self._transactions is None:
+            raise InvalidTxnStateError("set transactional.id to use transactions")
+        return self._transactions

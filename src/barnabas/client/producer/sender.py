@@ -1,0 +1,434 @@
+"""From queues to brokers: which batches go in which request, and what becomes of them.
+
+What lives here: requests in flight, sequence numbers, retries, expiry.  What may not: records (producer) and
+what a transaction is (transactions).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Protocol
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.batch.records import NO_SEQUENCE
+from barnabas.batch.view import MAX_SEQUENCE
+from barnabas.client.cluster import Cluster
+from barnabas.client.errors.kinds import RetriableError, error_for
+from barnabas.client.errors.local import KafkaTimeoutError
+from barnabas.client.link import Link
+from barnabas.client.model import TopicPartition
+from barnabas.client.producer.accumulator import Accumulator, Lane
+from barnabas.client.producer.batches import NO_OFFSET, NO_TIME, ProducerBatch
+from barnabas.client.producer.identity import Identity
+from barnabas.client.producer.produce_request import answers_by_partition, produce_request
+from barnabas.config.settings import Settings
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.schema import Message
+
+PRODUCE_KEY = ProduceRequest.schema.key or 0
+# The last version in which a transaction's partitions are announced beforehand (KIP-890).
+LAST_ANNOUNCED_VERSION = 11
+_Taken = list[tuple[Lane, ProducerBatch]]
+_LOST_SEQUENCE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+
+
+class TransactionGate(Protocol):
+    """What the sender asks of a transaction."""
+
+    @property
+    def announces_partitions(self) -> bool: ...
+
+    def may_send(self, where: TopicPartition) -> bool: ...
+
+    def batch_failed(self, error: KafkaError) -> None: ...
+
+
+class Sender:
+    """Runs on the loop's callbacks: when something may have become possible, `pump` looks."""
+
+    def __init__(self, settings: Settings, cluster: Cluster, accumulator: Accumulator) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._cluster = cluster
+        self._accumulator = accumulator
+        accumulator.wake = self.wake
+        self._acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[settings["acks"]]
+        self._request_timeout_ms: int = settings["request.timeout.ms"]
+        self._delivery_timeout_s: float = settings["delivery.timeout.ms"] / 1000
+        self._max_in_flight: int = settings["max.in.flight.requests.per.connection"]
+        self._max_request_bytes: int = settings["max.request.size"]
+        self._retries: int = settings["retries"]
+        self._transactional_id: str | None = settings["transactional.id"]
+        self.identity: Identity | None = Identity(cluster) if settings["enable.idempotence"] else None
+        self.transactions: TransactionGate | None = None
+        self._in_flight: dict[int, int] = {}
+        self._connecting: dict[int, asyncio.Task[None]] = {}
+        self._acquiring: asyncio.Task[None] | None = None
+        self._updating: asyncio.Task[None] | None = None
+        self._pump_due = False
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._is_closed = False
+
+    # -------------------------------------------------------------------------------------------- the pump
+
+    def wake(self) -> None:
+        """Something may be possible: look in the loop's next turn."""
+        if not self._pump_due and not self._is_closed:
+            self._pump_due = True
+            self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._pump_due = False
+        sendable = self._accumulator.sendable
+        if not sendable or self._is_closed:
+            return
+        self._watch_age()
+        if self.identity is not None and not self.identity.is_known:
+            self._acquire_identity()
+            return
+        by_node: dict[int, list[Lane]] = {}
+        leaderless = False
+        leader_of = self._cluster.metadata.leader_of
+        for lane in list(sendable):
+            if not lane.queue:
+                del sendable[lane]
+                continue
+            leader = leader_of(lane.where)
+            if leader is None:
+                leaderless = True
+            else:
+                by_node.setdefault(leader.leader, []).append(lane)
+        for node_id, lanes in by_node.items():
+            self._pump_node(node_id, lanes)
+        if leaderless or self._cluster.is_stale:
+            self._update_metadata()
+
+    def _pump_node(self, node_id: int, lanes: list[Lane]) -> None:
+        link = self._cluster.pool.ready(self._cluster.metadata.brokers[node_id])
+        if link is None:
+            self._connect(node_id)
+            return
+        if link.throttled_s > 0:
+            self._wake_in("throttle", link.throttled_s)
+            return
+        while self._in_flight.get(node_id, 0) < self._max_in_flight:
+            taken = self._take(lanes)
+            if not taken:
+                return
+            self._send(link, taken)
+
+    def _take(self, lanes: list[Lane]) -> _Taken:
+        """At most one batch of each lane, as many bytes as a request may have."""
+        taken: _Taken = []
+        size = 0
+        now = self._loop.time()
+        for lane in lanes:
+            batch = self._next(lane, now)
+            if batch is None:
+                continue
+            if taken and size + batch.size > self._max_request_bytes:
+                break
+            lane.queue.popleft()
+            self._accumulator.took(lane, batch)
+            if self.identity is not None:
+                self._number(lane, batch, self.identity)
+            size += batch.size
+            taken.append((lane, batch))
+            lane.in_flight.append(batch)
+        # One broker after the other comes first, so that a full request does not always leave out the same.
+        if len(lanes) > 1:
+            lanes.append(lanes.pop(0))
+        return taken
+
+    def _next(self, lane: Lane, now: float) -> ProducerBatch | None:
+        """The batch of a lane that may be sent now."""
+        if not lane.queue:
+            self._accumulator.sendable.pop(lane, None)
+            return None
+        head = lane.queue[0]
+        if head is lane.open and not lane.due:
+            self._accumulator.sendable.pop(lane, None)
+            return None
+        if head.not_before > now:
+            self._wake_in("retry", head.not_before - now)
+            return None
+        if self.transactions is not None and not self.transactions.may_send(lane.where):
+            return None
+        if lane.in_flight and not self._may_follow(lane, head):
+            return None
+        return head
+
+    def _may_follow(self, lane: Lane, head: ProducerBatch) -> bool:
+        """Whether a batch may be sent while others of its lane are under way."""
+        if self.identity is None:
+            return self._max_in_flight > 1
+        if lane.identity != self.identity.pair or lane.rewrite:
+            return False
+        # A batch that is sent again waits until it is the first: then the order cannot change.
+        return not head.has_sequence or head.base_sequence < lane.in_flight[0].base_sequence
+
+    def _number(self, lane: Lane, batch: ProducerBatch, identity: Identity) -> None:
+        """Give a batch its sequence number; a batch that is sent again keeps the one it has."""
+        if lane.identity != identity.pair and (lane.rewrite or not batch.has_sequence):
+            lane.identity = identity.pair
+            lane.next_sequence = 0
+            lane.last_acked = NO_SEQUENCE
+            lane.rewrite = False
+            batch.unsequence()
+            for waiting in lane.queue:
+                waiting.unsequence()
+        if not batch.has_sequence:
+            batch.sequence(*lane.identity, lane.next_sequence)
+            lane.next_sequence = (lane.next_sequence + batch.record_count) & MAX_SEQUENCE
+
+    def _send(self, link: Link, taken: _Taken) -> None:
+        node_id = link.node.id
+        gate = self.transactions
+        highest = LAST_ANNOUNCED_VERSION if gate is not None and gate.announces_partitions else None
+        version = link.version_for(PRODUCE_KEY, highest)
+        batches = [batch for _, batch in taken]
+        request = produce_request(
+            batches,
+            self._cluster.metadata,
+            version,
+            acks=self._acks,
+            timeout_ms=self._request_timeout_ms,
+            transactional_id=self._transactional_id,
+        )
+        for batch in batches:
+            batch.attempts += 1
+        if not self._acks:
+            link.tell(request, version, None)
+            for lane, batch in taken:
+                lane.in_flight.remove(batch)
+                self._succeed(batch, NO_OFFSET, NO_TIME)
+            return
+        self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
+        link.tell(request, version, partial(self._answered, node_id, taken), self._request_timeout_ms)
+
+    # ----------------------------------------------------------------------------------------- the answers
+
+    def _answered(
+        self, node_id: int, taken: _Taken, message: Message | None, error: Exception | None
+    ) -> None:
+        self._in_flight[node_id] -= 1
+        if isinstance(message, ProduceResponse):
+            answers = answers_by_partition(message, self._cluster.metadata)
+            for lane, batch in taken:
+                answer = answers.get(lane.where)
+                lane.in_flight.remove(batch)
+                if answer is None:
+                    self._failed(lane, batch, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "no word of it"))
+                else:
+                    self._judge(lane, batch, answer)
+        else:
+            failure = error if isinstance(error, KafkaError) else error_for(ErrorCode.NETWORK_EXCEPTION)
+            for lane, batch in taken:
+                lane.in_flight.remove(batch)
+                self._failed(lane, batch, failure)
+        self.wake()
+
+    def _judge(
+        self, lane: Lane, batch: ProducerBatch, answer: ProduceResponse.PartitionProduceResponse
+    ) -> None:
+        code = answer.error_code
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            if batch.has_sequence and (batch.producer_id, batch.producer_epoch) == lane.identity:
+                last = (batch.base_sequence + batch.record_count - 1) & MAX_SEQUENCE
+                lane.last_acked = max(lane.last_acked, last)
+            self._succeed(batch, answer.base_offset, answer.log_append_time_ms)
+            return
+        if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.is_done:
+            self._split(lane, batch)
+            return
+        error = error_for(code, _message(answer, lane.where))
+        if isinstance(error, RetriableError):
+            self._cluster.metadata.expire()
+        self._failed(lane, batch, error)
+
+    def _failed(self, lane: Lane, batch: ProducerBatch, error: KafkaError) -> None:
+        """Send it again if that may help, else give it up."""
+        if batch.is_done:
+            # It was given up while it was under way, and its numbers with it.
+            return
+        if self._is_retried(lane, batch, error):
+            pause_s = self._cluster.retries.pause_s(batch.attempts - 1)
+            batch.not_before = self._loop.time() + pause_s
+            if lane.rewrite:
+                batch.unsequence()
+            lane.put_back(batch)
+            self._accumulator.sendable[lane] = None
+            if isinstance(error, RetriableError):
+                self._cluster.metadata.expire()
+            return
+        self._give_up(lane, batch, error)
+
+    def _is_retried(self, lane: Lane, batch: ProducerBatch, error: KafkaError) -> bool:
+        if batch.attempts > self._retries or self._loop.time() >= batch.created_at + self._delivery_timeout_s:
+            return False
+        if isinstance(error, RetriableError):
+            return True
+        if self.identity is None or error.code not in _LOST_SEQUENCE:
+            return False
+        is_next = batch.base_sequence == (lane.last_acked + 1) & MAX_SEQUENCE
+        if not is_next or lane.rewrite:
+            # One before it failed and is sent again, or has been given up: this one follows it.
+            return True
+        if self.transactions is not None:
+            return False
+        self._renumber(lane)
+        return True
+
+    def _give_up(self, lane: Lane, batch: ProducerBatch, error: KafkaError) -> None:
+        if self.transactions is not None:
+            self.transactions.batch_failed(error)
+        elif self.identity is not None and batch.has_sequence:
+            # The broker waits for the number that is now missing: go on under the next epoch.
+            self._renumber(lane)
+        self._accumulator.release(batch)
+        batch.fail(error)
+
+    def _renumber(self, lane: Lane) -> None:
+        assert self.identity is not None
+        if not lane.rewrite:
+            lane.rewrite = True
+            self.identity.bump()
+            for waiting in lane.queue:
+                waiting.unsequence()
+
+    def _succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
+        if not batch.is_done:
+            self._accumulator.release(batch)
+            batch.succeed(base_offset, log_append_time_ms)
+
+    def _split(self, lane: Lane, batch: ProducerBatch) -> None:
+        parts = batch.split(max(1, batch.size // 2))
+        sequence = batch.base_sequence
+        for part in parts:
+            if batch.has_sequence:
+                part.sequence(batch.producer_id, batch.producer_epoch, sequence)
+                sequence = (sequence + part.record_count) & MAX_SEQUENCE
+            self._accumulator.incomplete[part] = lane
+        for part in reversed(parts):
+            lane.put_back(part)
+        batch.call_back(partial(self._accumulator.release, batch))
+        self._accumulator.sendable[lane] = None
+
+    # --------------------------------------------------------------------------------------------- time-outs
+
+    def _watch_age(self) -> None:
+        if "age" not in self._timers and self._accumulator.incomplete:
+            oldest = next(iter(self._accumulator.incomplete))
+            due_at = oldest.created_at + self._delivery_timeout_s
+            self._timers["age"] = self._loop.call_at(due_at, self._expire)
+
+    def _expire(self) -> None:
+        self._timers.pop("age", None)
+        now = self._loop.time()
+        for batch, lane in list(self._accumulator.incomplete.items()):
+            if batch.parts is not None or batch.created_at + self._delivery_timeout_s > now:
+                continue
+            if batch in lane.queue:
+                lane.queue.remove(batch)
+                self._accumulator.took(lane, batch)
+            self._give_up(lane, batch, _expired(batch, self._delivery_timeout_s))
+        self._watch_age()
+        self.wake()
+
+    def abort(self, error: KafkaError, *, unsent_only: bool) -> None:
+        """Give up what waits, and unless told otherwise also what is under way."""
+        for batch, lane in list(self._accumulator.incomplete.items()):
+            if batch in lane.queue:
+                lane.queue.remove(batch)
+                self._accumulator.took(lane, batch)
+            elif unsent_only:
+                continue
+            self._accumulator.release(batch)
+            if not batch.is_done and batch.parts is None:
+                batch.fail(error)
+
+    def _wake_in(self, name: str, delay_s: float) -> None:
+        known = self._timers.get(name)
+        when = self._loop.time() + delay_s
+        if known is not None and not known.cancelled() and self._loop.time() < known.when() <= when:
+            return
+        if known is not None:
+            known.cancel()
+        self._timers[name] = self._loop.call_at(when, self.wake)
+
+    # ---------------------------------------------------------------------------- what has to be waited for
+
+    def _connect(self, node_id: int) -> None:
+        if node_id not in self._connecting:
+            task = asyncio.ensure_future(self._connected(node_id))
+            self._connecting[node_id] = task
+            task.add_done_callback(lambda _: self._connecting.pop(node_id, None))
+
+    async def _connected(self, node_id: int) -> None:
+        try:
+            await self._cluster.link_to(node_id)
+        except KafkaError:
+            # It may have moved, or be gone.
+            self._cluster.metadata.expire()
+        self._loop.call_soon(self.wake)
+
+    def _update_metadata(self) -> None:
+        if self._updating is None or self._updating.done():
+            self._updating = asyncio.ensure_future(self._updated())
+
+    async def _updated(self) -> None:
+        try:
+            await self._cluster.update()
+            await asyncio.sleep(0 if self._has_leaders() else self._cluster.retries.pause_s(0))
+        except KafkaError:
+            await asyncio.sleep(self._cluster.retries.pause_s(1))
+        self._loop.call_soon(self.wake)
+
+    def _has_leaders(self) -> bool:
+        leader_of = self._cluster.metadata.leader_of
+        return all(leader_of(lane.where) is not None for lane in self._accumulator.sendable)
+
+    def _acquire_identity(self) -> None:
+        if self._acquiring is None or self._acquiring.done():
+            self._acquiring = asyncio.ensure_future(self._acquired())
+
+    async def _acquired(self) -> None:
+        assert self.identity is not None
+        if self.transactions is not None:
+            # A transactional producer's identity comes with its transactions.
+            return
+        failures = 0
+        while not self.identity.is_known:
+            try:
+                await self.identity.acquire()
+            except RetriableError:
+                await asyncio.sleep(self._cluster.retries.pause_s(failures))
+                failures += 1
+            except KafkaError as error:
+                self.abort(error, unsent_only=True)
+                return
+        self.wake()
+
+    async def close(self) -> None:
+        self._is_closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        tasks = [*self._connecting.values()]
+        tasks += [task for task in (self._acquiring, self._updating) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _message(answer: ProduceResponse.PartitionProduceResponse, where: TopicPartition) -> str | None:
+    if answer.error_message is None and not answer.record_errors:
+        return None
+    reasons = [one.batch_index_error_message for one in answer.record_errors if one.batch_index_error_message]
+    return f"{where}: {'; '.join(reasons) or answer.error_message}"
+
+
+def _expired(batch: ProducerBatch, timeout_s: float) -> KafkaTimeoutError:
+    return KafkaTimeoutError(
+        f"{batch.record_count} records for {batch.topic}-{batch.partition} were not delivered within "
+        f"{timeout_s * 1000:.0f} ms"
+    )
