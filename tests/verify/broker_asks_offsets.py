@@ -94,6 +94,32 @@ def sync(title: str, group: str, member: Any, generation: int = 1) -> Ask:
     )
 
 
+def begin(title: str, version: int, transactional_id: str = "tx") -> Ask:
+    return ask(
+        title,
+        "InitProducerId",
+        str(version),
+        transactional_id=transactional_id,
+        transaction_timeout_ms=SESSION_MS,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+
+
+def named(of_producer: dict[str, Any]) -> dict[str, Any]:
+    return {"producer_id": of_producer["producer"], "producer_epoch": of_producer["epoch"]}
+
+
+def end(title: str, version: int, of_producer: dict[str, Any], *, commit: bool) -> Ask:
+    fields = {"transactional_id": "tx", "committed": commit, **named(of_producer)}
+    return ask(title, "EndTxn", str(version), settles=True, **fields)
+
+
+def beat(title: str, epoch: Any, group: str = "modern", member: str = "me", **more: Any) -> Ask:
+    fields = {"group_id": group, "member_id": member, "member_epoch": epoch, **more}
+    return ask(title, "ConsumerGroupHeartbeat", "1", settles=True, **fields)
+
+
 def txn(
     title: str, versions: str, group: str, *topics: Rows, producer: Any = 1, epoch: Any = 0, **who: Any
 ) -> Ask:
@@ -104,6 +130,14 @@ def txn(
 MEMBER = Said("join v3", "member_id")
 OTHER = Said("join with another protocol v3", "member_id")
 STATIC = Said("join by name v5", "member_id")
+EPOCH = Said("join a consumer group v1", "member_epoch")
+# Before transaction.version 2 a transaction keeps its producer's epoch; with it each has its own.
+OLDER = {"producer": Said("begin v4", "producer_id"), "epoch": Said("begin v4", "producer_epoch")}
+NEWER = {"producer": Said("begin anew v5", "producer_id"), "epoch": Said("begin anew v5", "producer_epoch")}
+NEXT = {
+    "producer": Said("end the newer transaction v5", "producer_id"),
+    "epoch": Said("end the newer transaction v5", "producer_epoch"),
+}
 
 # fmt: off
 SET_UP: list[Ask] = [
@@ -210,5 +244,83 @@ CLASSIC: list[Ask] = [
     ask("make the topic again", "CreateTopics", "7", timeout_ms=9000, validate_only=False, topics=[{"name": "short-lived", "num_partitions": 4, "replication_factor": 1}]),
     fetch("fetch of a topic that came again", "7", "loner", {"short-lived": [0, 1]}),
 ]
+MODERN: list[Ask] = [
+    # A group of the newer protocol.
+    beat("join a consumer group", 0, rebalance_timeout_ms=SESSION_MS, subscribed_topic_names=["letters"], topic_partitions=[]),
+    commit("commit as a member of a consumer group", "9", "modern", of("letters", at(60)), of("parcels", at(61)), generation_id_or_member_epoch=EPOCH, member_id="me"),
+    commit("commit as a member in a version that is too old", "2 8", "modern", of("letters", at(1)), generation_id_or_member_epoch=EPOCH, member_id="me"),
+    commit("commit with a stale epoch", "8 9", "modern", of("letters", at(1)), of("nowhere", at(1)), generation_id_or_member_epoch=0, member_id="me"),
+    commit("commit with a future epoch", "9", "modern", of("letters", at(1)), generation_id_or_member_epoch=99, member_id="me"),
+    commit("commit as a stranger to a consumer group", "8 9", "modern", of("letters", at(1)), generation_id_or_member_epoch=EPOCH, member_id="stranger"),
+    commit("commit as nobody to a consumer group", "8 9", "modern", of("letters", at(1))),
+    commit("commit as a member without an epoch", "9", "modern", of("letters", at(1)), member_id="me"),
+    commit("commit by id to a consumer group", "10", "modern", by_id(TopicId("parcels"), at(62, 1)), generation_id_or_member_epoch=EPOCH, member_id="me"),
+    fetch("fetch of a consumer group", "1 7", "modern", {"letters": [0], "parcels": [0]}),
+    fetch_all("fetch as a member", "9", group_of("modern", {"letters": [0]}, member_id="me", member_epoch=EPOCH)),
+    fetch_all("fetch with a stale epoch", "9", group_of("modern", {"letters": [0]}, member_id="me", member_epoch=0), group_of("modern", None, member_id="me", member_epoch=98)),
+    fetch_all("fetch as a stranger to a consumer group", "8 9", group_of("modern", {"letters": [0]}, member_id="stranger", member_epoch=1)),
+    fetch_all("fetch as a member without an epoch", "9", group_of("modern", {"letters": [0]}, member_id="me", member_epoch=-1)),
+    delete("delete offsets of a subscribed topic of a consumer group", "modern", {"letters": [0], "parcels": [0]}),
+    beat("leave the consumer group", -1),
+    commit("commit after leaving the consumer group", "9", "modern", of("letters", at(1)), generation_id_or_member_epoch=EPOCH, member_id="me"),
+    commit("commit as nobody to an empty consumer group", "8 9", "modern", of("letters", at(63))),
+    fetch_all("fetch as one who left", "9", group_of("modern", {"letters": [0]}, member_id="me", member_epoch=EPOCH)),
+    fetch_all("fetch of the empty consumer group", "9", group_of("modern", None)),
+    delete("delete offsets of an empty consumer group", "modern", {"letters": [0, 1]}),
+]
+TRANSACTIONAL: list[Ask] = [
+    # Transactions as clients before transaction.version 2 make them.
+    begin("begin", 4),
+    txn("commit before the group is added", "0 2 3 4", "loner", of("letters", at(1)), **OLDER),
+    ask("add the group", "AddOffsetsToTxn", "3", transactional_id="tx", group_id="loner", **named(OLDER)),
+    txn("commit in a transaction", "0 1 2 3 4", "loner", of("letters", at(70, 0, "tx", 2), at(71, 2)), of("parcels", at(72, 3)), **OLDER),
+    txn("commit in a transaction to no such topic", "0 3", "loner", of("nowhere", at(1)), of("letters", at(73, 1), at(1, 9)), **OLDER),
+    txn("commit a long text in a transaction", "3", "loner", of("letters", at(1, 0, "x" * 101)), **OLDER),
+    txn("commit in a transaction to no group", "3", "", of("letters", at(1)), **OLDER),
+    txn("commit nothing in a transaction", "3", "loner", **OLDER),
+    txn("commit in a transaction of an old epoch", "0 3 4", "loner", of("letters", at(1)), producer=OLDER["producer"], epoch=-1),
+    txn("commit in a transaction of a future epoch", "3 4", "loner", of("letters", at(1)), producer=OLDER["producer"], epoch=7),
+    txn("commit in a transaction of another producer", "3 4", "loner", of("letters", at(1)), producer=424242, epoch=0),
+    txn("commit in a transaction of an unknown id", "3 4", "loner", of("letters", at(1)), transactional_id="unknown", **OLDER),
+    txn("commit in a transaction to a group that was not added", "3 4", "other-one", of("letters", at(1)), **OLDER),
+    txn("commit in a transaction with a generation of no group", "3", "loner", of("letters", at(1)), generation_id=1, member_id="stranger", **OLDER),
+    fetch("fetch with an open transaction", "6 7", "loner", {"letters": [0, 1, 2, 3], "parcels": [3]}),
+    fetch("fetch stable offsets with an open transaction", "7", "loner", {"letters": [0, 1, 2, 3], "parcels": [3]}, require_stable=True),
+    fetch_all("fetch all stable offsets with an open transaction", "8 9", group_of("loner", None), stable=True),
+    delete("delete a pending offset", "loner", {"letters": [1]}),
+    fetch("fetch stable offsets after a deletion", "7", "loner", {"letters": [1]}, require_stable=True),
+    end("end the transaction", 3, OLDER, commit=True),
+    fetch("fetch after the transaction", "7", "loner", {"letters": [0, 1, 2, 3], "parcels": [3]}, require_stable=True),
+    txn("commit after the transaction", "3 4", "loner", of("letters", at(1)), **OLDER),
+    # With an epoch for each.
+    begin("begin anew", 5),
+    txn("commit in a newer transaction", "5", "loner", of("letters", at(80), at(81, 2)), **NEWER),
+    txn("commit in a newer transaction to no group", "5", "", of("letters", at(1)), **NEWER),
+    txn("commit in a newer transaction of another producer", "5", "loner", of("letters", at(1)), producer=424242, epoch=0),
+    txn("commit in a newer transaction of a future epoch", "5", "loner", of("letters", at(1)), producer=NEWER["producer"], epoch=77),
+    txn("commit in a newer transaction of an unknown id", "5", "loner", of("letters", at(1)), transactional_id="unknown", **NEWER),
+    commit("commit while a transaction is open", "9", "loner", of("letters", at(82, 2))),
+    fetch("fetch stable offsets with a newer transaction", "7", "loner", {"letters": [0, 2]}, require_stable=True),
+    end("end the newer transaction", 5, NEWER, commit=True),
+    fetch("the later commit wins", "7", "loner", {"letters": [0, 2]}, require_stable=True),
+    txn("commit with the epoch of before", "5", "loner", of("letters", at(1)), **NEWER),
+    txn("commit to be aborted", "5", "loner", of("letters", at(90)), **NEXT),
+    end("abort", 5, NEXT, commit=False),
+    fetch("fetch after an abort", "7", "loner", {"letters": [0]}, require_stable=True),
+    # Members fence in transactions, too.
+    beat("join a consumer group in transactions", 0, group="modern-tx", rebalance_timeout_ms=SESSION_MS, subscribed_topic_names=["letters"], topic_partitions=[]),
+    begin("begin for members", 5, "members"),
+    *[
+        txn(f"commit in a transaction {title}", "3 5", "modern-tx", of("letters", at(1)), transactional_id="members", producer=Said("begin for members v5", "producer_id"), epoch=Said("begin for members v5", "producer_epoch"), **who)
+        for title, who in (
+            ("as nobody", {}),
+            ("as a stranger", {"generation_id": 1, "member_id": "stranger"}),
+            ("with a stale epoch", {"generation_id": 0, "member_id": "me"}),
+            ("with a member and no epoch", {"member_id": "me"}),
+            ("with an epoch and no member", {"generation_id": 1}),
+            ("by name", {"group_instance_id": "name"}),
+        )
+    ],
+]
 # fmt: on
-ASKS: tuple[Ask, ...] = (*SET_UP, *SIMPLE, *CLASSIC)
+ASKS: tuple[Ask, ...] = (*SET_UP, *SIMPLE, *CLASSIC, *MODERN, *TRANSACTIONAL)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.base.errors import ErrorCode
 from tests.verify.broker_answers import differences, prepared
 from tests.verify.broker_ask import Asker, Plain
 from tests.verify.broker_asks_offsets import ASKS, LONGEST_TEXT
@@ -29,6 +30,8 @@ APACHE_SETTLES_S = 0.5
 OURS_SETTLES_S = 0.1
 READY_PATIENCE_S = 60
 READY_PAUSE_S = 0.2
+GROUPS = ("loner", "club", "other", "named", "by-id", "modern", "modern-tx", "")
+TRANSACTIONAL_IDS = ("tx", "members")
 MEMBER_ID = re.compile(r"^(judge|name)-[0-9a-f]{8}-[0-9a-f-]{27}$")
 TITLES = [f"{one.title} v{version}" for one in ASKS for version in one.versions]
 
@@ -64,12 +67,25 @@ def asked(port: int, settles_s: float) -> dict[str, Plain]:
 def wait_for_coordinators(asker: Asker) -> None:
     """The first question makes the coordinators' topics; until they are led nobody can be asked."""
     limit = time.monotonic() + READY_PATIENCE_S
-    while (
-        asker.one("FindCoordinator", 3, key="loner", key_type=0)["error_code"]
-        or asker.one("OffsetFetch", 7, group_id="loner", topics=None)["error_code"]
-    ):
-        assert time.monotonic() < limit, "no coordinator of groups"
+    while not (is_ready_for_groups(asker) and is_ready_for_transactions(asker)):
+        assert time.monotonic() < limit, "there are no coordinators"
         time.sleep(READY_PAUSE_S)
+
+
+def is_ready_for_groups(asker: Asker) -> bool:
+    found = [asker.one("FindCoordinator", 3, key=one, key_type=0)["error_code"] for one in GROUPS]
+    return not any(found) and not any(
+        asker.one("OffsetFetch", 7, group_id=one, topics=None)["error_code"] for one in GROUPS
+    )
+
+
+def is_ready_for_transactions(asker: Asker) -> bool:
+    found = [asker.one("FindCoordinator", 3, key=one, key_type=1)["error_code"] for one in TRANSACTIONAL_IDS]
+    if any(found):
+        return False
+    described = asker.one("DescribeTransactions", 0, transactional_ids=list(TRANSACTIONAL_IDS))
+    unknown = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    return all(one["error_code"] == unknown for one in described["transaction_states"])
 
 
 def shown(answer: Plain) -> Plain:
@@ -89,8 +105,8 @@ def _by_name(row: Plain) -> tuple[str, str, int]:
     return (str(row.get("name")), str(row.get("topic_id")), row.get("partition_index", 0))
 
 
-def test_there_are_a_hundred_requests() -> None:
-    assert len(TITLES) == len(set(TITLES)) >= 100
+def test_there_are_two_hundred_requests() -> None:
+    assert len(TITLES) == len(set(TITLES)) >= 200
 
 
 @pytest.mark.parametrize("title", TITLES)
