@@ -85,7 +85,9 @@ class Joins:
         member_id = request.member_id
         if not _has_room(group, member_id, context.settings["group.max.size"]):
             self._rebalances.forget(group, member_id)
-            return Decision((), refused_join(ErrorCode.GROUP_MAX_SIZE_REACHED))
+            # It may have been the last one that was waited for.
+            entries = self._rebalances.maybe_complete(group, context)
+            return Decision(entries, refused_join(ErrorCode.GROUP_MAX_SIZE_REACHED))
         if group.state is ClassicState.DEAD:
             return Decision((), refused_join(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id))
         if not group.supports(request.protocol_type, (one.name for one in request.protocols)):

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+
+from barnabas.batch.build import build
+from barnabas.batch.columnar import columns
+from barnabas.batch.records import Record
+from barnabas.coordinator.entry import encode
+from barnabas.coordinator.group.classic_group import ClassicGroup
+from barnabas.coordinator.group.classic_records import new_group_entry
+from barnabas.coordinator.group.machine import GroupMachine
+
+
+def test_a_record_that_cannot_be_read_is_passed_over_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    machine = GroupMachine(3)
+    good = encode(new_group_entry(ClassicGroup("good", 0)))
+    rows: list[tuple[bytes | None, bytes | None]] = [
+        (None, b"no key"),
+        (b"", b""),
+        (b"\x7f\xff\0\1x", b"\0\0"),
+        (b"\0\2\0\3bad", b"\0\x63"),
+        (b"\0\2\0\3bad", b"\0\3\0"),
+        (b"\0\1\0\3bad", b"\0\3"),
+        good,
+    ]
+    records = [Record(10 + index, 0, key, value) for index, (key, value) in enumerate(rows)]
+    machine.load(columns(bytes(build(records))), None)
+    assert [group.group_id for group in machine.table] == ["good"]
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == len(rows) - 1
+    for offset, line in enumerate(lines, 10):
+        assert f"__consumer_offsets-3: the record at offset {offset} is passed over: " in line
+
+
+def test_records_of_kinds_of_groups_that_are_not_served_are_passed_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    machine = GroupMachine(0)
+    share_group = b"\0\x0b\0\1g"
+    machine.load(columns(bytes(build([Record(0, 0, share_group, b"\0\0\0\0\0\1\0\0")]))), None)
+    assert "ShareGroup" in caplog.text
+    assert len(machine.table) == 0

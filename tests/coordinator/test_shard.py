@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.batch.columnar import Columns
+from barnabas.coordinator import shard as shard_module
+from barnabas.coordinator.decision import Context, Decision, Marker, ProducerStamp
+from barnabas.coordinator.entry import Entry
+from barnabas.coordinator.timers import Timers
+from barnabas.metadata.delta import Delta
+from barnabas.protocol.records.group import OffsetCommitKey
+from barnabas.runtime.later import Later
+from tests.coordinator.shard_world import COMMIT_TIMEOUT_MS, PENDING, ShardWorld, value_of
+
+
+def entry(number: int) -> Entry:
+    return Entry(OffsetCommitKey(group="g", topic="t", partition=number), None)
+
+
+class Recorder:
+    """A machine that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.timers = Timers()
+        self.applied: list[object] = []
+        self.error: KafkaError | None = None
+        self.deltas = 0
+
+    def apply(self, entry: Entry, stamp: ProducerStamp | None) -> None:
+        self.applied.append(entry.key.partition if stamp is None else (entry.key.partition, stamp))  # type: ignore[attr-defined]
+
+    def marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        self.applied.append((producer_id, producer_epoch, committed))
+
+    def load(self, columns: Columns, stamp: ProducerStamp | None) -> None:
+        raise NotImplementedError
+
+    def loaded(self, context: Context) -> None:
+        self.applied.append("loaded")
+
+    def metadata_changed(self, delta: Delta, context: Context) -> Decision[None]:
+        self.deltas += 1
+        return Decision([entry(100)], None)
+
+    def dropped(self, error: KafkaError) -> None:
+        self.error = error
+
+
+def world() -> ShardWorld[Recorder]:
+    made = ShardWorld(Recorder)
+    made.machine.applied.clear()
+    return made
+
+
+def decision(*numbers: int, reply: object = "done", **more: object) -> Callable[..., Decision[object]]:
+    made = Decision([entry(number) for number in numbers], reply, **more)  # type: ignore[arg-type]
+    return lambda machine, context: made
+
+
+def test_what_is_decided_is_appended_then_applied_then_answered() -> None:
+    shards = world()
+    seen: list[object] = []
+    accepted = lambda: seen.append(list(shards.machine.applied))  # noqa: E731
+    later = shards.ask(decision(1, 2, accepted=accepted))
+    assert value_of(later) == "done"
+    assert shards.store.end == 2
+    assert seen == [[1, 2]]
+
+
+def test_a_reply_waits_for_the_commit_and_one_without_entries_for_what_was_before_it() -> None:
+    shards = world()
+    shards.store.held_at = 0
+    committed: list[str] = []
+    first = shards.ask(decision(1, committed=lambda: committed.append("first")))
+    read = shards.ask(decision(reply="read"))
+    second = shards.ask(decision(2))
+    assert shards.machine.applied == [1, 2], "the next decision sees what was appended"
+    assert [value_of(one) for one in (first, read, second)] == [PENDING] * 3
+    shards.store.held_at = 1
+    shards.shard.look_at_commits()
+    assert [value_of(one) for one in (first, read, second)] == ["done", "read", PENDING]
+    assert committed == ["first"]
+    shards.store.held_at = 2
+    shards.shard.look_at_commits()
+    assert value_of(second) == "done"
+
+
+def test_a_reply_that_is_later_waits_for_both() -> None:
+    shards = world()
+    shards.store.held_at = 0
+    held: Later[object] = Later()
+    answer = shards.ask(decision(1, reply=held))
+    held.set("joined")
+    assert value_of(answer) is PENDING
+    shards.store.held_at = 1
+    shards.shard.look_at_commits()
+    assert value_of(answer) == "joined"
+
+
+def test_a_refused_append_changes_nothing_and_is_told_in_the_coordinators_words() -> None:
+    shards = world()
+    shards.store.refusal = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    refused: list[ErrorCode] = []
+    accepted: list[str] = []
+    answer = shards.ask(
+        decision(1, accepted=lambda: accepted.append("no"), refused=lambda error: refused.append(error.code))
+    )
+    assert value_of(answer).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert refused == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert (accepted, shards.machine.applied, shards.store.end) == ([], [], 0)
+    shards.store.refusal = None
+    assert value_of(shards.ask(decision(2))) == "done"
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_errors_of_the_log_have_the_coordinators_names(code: ErrorCode, told: ErrorCode) -> None:
+    shards = world()
+    shards.store.refusal = KafkaError(code)
+    assert value_of(shards.ask(decision(1))).code is told
+
+
+def test_a_refused_decision_writes_nothing() -> None:
+    shards = world()
+
+    def refuse(machine: Recorder, context: Context) -> Decision[str]:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+
+    assert value_of(shards.ask(refuse)).code is ErrorCode.ILLEGAL_GENERATION
+    assert shards.store.end == 0
+
+
+def test_entries_that_need_not_stay_together_go_into_several_batches_each_applied_when_it_is_taken() -> None:
+    shards = world()
+    shards.store.room = 2
+    assert value_of(shards.ask(decision(1, 2, 3, 4, 5, atomic=False))) == "done"
+    assert len(shards.store.batches) == 3
+    assert shards.machine.applied == [1, 2, 3, 4, 5]
+    assert value_of(shards.ask(decision(6, 7, 8))) == "done"
+    assert len(shards.store.batches) == 4
+
+
+def test_a_transactions_entries_and_its_marker_reach_the_machine_with_their_producer() -> None:
+    shards = world()
+    stamp = ProducerStamp(9, 2)
+    shards.ask(decision(1, producer=stamp))
+    shards.ask(decision(marker=Marker(9, 2, 0, committed=True)))
+    assert shards.machine.applied == [(1, stamp), (9, 2, True)]
+    assert shards.store.end == 2
+
+
+def test_replicas_that_are_too_slow_are_told_and_soft_state_is_undone() -> None:
+    shards = world()
+    shards.store.held_at = 0
+    refused: list[ErrorCode] = []
+    first = shards.ask(decision(1, refused=lambda error: refused.append(error.code)))
+    shards.now_ms = 10
+    second = shards.ask(decision(2))
+    assert shards.shard.next_expiry == COMMIT_TIMEOUT_MS
+    shards.shard.expire(COMMIT_TIMEOUT_MS)
+    assert value_of(first).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert refused == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert value_of(second) is PENDING
+    assert shards.shard.next_expiry == COMMIT_TIMEOUT_MS + 10
+
+
+def test_a_dropped_shard_tells_everybody_and_takes_nothing_more() -> None:
+    shards = world()
+    shards.store.held_at = 0
+    waiting = shards.ask(decision(1))
+    shards.machine.timers.schedule("never", 1, lambda context: Decision((), None))
+    shards.shard.drop(KafkaError(ErrorCode.NOT_COORDINATOR))
+    assert value_of(waiting).code is ErrorCode.NOT_COORDINATOR
+    assert shards.machine.error is not None
+    assert value_of(shards.ask(decision(2))).code is ErrorCode.NOT_COORDINATOR
+    assert shards.machine.timers.next_deadline() is None
+    assert shards.store.end == 1
+
+
+def test_what_a_reply_brings_is_decided_afterwards() -> None:
+    """A pipelined request may come out of the very reply that a decision gives to another member."""
+    shards = world()
+    held: Later[object] = Later()
+    order: list[str] = []
+    shards.ask(decision(reply=held)).then(lambda _: order.append("reply"), lambda _: None)
+    held_answers: list[Later[object]] = []
+
+    def release(machine: Recorder, context: Context) -> Decision[object]:
+        held.then(lambda _: held_answers.append(shards.ask(decision(2))), lambda _: None)
+        held.set("now")
+        order.append("decided")
+        assert machine.applied == []
+        return Decision([entry(1)], "released")
+
+    assert value_of(shards.ask(release)) == "released"
+    assert shards.machine.applied == [1, 2]
+    assert value_of(held_answers[0]) == "done"
+    assert order == ["reply", "decided"]
+
+
+def test_timers_are_decisions_and_a_fault_in_one_does_not_stop_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shards = world()
+
+    def broken(context: Context) -> Decision[None]:
+        raise RuntimeError("a fault")
+
+    shards.machine.timers.schedule("one", 5, broken)
+    shards.machine.timers.schedule("two", 5, lambda context: Decision([entry(7)], None))
+    shards.pass_ms(5)
+    assert shards.machine.applied == [7]
+    assert "a coordinator's own decision failed" in caplog.text
+
+
+def test_a_delta_is_heard_and_what_it_leads_to_is_written() -> None:
+    shards = world()
+    shards.shard.metadata_changed(Delta(shards.image), shards.context, 0)
+    assert shards.machine.deltas == 1
+    assert shards.machine.applied == [100]
+
+
+def test_replies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shard_module, "MAX_WAITING_REPLIES", 2)
+    shards = world()
+    shards.store.held_at = 0
+    for number in range(2):
+        shards.ask(decision(number))
+    assert value_of(shards.ask(decision(3))).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
