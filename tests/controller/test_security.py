@@ -58,12 +58,27 @@ def _filter(
     return DeleteAclsRequest.Filter(**{**values, **more})  # type: ignore[arg-type]
 
 
+def test_what_is_deleted_can_be_stored_again_also_after_a_restart() -> None:
+    lab = Lab()
+    _create(lab, _rule(), _rule("u"))
+    lab.ask(DeleteAclsRequest(filters=[_filter("t")]), DeleteAclsResponse)
+    lab.controller.load(lab.image)
+    assert _create(lab, _rule(), _rule("u")) == [(0, "")] * 2
+    assert sorted(record.resource_name for record in lab.image.acls.values()) == ["t", "u"]
+
+
 def test_a_rule_is_stored_once() -> None:
     lab = Lab()
-    assert _create(lab, _rule(), _rule(), _rule("u")) == [(0, None)] * 3
+    assert _create(lab, _rule(), _rule(), _rule("u")) == [(0, "")] * 3
     assert len(lab.image.acls) == 2
-    assert _create(lab, _rule()) == [(0, None)]
+    assert _create(lab, _rule()) == [(0, "")]
     assert len(lab.image.acls) == 2
+
+
+NO_COLON = (
+    "Could not parse principal from `a` (no colon is present separating the principal type from the principal"
+    " name)"
+)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +90,7 @@ def test_a_rule_is_stored_once() -> None:
         (_rule(operation=Operation.ANY), "Invalid operation ANY"),
         (_rule(permission=Permission.UNKNOWN), "Invalid permissionType UNKNOWN"),
         (_rule(""), "Invalid empty resource name"),
+        (_rule(principal="a"), NO_COLON),
         (
             _rule("x", kind=ResourceType.CLUSTER),
             "The only valid name for the CLUSTER resource is kafka-cluster",
@@ -83,7 +99,7 @@ def test_a_rule_is_stored_once() -> None:
 )
 def test_a_rule_that_means_nothing_is_refused(rule: CreateAclsRequest.AclCreation, message: str) -> None:
     lab = Lab()
-    assert _create(lab, rule, _rule()) == [(ErrorCode.INVALID_REQUEST, message), (0, None)]
+    assert _create(lab, rule, _rule()) == [(ErrorCode.INVALID_REQUEST, message), (0, "")]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.requests import Call
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import Image
-from barnabas.protocol.apis import Api
+from barnabas.protocol.apis import Api, api
 from barnabas.protocol.records.metadata import AccessControlEntryRecord
 from barnabas.security.acls import CLUSTER_NAME, KNOWN_OPERATIONS, Operation
 from barnabas.security.acls import ResourceType as Resource
@@ -94,6 +94,9 @@ class AllowEverything:
 
 
 def check_cluster(authorizer: Authorizer, call: Call, operation: Operation) -> None:
-    """Refuse who may not do this to the cluster."""
+    """Refuse who may not do this to the cluster, in words that say what is missing."""
     if not authorizer.allows(call, operation, Resource.CLUSTER, CLUSTER_NAME):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        raise KafkaError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"Request {api(call.api_key).name} of {call.principal} needs {operation.name} permission.",
+        )

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
+from barnabas.base.errors import ERRORS, ErrorCode
 from barnabas.protocol.primitives import Buffer
 from barnabas.protocol.schema import Message
 from barnabas.runtime.disk import Slice
@@ -34,6 +35,11 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 Answer: TypeAlias = ResponseT | Later[ResponseT] | None
 # A response's bytes; slices go from the file to the socket.
 Pieces: TypeAlias = list[Buffer | Slice]
+
+
+def own_words(code: ErrorCode, message: str) -> str | None:
+    """A text that only repeats the code's own is left out, as Apache Kafka does in most answers."""
+    return None if message == ERRORS[code].text else message
 
 
 class CloseConnectionError(Exception):

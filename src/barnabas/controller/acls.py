@@ -9,6 +9,7 @@ from enum import IntEnum
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.controller.decision import MAX_RECORDS_PER_BATCH, NO_FAULT, Context, Decision, Fault, too_large
+from barnabas.controller.known_rules import Rule, rule_of
 from barnabas.controller.state import ControllerState
 from barnabas.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from barnabas.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
@@ -19,12 +20,10 @@ from barnabas.security.acls import CLUSTER_NAME, Operation, PatternType, Permiss
 
 UNKNOWN = 0
 
-Rule = tuple[int, str, int, str, str, int, int]
-
 
 def create_acls(state: ControllerState, request: CreateAclsRequest, context: Context) -> Decision:
     """A rule that is there already is not stored again."""
-    present = {_rule(record) for record in state.image.acls.values()}
+    wanted: set[Rule] = set()
     records: list[Message] = []
     results = []
     for asked in request.creations:
@@ -41,27 +40,16 @@ def create_acls(state: ControllerState, request: CreateAclsRequest, context: Con
                 operation=asked.operation,
                 permission_type=asked.permission_type,
             )
-            if _rule(record) not in present:
-                present.add(_rule(record))
+            rule = rule_of(record)
+            if rule not in wanted and rule not in state.rules:
+                wanted.add(rule)
                 records.append(record)
         except KafkaError as error:
             fault = Fault.of(error)
-        results.append(
-            CreateAclsResponse.AclCreationResult(error_code=fault.code, error_message=fault.message)
-        )
+        # An empty text where nothing is wrong: Apache Kafka leaves its answer as it was made.
+        text = fault.message if fault else ""
+        results.append(CreateAclsResponse.AclCreationResult(error_code=fault.code, error_message=text))
     return Decision(records, CreateAclsResponse(throttle_time_ms=0, results=results))
-
-
-def _rule(record: AccessControlEntryRecord) -> Rule:
-    return (
-        record.resource_type,
-        record.resource_name,
-        record.pattern_type,
-        record.principal,
-        record.host,
-        record.operation,
-        record.permission_type,
-    )
 
 
 def _check(asked: CreateAclsRequest.AclCreation) -> None:
@@ -75,6 +63,11 @@ def _check(asked: CreateAclsRequest.AclCreation) -> None:
     _check_known(Operation, asked.operation, "operation")
     if asked.permission_type not in (Permission.DENY, Permission.ALLOW):
         raise _invalid(f"Invalid permissionType {_name(Permission, asked.permission_type)}")
+    if ":" not in asked.principal:
+        raise _invalid(
+            f"Could not parse principal from `{asked.principal}` (no colon is present separating the"
+            " principal type from the principal name)"
+        )
 
 
 def _check_known(kind: type[IntEnum], value: int, field: str) -> None:

@@ -15,6 +15,7 @@ from barnabas.config import TOPIC, Settings
 from barnabas.config.layers import Layers
 from barnabas.controller.colliding_names import CollidingNames
 from barnabas.controller.heartbeats import Heartbeats
+from barnabas.controller.known_rules import KnownRules
 from barnabas.controller.placement import UsableBroker
 from barnabas.controller.policies import AlterConfigPolicy, CreateTopicPolicy
 from barnabas.metadata.cluster import Broker
@@ -58,6 +59,7 @@ class ControllerState:
     image: Image = EMPTY_IMAGE
     heartbeats: Heartbeats = field(init=False)
     colliding: CollidingNames = field(init=False)
+    rules: KnownRules = field(init=False)
     # Offsets of the records that registered brokers; a broker is caught up when it has read its own.
     registered_at: dict[int, int] = field(init=False)
     _layers: Layers = field(init=False)
@@ -66,6 +68,7 @@ class ControllerState:
     def __post_init__(self) -> None:
         self.heartbeats = Heartbeats(self.options.session_timeout_ns)
         self.colliding = CollidingNames()
+        self.rules = KnownRules()
         self.registered_at = {}
         self.load(self.image)
 
@@ -74,6 +77,7 @@ class ControllerState:
         self.image = image
         self.heartbeats.deactivate()
         self.colliding.replace(sorted(image.topic_ids))
+        self.rules.replace(image.acls.values())
         self.registered_at = {broker.id: image.offset for broker in image.brokers.values()}
         self._read_configs()
 
@@ -104,6 +108,7 @@ class ControllerState:
                 self.colliding.add(topic.name)
             elif before_topic is not None and topic is None:
                 self.colliding.remove(before_topic.name)
+        self.rules.follow(delta)
         if any(kind == ConfigResource.BROKER for kind, _ in delta.configs):
             self._read_configs()
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.authorizer import Operation, check_cluster
 from barnabas.broker.requests import Call
 from barnabas.protocol.schema import Message
 from barnabas.runtime.later import Later
@@ -20,6 +19,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: Message, call: Call) -> Later[Message]:
-    if not broker.authorizer.allows(call, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    check_cluster(broker.authorizer, call, Operation.CLUSTER_ACTION)
     return broker.metadata.ask(request, call.api_version, call.principal)

@@ -9,7 +9,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.base.errors import ERRORS, ErrorCode
+from barnabas.base.errors import ErrorCode
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.requests import Answer, Call
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -33,7 +33,7 @@ def handle(broker: Broker, request: CreatePartitionsRequest, call: Call) -> Answ
             wanted.append(topic)
         else:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            results.append(_refused(topic.name, code, ERRORS[code].text))
+            results.append(_refused(topic.name, code, None))
     results += [
         _refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         for name, count in counts.items()
@@ -58,7 +58,7 @@ def refuse(request: CreatePartitionsRequest, code: ErrorCode, message: str) -> C
     )
 
 
-def _refused(name: str, code: ErrorCode, message: str) -> _Result:
+def _refused(name: str, code: ErrorCode, message: str | None) -> _Result:
     return _Result(name=name, error_code=code, error_message=message)
 
 

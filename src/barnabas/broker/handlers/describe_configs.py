@@ -37,6 +37,11 @@ _TYPE_NUMBERS = {
     Type.CLASS: 8,
     Type.PASSWORD: 9,
 }
+_NOT_AUTHORIZED = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+)
 # Options of a client metrics subscription (KIP-714) and what holds where one is not set.
 _CLIENT_METRICS = {"interval.ms": (Type.INT, "300000"), "match": (Type.LIST, ""), "metrics": (Type.LIST, "")}
 
@@ -45,8 +50,10 @@ def handle(broker: Broker, request: DescribeConfigsRequest, call: Call) -> Descr
     for asked in request.resources:
         if asked.resource_type not in _ENTRIES:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
+    results = [_result(broker, request, asked, call) for asked in request.resources]
+    # What may not be seen comes last.
     return DescribeConfigsResponse(
-        throttle_time_ms=0, results=[_result(broker, request, asked, call) for asked in request.resources]
+        throttle_time_ms=0, results=sorted(results, key=lambda one: one.error_code in _NOT_AUTHORIZED)
     )
 
 

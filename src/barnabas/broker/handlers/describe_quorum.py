@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.authorizer import Operation, check_cluster
 from barnabas.broker.requests import Call
 from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
@@ -20,6 +19,5 @@ KEY = 55
 
 
 def handle(broker: Broker, request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
-    if not broker.authorizer.allows(call, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    check_cluster(broker.authorizer, call, Operation.DESCRIBE)
     return broker.metadata.describe_quorum(request, call.api_version)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker import config_changes, loggers
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.requests import Answer, Call, own_words
 from barnabas.config.layers import broker_option
 from barnabas.config.option import Type
 from barnabas.metadata.image import ConfigResource
@@ -133,13 +133,20 @@ def _joined(answer: Later[IncrementalAlterConfigsResponse], decided: _Outcomes, 
     answer.set(response)
 
 
+def _text(one: _Resource, error: KafkaError) -> str | None:
+    """Of a logger, which only this broker looks at, the general text of a code is left out."""
+    if one.resource_type == ConfigResource.BROKER_LOGGER:
+        return own_words(error.code, error.message)
+    return error.message
+
+
 def _response(decided: _Outcomes) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
         throttle_time_ms=0,
         responses=[
             IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
                 error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message,
+                error_message=None if error is None else _text(one, error),
                 resource_type=one.resource_type,
                 resource_name=one.resource_name,
             )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.authorizer import Operation, check_cluster
 from barnabas.broker.requests import Call
 from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas.protocol.schema import Message
@@ -18,6 +17,5 @@ KEY = 64
 
 
 def handle(broker: Broker, request: UnregisterBrokerRequest, call: Call) -> Later[Message]:
-    if not broker.authorizer.allows(call, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    check_cluster(broker.authorizer, call, Operation.ALTER)
     return broker.metadata.ask(request, call.api_version, call.principal)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.authorizer import Operation, check_cluster
 from barnabas.broker.requests import Call
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.schema import Message
@@ -22,6 +21,5 @@ KEY = 57
 
 
 def handle(broker: Broker, request: UpdateFeaturesRequest, call: Call) -> Later[Message]:
-    if not broker.authorizer.allows(call, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    check_cluster(broker.authorizer, call, Operation.ALTER)
     return broker.metadata.ask(request, call.api_version, call.principal)

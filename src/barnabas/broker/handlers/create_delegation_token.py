@@ -1,0 +1,57 @@
+"""CreateDelegationToken (key 38, versions 1-3): refused, as where tokens are not switched on.
+
+* KIP-48.  The owner, and from version 3 on the requester, are named in the refusal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode
+from barnabas.broker.delegation_tokens import ERROR_TIMESTAMP_MS, refusal_of
+from barnabas.broker.requests import Call
+from barnabas.protocol.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 38
+FIRST_WITH_REQUESTER = 3
+ANONYMOUS = "User:ANONYMOUS"
+
+
+def handle(
+    broker: Broker, request: CreateDelegationTokenRequest, call: Call
+) -> CreateDelegationTokenResponse:
+    owner = call.principal
+    if request.owner_principal_name:
+        owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
+    requester = call.principal if call.api_version >= FIRST_WITH_REQUESTER else ""
+    return _refused(refusal_of(broker, call), owner, requester)
+
+
+def refuse(
+    request: CreateDelegationTokenRequest, code: ErrorCode, message: str
+) -> CreateDelegationTokenResponse:
+    return _refused(code, ANONYMOUS, "")
+
+
+def _refused(code: ErrorCode, owner: str, requester: str) -> CreateDelegationTokenResponse:
+    owner_type, _, owner_name = owner.partition(":")
+    requester_type, _, requester_name = requester.partition(":")
+    return CreateDelegationTokenResponse(
+        error_code=code,
+        principal_type=owner_type,
+        principal_name=owner_name,
+        token_requester_principal_type=requester_type,
+        token_requester_principal_name=requester_name,
+        issue_timestamp_ms=ERROR_TIMESTAMP_MS,
+        expiry_timestamp_ms=ERROR_TIMESTAMP_MS,
+        max_timestamp_ms=ERROR_TIMESTAMP_MS,
+        token_id="",
+        hmac=b"",
+        throttle_time_ms=0,
+    )

@@ -1,0 +1,38 @@
+"""DeleteAcls (key 31, versions 1-3): remove all access rules that a filter matches (KIP-140, KIP-290).
+
+* SECURITY_DISABLED where no authorizer is configured.  Each filter tells which rules it removed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.authorizer import Operation, check_cluster
+from barnabas.broker.requests import Call
+from barnabas.broker.unknown_rules import refuse_unknown
+from barnabas.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from barnabas.protocol.schema import Message
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 31
+
+
+def handle(broker: Broker, request: DeleteAclsRequest, call: Call) -> Later[Message]:
+    refuse_unknown(request.filters)
+    check_cluster(broker.authorizer, call, Operation.ALTER)
+    if broker.authorizer.rules() is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    return broker.metadata.ask(request, call.api_version, call.principal)
+
+
+def refuse(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:
+    """Every filter gets the error."""
+    results = [
+        DeleteAclsResponse.FilterResult(error_code=code, error_message=message, matching_acls=[])
+        for _ in request.filters
+    ]
+    return DeleteAclsResponse(throttle_time_ms=0, filter_results=results)

@@ -1,0 +1,33 @@
+"""DescribeClientQuotas (key 48, versions 0-1): quotas of users, clients and addresses (KIP-546)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.requests import Call, own_words
+from barnabas.controller.quotas import describe_quotas
+from barnabas.protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 48
+
+
+def handle(broker: Broker, request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:
+    if not broker.authorizer.allows(call, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return describe_quotas(broker.image, request)
+
+
+def refuse(
+    request: DescribeClientQuotasRequest, code: ErrorCode, message: str
+) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(
+        throttle_time_ms=0, error_code=code, error_message=own_words(code, message), entries=None
+    )

@@ -1,0 +1,60 @@
+"""ElectLeaders (key 43, versions 0-2): let the preferred, or else any, replica lead partitions (KIP-460).
+
+* No topics means all partitions; those that need no election are left out of the answer then.
+* The controller decides; the answer comes when its decision is committed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.authorizer import Operation, check_cluster
+from barnabas.broker.requests import Answer, Call
+from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from barnabas.protocol.schema import Message
+from barnabas.runtime.later import Later
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 43
+FIRST_WITH_ERROR_OF_ALL = 1
+
+
+def handle(broker: Broker, request: ElectLeadersRequest, call: Call) -> Answer[Message]:
+    answer: Later[Message] = Later()
+
+    def refused(error: BaseException) -> None:
+        if not isinstance(error, KafkaError):
+            answer.fail(error)
+            return
+        response = refuse(request, error.code, error.message)
+        if call.api_version >= FIRST_WITH_ERROR_OF_ALL:
+            response.error_code = error.code
+        answer.set(response)
+
+    try:
+        check_cluster(broker.authorizer, call, Operation.ALTER)
+    except KafkaError as error:
+        refused(error)
+    else:
+        broker.metadata.ask(request, call.api_version, call.principal).then(answer.set, refused)
+    return answer
+
+
+def refuse(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
+    """Every partition gets the error; version 0 has no place for one of the answer as a whole."""
+    results = [
+        ElectLeadersResponse.ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                ElectLeadersResponse.PartitionResult(
+                    partition_id=index, error_code=code, error_message=message
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(throttle_time_ms=0, replica_election_results=results)
