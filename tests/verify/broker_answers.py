@@ -18,14 +18,12 @@ Change = Callable[[Plain], Plain]
 
 # APIs that Apache Kafka's broker has and ours has not yet: it does not announce them.
 CONSUMER_GROUPS = (8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47, 68, 69)
-TRANSACTIONS = (24, 25, 26, 27, 28, 65, 66)
 SECURITY_AND_QUOTAS = (29, 30, 31, 38, 39, 40, 41, 48, 49, 50, 51)
 SEVERAL_BROKERS_OR_FOLDERS = (34, 43, 45, 46, 80, 81)
 TELEMETRY = (71, 72)
 SHARE_GROUPS = (76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92)
 NOT_YET = frozenset(
     CONSUMER_GROUPS
-    + TRANSACTIONS
     + SECURITY_AND_QUOTAS
     + SEVERAL_BROKERS_OR_FOLDERS
     + TELEMETRY
@@ -51,7 +49,7 @@ def rule(path: str, change: Change, reason: str) -> Rule:
 
 
 def by(*names: str) -> Change:
-    return lambda rows: sorted(rows, key=lambda row: tuple(str(row.get(name)) for name in names))
+    return lambda rows: rows and sorted(rows, key=lambda row: tuple(str(row.get(name)) for name in names))
 
 
 def shown_if_set(what: str, unset: int = -1) -> Change:
@@ -68,6 +66,10 @@ def broker_time(value: int) -> Plain:
 
 def without_range(text: str | None) -> str | None:
     return None if text is None else re.sub(r"\[-?\d+, \d+]", "[(from), (to)]", text)
+
+
+def without_request(text: str | None) -> str | None:
+    return None if text is None else re.sub(r"^Request .* needs (\w+) permission\.$", r"(it) needs \1.", text)
 
 
 # The path is Api.field.field; lists have no part of their own.
@@ -96,6 +98,12 @@ RULES: tuple[Rule, ...] = (
     rule(r"DescribeLogDirs\.results\.topics\.partitions", by("partition_index"), "the order of a hash map in Java"),
     rule(r"DescribeProducers.*\.active_producers", by("producer_id"), "the order of a hash map in Java"),
     rule(r"ListConfigResources\.config_resources", by("resource_type", "resource_name"), "the order of a hash map in Java"),
+    rule(r"(AlterClientQuotas|DescribeClientQuotas)\.entries", by("entity"), "the order of a hash map in Java"),
+    rule(r"(Alter|Describe)UserScramCredentials\.results", by("user"), "the order of a hash map in Java"),
+    rule(r"DescribeAcls\.resources\.acls", by("principal", "host", "operation", "permission_type"), "the order of a hash map in Java"),
+    rule(r"DescribeAcls\.resources", by("resource_type", "resource_name", "pattern_type"), "the order of a hash map in Java"),
+    rule(r"DeleteAcls\.filter_results\.matching_acls", by("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type"), "the order of a hash map in Java"),
+    rule(r"error_message", without_request, "theirs shows its request object, ours names API and principal"),
     rule(r"UpdateFeatures\.results", by("feature"), "the order of a hash map in Java"),
 )
 

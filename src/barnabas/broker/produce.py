@@ -133,19 +133,19 @@ class Produce:
 
     def _start_verification(self, write: Write) -> bool:
         """Whether the coordinator has to be asked about this partition."""
+        batch = BatchView(write.records)
         try:
             hosted = self._replicas.find(*write.name)
             log = self._replicas.log_of(hosted, -1, leader_only=True)
+            write.verification = log.start_verification(
+                batch.producer_id,
+                batch.base_sequence,
+                batch.producer_epoch,
+                supports_epoch_bump=self._version >= FIRST_VERSION_THAT_ADDS,
+            )
         except KafkaError as error:
             write.refuse(error.code)
             return False
-        batch = BatchView(write.records)
-        write.verification = log.start_verification(
-            batch.producer_id,
-            batch.base_sequence,
-            batch.producer_epoch,
-            supports_epoch_bump=self._version >= FIRST_VERSION_THAT_ADDS,
-        )
         return write.verification is not None
 
     def _append_into(self, later: Later[ProduceResponse], verdicts: Verdicts) -> None:

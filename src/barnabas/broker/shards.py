@@ -181,11 +181,11 @@ class Shards(Generic[M]):
         index = self.partition_for(key)
         try:
             place = self._shard(index)
+            verification = place.log.start_verification(
+                stamp.producer_id, -1, stamp.producer_epoch, supports_epoch_bump=may_add
+            )
         except KafkaError as error:
             return _failed(error)
-        verification = place.log.start_verification(
-            stamp.producer_id, -1, stamp.producer_epoch, supports_epoch_bump=may_add
-        )
         if verification is None:
             return self._ask(place, decide, None)
         answer: Later[R] = Later()

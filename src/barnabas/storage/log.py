@@ -211,12 +211,10 @@ class Log(LocalLog):
         That is so if it is known to be open.  transaction.partition.verification.enable=false spares the
         question to producers that add their partitions themselves (before transaction.version 2).
         """
-        is_wanted = supports_epoch_bump or self.options.transaction_partition_verification_enable
-        if not is_wanted or self.producers.has_ongoing_transaction(producer_id, epoch):
+        if not supports_epoch_bump and not self.options.transaction_partition_verification_enable:
             return None
-        return self.producers.start_verification(
-            producer_id, sequence, epoch, supports_epoch_bump, self.clock.wall_ms()
-        )
+        now_ms = self.clock.wall_ms()
+        return self.producers.start_verification(producer_id, sequence, epoch, supports_epoch_bump, now_ms)
 
     # Offsets
 

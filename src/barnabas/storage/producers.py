@@ -14,6 +14,7 @@ import logging
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.runtime.disk import Disk
 from barnabas.storage import log_files
 from barnabas.storage.producer_append import (
@@ -136,7 +137,17 @@ class Producers:
 
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool, now_ms: int
-    ) -> Verification:
+    ) -> Verification | None:
+        """None if its transaction is known to be open.  A fenced producer is refused: it must add nothing."""
+        known = self.entries.get(producer_id)
+        if known is not None and epoch < known.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch"
+                f" {known.epoch}",
+            )
+        if self.has_ongoing_transaction(producer_id, epoch):
+            return None
         entry = self._verifications.get(producer_id)
         if entry is None:
             entry = Verification(now_ms, sequence, epoch, supports_epoch_bump)
