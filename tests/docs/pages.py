@@ -1,0 +1,76 @@
+"""Pages of the documentation as programs: their files and their commands, in the order of the page.
+
+A fence with the language `console` is run: lines that begin with `$ ` are commands, the others are what they print.
+`…` stands for anything, also for several lines where it stands alone.  A fence after `<!-- file: NAME -->` is
+written to that file.  Fences in other languages are only shown.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FENCE = re.compile(
+    r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S
+)
+PROMPT = "$ "
+ANYTHING = "…"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that the reader saves."""
+
+    name: str
+    text: str
+
+
+@dataclass
+class Command:
+    """A line that the reader types, and what is printed then."""
+
+    line: str
+    printed: list[str] = field(default_factory=list)
+
+    def prints(self, lines: list[str]) -> bool:
+        """Whether that is what the page says."""
+        return _match(self.printed, lines)
+
+
+def is_like(expected: str, line: str) -> bool:
+    """One line against one of the page."""
+    return re.fullmatch(".*".join(map(re.escape, expected.split(ANYTHING))), line) is not None
+
+
+def _match(expected: list[str], lines: list[str]) -> bool:
+    if not expected:
+        return not lines
+    if expected[0] == ANYTHING:
+        return any(_match(expected[1:], lines[skipped:]) for skipped in range(len(lines) + 1))
+    return bool(lines) and is_like(expected[0], lines[0]) and _match(expected[1:], lines[1:])
+
+
+def steps(page: str) -> list[Written | Command]:
+    found: list[Written | Command] = []
+    for fence in FENCE.finditer(page):
+        if fence["file"]:
+            found.append(Written(fence["file"], fence["text"]))
+        elif fence["language"] == "console":
+            found += commands(fence["text"])
+    return found
+
+
+def commands(text: str) -> list[Command]:
+    found: list[Command] = []
+    for line in text.splitlines():
+        if line.startswith(PROMPT):
+            found.append(Command(line.removeprefix(PROMPT)))
+        else:
+            found[-1].printed.append(line)
+    return found
+
+
+def pages(docs: Path) -> list[Path]:
+    """Those with something to run."""
+    return sorted(path for path in docs.rglob("*.md") if "```console" in path.read_text("utf-8"))
