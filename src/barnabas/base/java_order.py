@@ -42,8 +42,3 @@ def buckets_of_copy(size: int) -> int:
     """How many buckets a set begins with that is made as the copy of a collection of this size."""
     wanted = max(int(size / _LOAD_FACTOR) + 1, FIRST_BUCKETS)
     return 1 << (wanted - 1).bit_length()
-
-
-def buckets_of_copied_map(size: int) -> int:
-    """The same for a map that is made as the copy of a map."""
-    return 1 << int(size / _LOAD_FACTOR).bit_length() if size else FIRST_BUCKETS

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
-from barnabas.base.java_order import buckets_of_copied_map, hash_map_order
 from barnabas.coordinator.entry import Entry
 from barnabas.coordinator.group import consumer_entries as entries
 from barnabas.coordinator.group.assignors.spec import NO_PARTITIONS, Assignment
@@ -26,6 +25,8 @@ from barnabas.coordinator.group.subscription import (
 from barnabas.coordinator.group.table import Group, GroupKind, OffsetExpiration
 
 PROTOCOL_TYPE = "consumer"
+# Comes first where members are at odds.
+DEFAULT_ASSIGNOR = "uniform"
 # The first version of OffsetCommit that carries member epochs.
 MIN_COMMIT_VERSION = 9
 # A group whose topics were looked at is not looked at again for so long, unless they change.
@@ -177,12 +178,13 @@ class ConsumerGroup(Group):
         self, old: ConsumerMember | None = None, new: ConsumerMember | None = None
     ) -> str | None:
         """The one that most members ask for, once `new` is in the place of `old`; None: nobody asks."""
-        counts = dict(self._assignors)
-        buckets = buckets_of_copied_map(len(counts))
+        counts = {name: self._assignors[name] for name in sorted(self._assignors, key=_is_not_default)}
         count_one(counts, old.server_assignor if old else None, -1)
-        count_one(counts, new.server_assignor if new else None, 1)
-        # Of equals the first counts.
-        return max(hash_map_order(counts, buckets), key=counts.__getitem__, default=None)
+        asked = new.server_assignor if new else None
+        if asked is not None:
+            # Of equals the first counts; what nobody else asks for is put before the others.
+            counts = {asked: 1, **counts} if asked not in counts else {**counts, asked: counts[asked] + 1}
+        return max(counts, key=counts.__getitem__, default=None)
 
     def supports_classic(self, protocol_type: str, names: Collection[str]) -> bool:
         """Whether all members of the classic kind know one of these protocols."""
@@ -313,6 +315,10 @@ def _validate_epoch(member: ConsumerMember, received: int) -> None:
         f"The received member epoch {received} does not match the expected member epoch "
         f"{member.member_epoch}.",
     )
+
+
+def _is_not_default(assignor: str) -> bool:
+    return assignor != DEFAULT_ASSIGNOR
 
 
 def _from_the_commit_on(commit_ms: int) -> int:

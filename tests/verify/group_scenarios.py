@@ -1,0 +1,582 @@
+"""Lives of consumer groups, told request by request: the same words go to Apache Kafka and to a broker of ours.
+
+What lives here: one function a scenario.  What may not: how requests look (`group_talk.py`).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+
+from tests.verify.group_talk import Plain, Talk
+
+Scenario = Callable[[Talk], None]
+
+# Patterns are resolved apart from the heartbeat that brought them.
+RESOLVED_S = 0.5
+COMMITTED_S = 0.2
+WALK_STEPS = 60
+MEMBERS = ("m1", "m2", "m3", "m4")
+
+
+def joins_and_splits(talk: Talk) -> None:
+    talk.topic("t", 5)
+    talk.beat("g", "m1", 0, names=["t"])
+    talk.describe("g")
+    talk.listed("g")
+    talk.beat("g", "m1", 1)
+    talk.beat("g", "m1", 1, owned={"t": [0, 1, 2, 3, 4]})
+    talk.beat("g", "m2", 0, names=["t"])
+    talk.describe("g")
+    talk.beat("g", "m2", 2)
+    talk.beat("g", "m1", 1)
+    talk.describe("g")
+    talk.beat("g", "m1", 1, owned={"t": [0, 1, 2, 3, 4]})
+    talk.beat("g", "m1", 1, owned={"t": [0, 1, 2]})
+    talk.describe("g")
+    talk.beat("g", "m2", 2)
+    talk.beat("g", "m2", 2)
+    talk.describe("g")
+    for number in range(3, 8):
+        talk.beat("g", f"m{number}", 0, names=["t"])
+    talk.describe("g")
+    talk.beat("g", "m1", 2, owned={"t": [0, 1, 2]})
+    talk.beat("g", "m1", 2, owned={})
+    talk.beat("g", "m2", 2, owned={})
+    for number in range(1, 8):
+        talk.beat("g", f"m{number}", 7)
+    talk.describe("g")
+    talk.beat("g", "m3", -1)
+    talk.describe("g")
+    for number in (1, 2, 4, 5, 6, 7):
+        talk.beat("g", f"m{number}", 7)
+        talk.beat("g", f"m{number}", -1)
+    talk.describe("g")
+    talk.listed("g")
+
+
+def illegal_requests(talk: Talk) -> None:
+    talk.topic("t", 2)
+    talk.beat("g", "m", 1)
+    talk.beat("g", "m", -1)
+    talk.beat("g", "m", -2, instance_id="i")
+    talk.beat("g", "m", -2)
+    talk.beat("g", "m", -3)
+    talk.beat("g", "", 0, names=["t"])
+    talk.beat("g", " ", 0, names=["t"])
+    talk.beat("g", "", 1, version=0)
+    talk.beat("g", "", -1, version=0)
+    talk.beat("", "m", 0, names=["t"])
+    talk.beat("g", "m", 0, names=["t"], instance_id="")
+    talk.beat("g", "m", 0, names=["t"], rack_id="  ")
+    talk.beat("g", "m", 0, names=["t"], rebalance_timeout_ms=-1)
+    talk.beat("g", "m", 0, names=["t"], owned={"t": [0]})
+    talk.beat("g", "m", 0)
+    talk.beat("g", "m", 0, names=["t"], server_assignor="sticky")
+    talk.beat("g", "m", 0, names=["t"], server_assignor="")
+    talk.beat("g", "m", 1, server_assignor="nothing")
+    talk.beat("g", "m", 0, regex="[", names=["t"])
+    talk.describe("g")
+    talk.describe("")
+    talk.listed("g")
+    talk.beat("g", "m", 0, names=[])
+    talk.beat("g", "m", 0, names=["t"])
+    talk.beat("g", "m", 1, names=["t"])
+    talk.beat("g", "m", 5)
+    talk.beat("g", "m", 2)
+    talk.beat("g", "other", 2)
+    talk.beat("g", "other", -1)
+    talk.beat("g", "m", 2, instance_id="i")
+    talk.beat("g", "other", 2, instance_id="i")
+    talk.beat("g", "m", -1, instance_id="unknown")
+    talk.beat("g", "m", 2, names=["no-such-topic"])
+    talk.beat("g", "m", 3, names=["t"])
+    talk.describe("g")
+    talk.delete("g")
+    talk.classic_beat("g", "m", 4)
+    talk.sync("g", "m", 4)
+    talk.leave("g", ("nobody", None), ("nobody", "nothing"))
+    talk.beat("g", "", 0, names=["t"], version=0)
+    talk.describe("g", version=0)
+
+
+def epochs(talk: Talk) -> None:
+    talk.topic("t", 3)
+    talk.topic("u", 1)
+    talk.beat("g", "m", 0, names=["t"])
+    talk.beat("g", "m", 1, names=["t", "u"])
+    # The last answer was lost: one epoch behind, with nothing that it should not have.
+    talk.beat("g", "m", 1)
+    talk.beat("g", "m", 1, owned={"t": [0]})
+    talk.beat("g", "m", 1, owned={"t": [0, 7]})
+    talk.beat("g", "m", 1, owned={"no-such": [0]})
+    talk.beat("g", "m", 0, names=["t", "u"])
+    talk.beat("g", "m", 2, names=["u"])
+    talk.beat("g", "m", 2, owned={"u": [0]})
+    talk.beat("g", "m", 3, names=["u"], owned={"u": [0]}, rebalance_timeout_ms=1000)
+    talk.beat("g", "m", 2, owned={"u": [0]})
+    talk.describe("g")
+    talk.beat("g", "m", 3, names=["u"], owned={"u": [0]}, rebalance_timeout_ms=1000, rack_id="r")
+    talk.beat("g", "m", 3, server_assignor="range")
+    talk.describe("g")
+    talk.beat("g", "m", 0, names=["t", "u"])
+    talk.beat("g", "m", -1)
+    talk.beat("g", "m", 0, names=["t", "u"])
+    talk.describe("g")
+
+
+def static_members(talk: Talk) -> None:
+    talk.topic("t", 4)
+    talk.beat("g", "a", 0, names=["t"], instance_id="one")
+    talk.beat("g", "b", 0, names=["t"], instance_id="two")
+    talk.beat("g", "a", 1, owned={"t": [0, 1]}, instance_id="one")
+    talk.beat("g", "b", 2, instance_id="two")
+    talk.describe("g")
+    talk.beat("g", "c", 0, names=["t"], instance_id="one")
+    talk.beat("g", "c", 2, instance_id="one")
+    talk.beat("g", "c", -2, instance_id="one")
+    talk.beat("g", "a", -2, instance_id="three")
+    talk.beat("g", "a", -2, instance_id="one")
+    talk.describe("g")
+    talk.beat("g", "a", 2, instance_id="one")
+    talk.beat("g", "c", 0, names=["t"], instance_id="one")
+    talk.describe("g")
+    talk.beat("g", "a", 2, instance_id="one")
+    talk.beat("g", "a", 2)
+    talk.beat("g", "c", 2, instance_id="one")
+    talk.beat("g", "b", 2, instance_id="two")
+    talk.beat("g", "b", -2, instance_id="two")
+    talk.beat("g", "d", 0, names=["t"], instance_id="two", server_assignor="range")
+    talk.beat("g", "d", -1)
+    talk.describe("g")
+    talk.beat("g", "c", -1, instance_id="one")
+    talk.beat("g", "c", 0, names=["t"], instance_id="one")
+    talk.describe("g")
+
+
+def static_members_change(talk: Talk) -> None:
+    """One comes back in the midst of a rebalance, and with another subscription."""
+    talk.topic("t", 4)
+    talk.topic("u", 2)
+    talk.beat("g", "a", 0, names=["t"], instance_id="one")
+    talk.beat("g", "b", 0, names=["t"], instance_id="two")
+    talk.beat("g", "a", -2, instance_id="one")
+    talk.describe("g")
+    talk.beat("g", "c", 0, names=["t", "u"], instance_id="one")
+    talk.describe("g")
+    talk.beat("g", "c", 3, owned={"t": [0, 1], "u": [0]}, instance_id="one")
+    talk.beat("g", "b", 2, instance_id="two")
+    talk.beat("g", "b", 3, instance_id="two")
+    talk.describe("g")
+
+
+def subscriptions(talk: Talk) -> None:
+    for name, partitions in (("t", 4), ("u", 3), ("v", 1)):
+        talk.topic(name, partitions)
+    talk.beat("g", "m1", 0, names=["t", "u"], server_assignor="range")
+    talk.beat("g", "m2", 0, names=["u", "v"])
+    talk.beat("g", "m3", 0, names=["v", "no-such-topic"])
+    talk.describe("g")
+    settle(talk, "g", ["m1", "m2", "m3"])
+    talk.beat("g", "m3", 3, names=["t"])
+    talk.describe("g")
+    settle(talk, "g", ["m1", "m2", "m3"])
+    talk.beat("g", "m1", 4, names=[])
+    settle(talk, "g", ["m1", "m2", "m3"])
+    talk.describe("g")
+    talk.topic("no-such-topic", 2)
+    talk.beat("g", "m2", 5, names=["no-such-topic"])
+    settle(talk, "g", ["m1", "m2", "m3"])
+    talk.describe("g")
+
+
+def topics_change(talk: Talk) -> None:
+    # M-G2
+    talk.topic("t", 2)
+    talk.topic("u", 2)
+    talk.beat("g", "m1", 0, names=["t", "u"], server_assignor="range")
+    talk.beat("g", "m2", 0, names=["t", "u"])
+    settle(talk, "g", ["m1", "m2"])
+    talk.more_partitions("t", 5)
+    talk.beat("g", "m1", 2)
+    talk.describe("g")
+    settle(talk, "g", ["m1", "m2"])
+    talk.describe("g")
+    talk.delete_topic("u")
+    talk.beat("g", "m2", 3)
+    talk.describe("g")
+    settle(talk, "g", ["m1", "m2"])
+    talk.describe("g")
+    talk.topic("u", 1)
+    settle(talk, "g", ["m1", "m2"])
+    talk.describe("g")
+
+
+def assignors(talk: Talk) -> None:
+    talk.topic("t", 7)
+    talk.beat("g", "m1", 0, names=["t"], server_assignor="range")
+    talk.beat("g", "m2", 0, names=["t"])
+    settle(talk, "g", ["m1", "m2"])
+    talk.describe("g")
+    # As many for the one as for the other.
+    talk.beat("g", "m2", 2, server_assignor="uniform")
+    talk.describe("g")
+    talk.beat("g", "m1", 2, names=[])
+    talk.beat("g", "m1", 3, names=["t"])
+    talk.describe("g")
+    talk.beat("g", "m3", 0, names=["t"], server_assignor="uniform")
+    talk.describe("g")
+    settle(talk, "g", ["m1", "m2", "m3"])
+    talk.beat("g", "m4", 0, names=["t"], server_assignor="range")
+    talk.describe("g")
+    talk.beat("g", "m2", -1)
+    settle(talk, "g", ["m1", "m3", "m4"])
+
+
+def patterns(talk: Talk) -> None:
+    for name in ("t1", "t2", "x"):
+        talk.topic(name, 2)
+    pattern = talk.prefix + "t.*"
+    talk.beat("g", "m1", 0, regex=pattern, server_assignor="range")
+    talk.describe("g")
+    time.sleep(RESOLVED_S)
+    talk.describe("g")
+    talk.beat("g", "m1", 1)
+    talk.beat("g", "m1", 2)
+    talk.describe("g")
+    talk.beat("g", "m2", 0, regex=pattern)
+    talk.describe("g")
+    settle(talk, "g", ["m1", "m2"])
+    talk.describe("g")
+    talk.beat("g", "m2", 3, names=["x"], regex="")
+    settle(talk, "g", ["m1", "m2"])
+    talk.describe("g")
+    talk.beat("g", "m1", 4, regex="(")
+    talk.beat("g", "m1", 4, regex="a**")
+    talk.beat("g", "m1", 4, regex="\\")
+    talk.beat("g", "m1", 4, regex="(?=a)b")
+    talk.beat("g", "m1", 4, regex="x{2000}")
+    talk.beat("g", "m1", 4, regex="")
+    talk.beat("g", "m1", 4, names=["x"], regex=pattern)
+    talk.describe("g")
+    talk.beat("g", "m1", -1)
+    talk.describe("g")
+    talk.beat("h", "m1", 0, names=["x"], regex=pattern)
+    time.sleep(RESOLVED_S)
+    talk.beat("h", "m1", 1)
+    talk.describe("h")
+
+
+def offsets_are_fenced(talk: Talk) -> None:
+    talk.topic("t", 2)
+    talk.commit("g", "", -1, "t", 1)
+    talk.listed("g")
+    talk.beat("g", "m", 0, names=["t"])
+    talk.listed("g")
+    talk.describe_classic("g")
+    talk.commit("g", "", -1, "t", 1)
+    talk.commit("g", "m", 1, "t", 2)
+    talk.commit("g", "m", 1, "t", 2, version=8)
+    talk.commit("g", "m", 0, "t", 2)
+    talk.commit("g", "m", 2, "t", 2)
+    talk.commit("g", "other", 1, "t", 2)
+    talk.fetch("g", "m", 1, "t")
+    talk.fetch("g", "m", 2, "t")
+    talk.fetch("g", "m", 0, "t")
+    talk.fetch("g", "other", 1, "t")
+    talk.fetch("g", None, -1, "t")
+    talk.beat("g", "n", 0, names=["t"])
+    talk.commit("g", "m", 1, "t", 3)
+    talk.beat("g", "m", 1, owned={"t": [0]})
+    talk.commit("g", "m", 1, "t", 4)
+    talk.commit("g", "m", 2, "t", 4)
+    talk.delete("g")
+    talk.beat("g", "m", -1)
+    talk.beat("g", "n", -1)
+    talk.commit("g", "", -1, "t", 9)
+    talk.fetch("g", None, -1, "t")
+    talk.delete("g")
+    talk.describe("g")
+    talk.fetch("g", None, -1, "t")
+
+
+def kinds_of_groups(talk: Talk) -> None:
+    """What one kind says to the other's requests, and empty groups that change their kind."""
+    talk.topic("t", 2)
+    first = talk.join("c", "", ["t"])
+    joined = talk.join("c", first["raw"], ["t"])
+    talk.sync("c", first["raw"], joined["generation"], assignments={first["raw"]: {"t": [0, 1]}})
+    talk.beat("c", "m", 1)
+    talk.beat("c", first["raw"], -1)
+    talk.describe("c")
+    talk.leave("c", (first["raw"], None))
+    talk.describe_classic("c")
+    talk.beat("c", "m", 1)
+    talk.beat("c", "m", 0, names=["t"])
+    talk.describe_classic("c")
+    talk.listed("c")
+    talk.beat("c", "m", -1)
+    talk.describe("c")
+    talk.listed("c")
+    again = talk.join("c", "", ["t"])
+    # It is told to come back before what it changed is committed.
+    time.sleep(COMMITTED_S)
+    talk.listed("c")
+    talk.describe("c")
+    again = talk.join("c", again["raw"], ["t"])
+    talk.listed("c")
+    talk.join("c", "", ["t"], protocol_type="connect")
+    # A group that is no consumers' cannot be changed.
+    other = talk.join("k", "", ["t"], protocol_type="connect")
+    talk.join("k", other["raw"], ["t"], protocol_type="connect")
+    talk.beat("k", "m", 0, names=["t"])
+
+
+def upgrade(talk: Talk) -> None:
+    talk.topic("t", 4)
+    a = talk.join("g", "", ["t"])["raw"]
+    joined = talk.join("g", a, ["t"])
+    talk.sync("g", a, joined["generation"], assignments={a: {"t": [0, 1, 2, 3]}})
+    talk.commit("g", a, joined["generation"], "t", 5)
+    talk.beat("g", "m", 0, names=["t"])
+    talk.listed("g")
+    talk.describe("g")
+    talk.commit("g", a, 1, "t", 6)
+    talk.commit("g", a, 2, "t", 6)
+    talk.sync("g", a, 1)
+    talk.classic_beat("g", a, 1)
+    talk.classic_beat("g", a, 2)
+    talk.classic_beat("g", "m", 2)
+    talk.join("g", a, ["t"], owned={"t": [0, 1, 2, 3]})
+    talk.describe("g")
+    talk.sync("g", a, 1)
+    talk.classic_beat("g", a, 1)
+    talk.beat("g", "m", 2)
+    talk.join("g", a, ["t"], owned={"t": [0, 1]})
+    talk.sync("g", a, 2)
+    talk.sync("g", a, 2, protocol="roundrobin")
+    talk.sync("g", a, 2, protocol_type="connect")
+    talk.classic_beat("g", a, 2)
+    talk.beat("g", "m", 2)
+    talk.describe("g")
+    talk.fetch("g", None, -1, "t")
+    talk.join("g", "", ["t"], protocols=("sticky",))
+    b = talk.join("g", "", ["t"])["raw"]
+    talk.join("g", b, ["t"])
+    talk.describe("g")
+    talk.classic_beat("g", a, 2)
+    talk.leave("g", (a, None), ("nobody", None), ("", "nothing"))
+    talk.leave("g", (b, None))
+    talk.describe("g")
+    settle(talk, "g", ["m"])
+    talk.describe("g")
+
+
+def downgrade(talk: Talk) -> None:
+    talk.topic("t", 2)
+    talk.beat("g", "m", 0, names=["t"])
+    a = talk.join("g", "", ["t"])["raw"]
+    talk.join("g", a, ["t"])
+    talk.describe("g")
+    talk.beat("g", "m", 1, owned={"t": [0]})
+    talk.classic_beat("g", a, 2)
+    joined = talk.join("g", a, ["t"])
+    talk.sync("g", a, joined["generation"])
+    talk.commit("g", a, joined["generation"], "t", 3)
+    talk.beat("g", "m", -1)
+    talk.listed("g")
+    talk.describe_classic("g")
+    talk.classic_beat("g", a, 2)
+    talk.classic_beat("g", a, 3)
+    joined = talk.join("g", a, ["t"])
+    talk.sync("g", a, joined["generation"], assignments={a: {"t": [0, 1]}})
+    talk.describe_classic("g")
+    talk.fetch("g", None, -1, "t")
+    talk.beat("g", "m", 0, names=["t"])
+    talk.listed("g")
+
+
+def downgrade_by_static_member(talk: Talk) -> None:
+    talk.topic("t", 2)
+    talk.beat("g", "m", 0, names=["t"], instance_id="one")
+    joined = talk.join("g", "", ["t"], instance="one")
+    talk.listed("g")
+    talk.describe_classic("g")
+    talk.sync("g", joined["raw"], joined["generation"], instance="one")
+    talk.beat("g", "m", 1, instance_id="one")
+    talk.beat("g", "n", 0, names=["t"], instance_id="one")
+    talk.listed("g")
+    talk.describe("g")
+
+
+def static_members_of_both_kinds(talk: Talk) -> None:
+    talk.topic("t", 4)
+    talk.beat("g", "m", 0, names=["t"], instance_id="one")
+    talk.beat("g", "n", 0, names=["t"], instance_id="two")
+    talk.beat("g", "m", 1, owned={"t": [0, 1]}, instance_id="one")
+    talk.beat("g", "n", 2, instance_id="two")
+    first = talk.join("g", "", ["t"], instance="one")
+    talk.describe("g")
+    talk.sync("g", first["raw"], first["generation"], instance="one")
+    talk.sync("g", "m", first["generation"], instance="one")
+    talk.sync("g", first["raw"], first["generation"], instance="none")
+    talk.classic_beat("g", first["raw"], first["generation"], "one")
+    talk.join("g", "other", ["t"], instance="one")
+    talk.join("g", "other", ["t"], instance="new")
+    talk.beat("g", "p", 0, names=["t"], instance_id="one")
+    talk.describe("g")
+    talk.leave("g", ("", "one"), ("wrong", "two"))
+    talk.describe("g")
+
+
+def random_walk(seed: int) -> Scenario:
+    """Whatever members may come to say, right or wrong.
+
+    Several topics are handed out by range: the others go by the order of topic ids, which are drawn at random.
+    """
+
+    def walk(talk: Talk) -> None:
+        chance = random.Random(seed)
+        topics = {"t": chance.randint(1, 7), "u": chance.randint(1, 4)}
+        if seed % 2:
+            del topics["u"]
+        for name, partitions in topics.items():
+            talk.topic(name, partitions)
+        known: dict[str, Plain] = {}
+        for _ in range(WALK_STEPS):
+            _random_beat(talk, chance, known, list(topics))
+            if chance.random() < 0.15:
+                talk.describe("g")
+        talk.describe("g")
+
+    return walk
+
+
+def _random_beat(
+    talk: Talk,
+    chance: random.Random,
+    known: dict[str, Plain],
+    topics: list[str],
+    members: Sequence[str] = MEMBERS,
+) -> None:
+    member = chance.choice(members)
+    last = known.get(member)
+    joins = last is None or chance.random() < 0.05
+    epoch = 0 if joins or last is None else last["epoch"]
+    if chance.random() < 0.1:
+        epoch = chance.choice([epoch - 1, epoch + 1, 1, 2, -1, -1])
+    more: dict[str, object] = {}
+    if epoch == 0 or chance.random() < 0.15:
+        more["names"] = chance.sample(topics, chance.randint(1, len(topics)))
+    if epoch != 0 and last is not None and chance.random() < 0.6:
+        more["owned"] = last["assignment"]
+    if len(topics) > 1:
+        more["server_assignor"] = "range"
+    elif chance.random() < 0.1:
+        more["server_assignor"] = chance.choice(["range", "uniform"])
+    answer = talk.beat("g", member, epoch, **more)  # type: ignore[arg-type]  # of several kinds
+    if answer["error"] != "NONE" or epoch < 0:
+        if (
+            answer["error"] in ("UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "GROUP_ID_NOT_FOUND")
+            or epoch == -1
+        ):
+            known.pop(member, None)
+        return
+    assignment = answer["assignment"]
+    if assignment is None:
+        assignment = last["assignment"] if last is not None else {}
+    known[member] = {"epoch": answer["epoch"], "assignment": assignment}
+
+
+def random_walk_of_both_kinds(seed: int) -> Scenario:
+    """The same with members of the classic kind; one of the other kind always stays, and some are static."""
+
+    def walk(talk: Talk) -> None:
+        chance = random.Random(seed)
+        talk.topic("t", chance.randint(1, 7))
+        talk.beat("g", "anchor", 0, names=["t"])
+        known: dict[str, Plain] = {"anchor": {"epoch": 1, "assignment": {}}}
+        classic: dict[str, int] = {}
+        for _ in range(WALK_STEPS):
+            if chance.random() < 0.4:
+                _random_beat(talk, chance, known, ["t"], ["m1", "m2"])
+            elif chance.random() < 0.2:
+                last = talk.beat("g", "anchor", known["anchor"]["epoch"], owned=known["anchor"]["assignment"])
+                given = last["assignment"]
+                assignment = known["anchor"]["assignment"] if given is None else given
+                known["anchor"] = {"epoch": last["epoch"], "assignment": assignment}
+            else:
+                _random_classic(talk, chance, classic)
+            if chance.random() < 0.15:
+                talk.describe("g")
+        talk.describe("g")
+
+    return walk
+
+
+def _random_classic(talk: Talk, chance: random.Random, known: dict[str, int]) -> None:
+    member = chance.choice(["c1", "c2", "c3"])
+    generation = known.get(member, 1)
+    if chance.random() < 0.1:
+        generation += chance.choice([-1, 1])
+    what = chance.choice(["join", "join", "sync", "sync", "beat", "beat", "beat", "leave", "commit"])
+    if what == "join" or member not in known:
+        owned = {"t": chance.sample(range(7), chance.randint(0, 2))} if chance.random() < 0.5 else None
+        protocols = chance.choice([("range",), ("range", "roundrobin"), ("sticky",)])
+        answer = talk.join("g", member, ["t"], owned=owned, protocols=protocols)
+        if answer["error"] == "NONE":
+            known[member] = answer["generation"]
+    elif what == "sync":
+        talk.sync("g", member, generation)
+    elif what == "beat":
+        talk.classic_beat("g", member, generation)
+    elif what == "commit":
+        talk.commit("g", member, generation, "t", chance.randint(0, 9))
+    elif chance.random() < 0.4:
+        talk.leave("g", (member, None))
+        known.pop(member, None)
+
+
+def settle(talk: Talk, group: str, members: list[str]) -> None:
+    """Let members give up and take over until nothing changes any more."""
+    owned: dict[str, dict[str, list[int]]] = {}
+    described = talk.describe(group)
+    for _ in range(6):
+        for one in described["members"]:
+            if one["member"] in members:
+                owned[one["member"]] = one["assignment"]
+        before = described
+        for member in members:
+            epoch = next(one["epoch"] for one in described["members"] if one["member"] == member)
+            answer = talk.beat(group, member, epoch, owned=owned[member])
+            if answer["assignment"] is not None:
+                owned[member] = answer["assignment"]
+                talk.beat(group, member, answer["epoch"], owned=owned[member])
+        described = talk.describe(group)
+        if described == before:
+            return
+
+
+SCENARIOS: dict[str, Scenario] = {
+    one.__name__: one
+    for one in (
+        joins_and_splits,
+        illegal_requests,
+        epochs,
+        static_members,
+        static_members_change,
+        subscriptions,
+        topics_change,
+        assignors,
+        patterns,
+        offsets_are_fenced,
+        kinds_of_groups,
+        upgrade,
+        downgrade,
+        downgrade_by_static_member,
+        static_members_of_both_kinds,
+    )
+}
+SCENARIOS |= {f"random_walk_{seed}": random_walk(seed) for seed in range(20)}
+SCENARIOS |= {f"random_walk_of_both_kinds_{seed}": random_walk_of_both_kinds(seed) for seed in range(20)}
