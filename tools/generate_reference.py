@@ -1,0 +1,166 @@
+"""Write the pages of docs/reference/ that follow from the code: `python -m tools.generate_reference`.
+
+commands.md comes from the parsers of the command line, apis.md from the table of what a broker serves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from unittest import mock
+
+from barnabas.broker.metrics import Metrics
+from barnabas.broker.routes import Role, Route, routes_for
+from barnabas.cli.arguments import ArgumentParser
+from barnabas.cli.dev import settings
+from barnabas.cli.exits import Exit
+from barnabas.cli.main import COMMANDS
+from barnabas.config.node import read_node
+from barnabas.config.option import Mode
+
+PROJECT = Path(__file__).resolve().parents[1]
+REFERENCE = PROJECT / "docs" / "reference"
+DO_NOT_EDIT = "Written by `python -m tools.generate_reference` from the code; do not edit."
+ABOUT_COMMANDS = """\
+Data goes to stdout, everything else to stderr. Flags are never abbreviated; a long one may be written with
+one dash. `barnabas COMMAND --help` shows the same as this page.
+"""
+ABOUT_APIS = """\
+What a node announces and serves, by listener, in the versions of Apache Kafka 4.1.0. Every API has a file in
+`broker/handlers/`, headed by what it does and the KIPs that it follows.
+"""
+
+EXITS = {
+    Exit.OK: "all went well",
+    Exit.FAILED: "it failed; the line on stderr says why",
+    Exit.USAGE: "the command line is wrong",
+    Exit.UNREACHABLE: "a server does not answer",
+    Exit.DENIED: "permission denied",
+    Exit.NOT_FOUND: "what was asked for is not there",
+    Exit.TIMED_OUT: "it took too long",
+    Exit.INTERRUPTED: "Ctrl+C",
+    Exit.BROKEN_PIPE: "whoever read the output went away",
+}
+
+
+class _Parsing(Exception):
+    """A tool is about to read its command line."""
+
+    def __init__(self, parser: ArgumentParser) -> None:
+        super().__init__(parser.prog)
+        self.parser = parser
+
+
+# Commands ---------------------------------------------------------------------------------------------------
+
+
+def commands_page() -> str:
+    parts = [
+        f"# Commands\n\n{DO_NOT_EDIT}\n",
+        ABOUT_COMMANDS,
+        "## Exit codes\n\n| code | meaning |\n|---:|---|\n"
+        + "".join(f"| {int(code)} | {EXITS[code]} |\n" for code in Exit),
+    ]
+    for name, (module, summary) in sorted(COMMANDS.items()):
+        parts.append(f"## barnabas {name}\n\n{summary[0].upper()}{summary[1:]}.\n")
+        parts += [_command(parser) for parser in _parsers(importlib.import_module(module))]
+    return "\n".join(parts)
+
+
+def _parsers(tool: ModuleType) -> Iterator[ArgumentParser]:
+    """Of a tool, or of each of its subcommands."""
+    names = [[name] for name in getattr(tool, "SUBCOMMANDS", ())] or [[]]
+    for arguments in names:
+        parser = _parser_of(tool.run, arguments)
+        if parser is not None:
+            yield parser
+
+
+def _parser_of(run: Callable[[list[str]], int], arguments: list[str]) -> ArgumentParser | None:
+    def parse(parser: ArgumentParser, given: object) -> argparse.Namespace:
+        raise _Parsing(parser)
+
+    with mock.patch.object(ArgumentParser, "parse", parse):
+        try:
+            run(arguments)
+        except _Parsing as parsing:
+            return parsing.parser
+    return None
+
+
+def _command(parser: ArgumentParser) -> str:
+    actions = [action for action in parser._actions if action.dest not in ("help", "version")]
+    named = " ".join(_named(action) for action in actions if not action.option_strings)
+    lines = [f"`{parser.prog}{' ' + named if named else ''}{' [OPTIONS]' if actions else ''}`\n"]
+    if parser.description and parser.prog.count(" ") > 1:
+        lines.append(f"{parser.description}\n")
+    if actions:
+        lines.append("| option | meaning |\n|---|---|")
+        lines += [f"| {_flags(action)} | {_meaning(action)} |" for action in actions]
+    return "\n".join(lines) + "\n"
+
+
+def _named(action: argparse.Action) -> str:
+    return str(action.metavar or action.dest.upper())
+
+
+def _flags(action: argparse.Action) -> str:
+    value = ""
+    if action.nargs != 0:
+        value = f" {', '.join(map(str, action.choices))}" if action.choices else f" {_named(action)}"
+    if not action.option_strings:
+        return f"`{_named(action)}`"
+    return ", ".join(f"`{flag}`" for flag in action.option_strings) + (f" `{value.strip()}`" if value else "")
+
+
+def _meaning(action: argparse.Action) -> str:
+    text = " ".join((action.help or "").replace("|", "\\|").split())
+    return f"{text} (required)" if action.required and action.option_strings else text
+
+
+# APIs -------------------------------------------------------------------------------------------------------
+
+
+def apis_page() -> str:
+    node = read_node(settings(0, "data"))
+
+    def served(role: Role) -> dict[int, Route]:
+        return routes_for(Mode.KRAFT, role, node.settings, Metrics())
+
+    return "\n".join(
+        [
+            f"# APIs\n\n{DO_NOT_EDIT}\n",
+            ABOUT_APIS,
+            "## On listeners for clients and brokers\n",
+            _routes(served(Role.INTER_BROKER)),
+            "## On listeners of the controller\n",
+            _routes(served(Role.CONTROLLER)),
+        ]
+    )
+
+
+def _routes(routes: dict[int, Route]) -> str:
+    lines = ["| key | API | versions | file |", "|---:|---|---|---|"]
+    for key, route in routes.items():
+        lowest, highest = route.announced.lowest, route.announced.highest
+        versions = str(lowest) if lowest == highest else f"{lowest} to {highest}"
+        lines.append(f"| {key} | {route.api.name} | {versions} | `{route._module}.py` |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {"commands.md": commands_page, "apis.md": apis_page}
+
+
+def main() -> int:
+    for name, page in PAGES.items():
+        (REFERENCE / name).write_text(page(), "utf-8")
+        print(f"docs/reference/{name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
