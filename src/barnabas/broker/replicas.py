@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import MIGRATING_DIR, Uuid
 from barnabas.broker.producer_ids import ProducerIds
+from barnabas.broker.replica_moves import ReplicaMoves
 from barnabas.broker.replicas_controller import DirAssignments, IsrChanges
 from barnabas.broker.replicas_hosted import Become, BrokerContext, Hosted, Traffic, Transition
 from barnabas.broker.replicas_storage import ReplicaStorage
@@ -73,6 +74,7 @@ class Replicas(PartitionTable):
         self.isr_changes = IsrChanges(broker, self.broker_id, timers, at_tick_end, self.room.changed)
         self.assignments = DirAssignments(broker, self.broker_id, timers, at_tick_end)
         self.producer_ids = ProducerIds(broker, self.broker_id)
+        self.moves = ReplicaMoves(self, timers)
         self.verifier: TransactionVerifier = NoCoordinator()
         # Told when a directory fails, after its partitions have gone offline.
         self.on_dir_failed: list[DirFailed] = []
@@ -104,6 +106,7 @@ class Replicas(PartitionTable):
                     self._transit(self._transition(image, topic.id, index))
                     yield
         self.storage.start_jobs()
+        self.moves.start()
         self._check_isrs()
         done.set(None)
 
@@ -114,6 +117,7 @@ class Replicas(PartitionTable):
         self._timers.cancel((self, "isr"))
         self.isr_changes.stop()
         self.assignments.stop()
+        self.moves.stop()
         self.room.close()
         for partition in self.partitions.values():
             partition.lose_log()
@@ -254,6 +258,7 @@ class Replicas(PartitionTable):
         if was_offline:
             logger.warning("%s is gone, but its log is in a directory that is offline", name)
             return
+        self.moves.forget(name)
         self.storage.manager.begin_delete(name)
 
     # Options
@@ -414,7 +419,8 @@ class Replicas(PartitionTable):
         directory_id = self.storage.manager.directory_ids.get(log_dir)
         for name in names:
             partition = self.partitions.get(name)
-            if partition is not None:
+            # What was lost may be a copy on its way there.
+            if partition is not None and name not in self.storage.manager.logs:
                 self._take_offline(partition)
         for listener in self.on_dir_failed:
             listener(log_dir, directory_id)

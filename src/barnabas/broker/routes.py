@@ -69,6 +69,7 @@ _BROKER = (
     *_BOTH,
     "AddOffsetsToTxn",
     "AddPartitionsToTxn",
+    "AlterReplicaLogDirs",
     "ConsumerGroupDescribe",
     "ConsumerGroupHeartbeat",
     "DeleteGroups",

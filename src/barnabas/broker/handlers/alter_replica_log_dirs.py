@@ -1,0 +1,72 @@
+"""AlterReplicaLogDirs (key 34, versions 1-2): move replicas to another directory of this broker (KIP-113).
+
+* The answer says whether a move has begun; DescribeLogDirs shows how far it is.
+* A replica that is not here yet will be made in that directory, and is told REPLICA_NOT_AVAILABLE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.authorizer import Operation, check_cluster
+from barnabas.broker.requests import Call
+from barnabas.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+)
+from barnabas.storage.names import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+KEY = 34
+
+
+def handle(broker: Broker, request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
+    check_cluster(broker.authorizer, call, Operation.ALTER)
+    # A replica that is named twice goes where it was named last.
+    wanted = {
+        TopicPartition(topic.name, index): one.path
+        for one in request.dirs
+        for topic in one.topics
+        for index in topic.partitions
+    }
+    return _response({name: _move(broker, name, path) for name, path in wanted.items()})
+
+
+def refuse(request: AlterReplicaLogDirsRequest, code: ErrorCode, message: str) -> AlterReplicaLogDirsResponse:
+    """Every replica gets the error, by directory and topic."""
+    results = [
+        AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(
+            topic_name=topic.name, partitions=[_partition(index, code) for index in topic.partitions]
+        )
+        for one in request.dirs
+        for topic in one.topics
+    ]
+    return AlterReplicaLogDirsResponse(throttle_time_ms=0, results=results)
+
+
+def _move(broker: Broker, name: TopicPartition, path: str) -> ErrorCode:
+    try:
+        broker.replicas.moves.move(name, path)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def _response(codes: dict[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult] = {}
+    for name, code in codes.items():
+        if name.topic not in topics:
+            topics[name.topic] = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(
+                topic_name=name.topic, partitions=[]
+            )
+        topics[name.topic].partitions.append(_partition(name.partition, code))
+    return AlterReplicaLogDirsResponse(throttle_time_ms=0, results=list(topics.values()))
+
+
+def _partition(index: int, code: ErrorCode) -> AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult:
+    return AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(
+        partition_index=index, error_code=code
+    )
