@@ -9,6 +9,7 @@ from barnabas.batch.columnar import Columns
 from barnabas.coordinator import shard as shard_module
 from barnabas.coordinator.decision import Context, Decision, Marker, ProducerStamp
 from barnabas.coordinator.entry import Entry
+from barnabas.coordinator.shard import TIMER_RETRY_MS
 from barnabas.coordinator.timers import Timers
 from barnabas.metadata.delta import Delta
 from barnabas.protocol.records.group import OffsetCommitKey
@@ -221,6 +222,35 @@ def test_timers_are_decisions_and_a_fault_in_one_does_not_stop_the_others(
     shards.pass_ms(5)
     assert shards.machine.applied == [7]
     assert "a coordinator's own decision failed" in caplog.text
+
+
+def test_a_timer_whose_entries_are_refused_is_due_again() -> None:
+    shards = world()
+    shards.machine.timers.schedule("one", 5, lambda context: Decision([entry(7)], None))
+    shards.store.refusal = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    shards.pass_ms(5)
+    assert shards.machine.applied == []
+    shards.store.refusal = None
+    shards.pass_ms(TIMER_RETRY_MS - 1)
+    assert shards.machine.applied == []
+    shards.pass_ms(1)
+    assert shards.machine.applied == [7]
+    assert not shards.machine.timers.has("one")
+
+
+def test_a_timer_that_was_set_anew_is_not_put_off() -> None:
+    shards = world()
+
+    def again(context: Context) -> Decision[None]:
+        shards.machine.timers.schedule("one", 10_000, again)
+        return Decision([entry(7)], None)
+
+    shards.machine.timers.schedule("one", 5, again)
+    shards.store.refusal = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    shards.pass_ms(5)
+    shards.store.refusal = None
+    shards.pass_ms(9_999)
+    assert shards.machine.applied == []
 
 
 def test_a_delta_is_heard_and_what_it_leads_to_is_written() -> None:

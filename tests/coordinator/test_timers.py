@@ -22,7 +22,7 @@ class Ring:
         self.timers.now_ms = now_ms
         self.rang.clear()
         while (due := self.timers.pop_due()) is not None:
-            due(None)  # type: ignore[arg-type]  # nobody looks at it here
+            due[1](None)  # type: ignore[arg-type]  # nobody looks at it here
         return list(self.rang)
 
 

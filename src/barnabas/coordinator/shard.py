@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -20,7 +20,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.columnar import Columns
 from barnabas.coordinator.decision import Context, Decision, Marker, ProducerStamp
 from barnabas.coordinator.entry import Entry
-from barnabas.coordinator.timers import Timers
+from barnabas.coordinator.timers import Due, Timers
 from barnabas.metadata.delta import Delta
 from barnabas.runtime.later import Later
 
@@ -32,6 +32,8 @@ R = TypeVar("R")
 MAX_WAITING_REPLIES = 100_000
 # Timers run in one go, so that one that sets itself again cannot hold the loop.
 MAX_TIMERS_PER_RUN = 1_000
+# Until a timer is due again whose entries the log refused, as in Apache Kafka.
+TIMER_RETRY_MS = 500
 
 # What an append that failed is called when a coordinator's client hears of it.
 _TOLD_AS = {
@@ -215,13 +217,20 @@ class Shard(Generic[M]):
             due = timers.pop_due()
             if due is None or self._error is not None:
                 return
-            self.ask(_of_timer(due), context, monotonic_ms).then(_ignore, _log_refused_timer)
+            self.ask(_of_timer(due[1]), context, monotonic_ms).then(_ignore, partial(self._put_off, *due))
+
+    def _put_off(self, key: Hashable, decide: Due, error: BaseException) -> None:
+        """What the log refused is due again soon: nobody else would end a session that is over."""
+        _log_refused(error)
+        timers = self.machine.timers
+        if self._error is None and isinstance(error, KafkaError) and not timers.has(key):
+            timers.schedule(key, TIMER_RETRY_MS, decide)
 
     def metadata_changed(self, delta: Delta, context: Context, monotonic_ms: int) -> None:
         def decide(machine: M, context: Context) -> Decision[None]:
             return machine.metadata_changed(delta, context)
 
-        self.ask(decide, context, monotonic_ms).then(_ignore, _log_refused_timer)
+        self.ask(decide, context, monotonic_ms).then(_ignore, _log_refused)
 
     def _write(self, decision: Decision[R], context: Context, verification: object | None) -> None:
         """Append and apply."""
@@ -302,7 +311,7 @@ def _ignore(_: None) -> None:
     """Nobody waits for a timer."""
 
 
-def _log_refused_timer(error: BaseException) -> None:
+def _log_refused(error: BaseException) -> None:
     if isinstance(error, KafkaError):
         logger.warning("what a coordinator decided by itself was not written: %s", error)
     else:

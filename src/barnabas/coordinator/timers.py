@@ -78,8 +78,8 @@ class Timers:
         self._drop_stale()
         return self._queue[0][0] if self._queue else None
 
-    def pop_due(self) -> Due | None:
-        """Take out the first that is due at `now_ms`."""
+    def pop_due(self) -> tuple[Hashable, Due] | None:
+        """Take out the first that is due at `now_ms`: its key, and what is to be decided."""
         while True:
             self._drop_stale()
             if not self._queue or self._queue[0][0] > self.now_ms:
@@ -89,7 +89,7 @@ class Timers:
                 self._push(timer)
                 continue
             del self._timers[timer.key]
-            return timer.decide
+            return timer.key, timer.decide
 
     def _push(self, timer: _Timer) -> None:
         self._sequence += 1
