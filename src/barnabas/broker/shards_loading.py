@@ -9,12 +9,12 @@ read: a coordinator without some of its records serves better than none.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from barnabas.base.errors import KafkaError
 from barnabas.batch.columnar import columns_of
 from barnabas.batch.control import batch_marker
-from barnabas.batch.view import BatchView, batches
+from barnabas.batch.view import BatchView, CorruptBatch, batches
 from barnabas.coordinator.decision import ProducerStamp
 from barnabas.coordinator.shard import Machine
 from barnabas.runtime.disk import Slice
@@ -24,9 +24,6 @@ logger = logging.getLogger(__name__)
 
 # Read at once: a few milliseconds' work.  A larger batch comes whole.
 READ_BYTES = 128 * 1024
-
-# Have these read by a worker and call when they are in memory.
-Warm = Callable[[list[Slice], Callable[[], None]], None]
 
 
 class Loading:
@@ -49,9 +46,14 @@ class Loading:
         may_wait = self.cold is not None  # now or never: it was warmed
         self.cold = None
         while not self.is_done:
-            result = self._log.read(
-                self.next_offset, self._read_bytes, upper_bound=self._log.end_offset, may_wait=may_wait
-            )
+            try:
+                result = self._log.read(
+                    self.next_offset, self._read_bytes, upper_bound=self._log.end_offset, may_wait=may_wait
+                )
+            except CorruptBatch as error:
+                self._pass_over(error)
+                yield
+                continue
             may_wait = False
             if result.cold is not None:
                 self.cold = result.cold
@@ -61,6 +63,17 @@ class Loading:
                 return
             self._take(result.slice.read())
             yield
+
+    def _pass_over(self, error: CorruptBatch) -> None:
+        """What its header says of a damaged batch, if that can be; else the rest of its segment."""
+        logger.warning("%s: what is at offset %d is passed over: %s", self._log.name, self.next_offset, error)
+        segments = self._log.segments
+        segment = segments.floor(self.next_offset)
+        following = None if segment is None else segments.after(segment)
+        limit = self._log.end_offset if following is None else following.base_offset
+        head = None if segment is None else segment.locate(self.next_offset)
+        is_likely = head is not None and self.next_offset <= head.last_offset < limit
+        self.next_offset = head.last_offset + 1 if head is not None and is_likely else limit
 
     def _take(self, data: bytes) -> None:
         """Batches of one producer together, as most are of none."""
