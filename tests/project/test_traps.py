@@ -14,7 +14,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 PAGE = PROJECT / "docs" / "explanation" / "traps.md"
 # Those of the log, of one broker and of the command line.
 BUILT = {1, 2, 3, 4, 5, 6, 9, 10, 12, 13, 14, 15, 16, 19, 20, 24, 25, 27}
-NAMED = re.compile(r"Traps? (\d+)(?: and (\d+))?: \S")
+NAMED = re.compile(r"(?:Traps? )?(\d+)(?: and (\d+))?: \S")
 
 
 @cache
@@ -37,7 +37,7 @@ def is_trap(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def numbers(node: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> list[int]:
     named = NAMED.match(ast.get_docstring(node) or "")
     assert named, (
-        f"{path}: {node.name} is marked `trap`; let its docstring begin with `Trap N: ` and the line"
+        f"{path}: {node.name} is marked `trap`; let its docstring begin with `Trap N: `, and the line"
     )
     return [int(number) for number in named.groups() if number]
 
