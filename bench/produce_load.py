@@ -19,6 +19,7 @@ from functools import cache
 
 from fastcrc import crc32
 
+from barnabas.base.errors import ErrorCode
 from barnabas.batch.build import build
 from barnabas.batch.compression import Codec
 from barnabas.batch.records import Record
@@ -48,7 +49,7 @@ _BEFORE_NAME = 4 + 4 + 1 + 1 + 1
 _BEFORE_ERROR = 1 + 4
 # Error, base offset, append time, start offset, no record errors, no message, no tags; of the topic no tags;
 # throttle time, no tags.
-_AFTER_INDEX = 2 + 8 + 8 + 8 + 1 + 1 + 1 + 1 + 4 + 1
+_FROM_ERROR = 2 + 8 + 8 + 8 + 1 + 1 + 1 + 1 + 4 + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,42 @@ def produce_frame(
     return write_request(request, PRODUCE_VERSION, correlation_id, "bench")
 
 
+class Answers:
+    """The answers of one connection: all of one size, as long as nothing is refused."""
+
+    __slots__ = ("_buffer", "_error_at", "_filled", "_size")
+
+    def __init__(self, topic: str) -> None:
+        name_size = len(topic.encode())
+        self._error_at = _BEFORE_NAME + name_size + _BEFORE_ERROR
+        self._size = self._error_at + _FROM_ERROR
+        self._buffer = memoryview(bytearray(RECEIVE_BYTES))
+        self._filled = 0
+
+    def receive(self, connection: socket.socket) -> int:
+        """How many came; each is looked at."""
+        count = connection.recv_into(self._buffer[self._filled :])
+        if not count:
+            raise ConnectionError("the broker closed a connection")
+        filled = self._filled + count
+        whole = filled // self._size
+        if not whole:
+            self._filled = filled
+            return 0
+        end = whole * self._size
+        self._check(end, whole)
+        if filled > end:
+            self._buffer[: filled - end] = bytes(self._buffer[end:filled])
+        self._filled = filled - end
+        return whole
+
+    def _check(self, end: int, whole: int) -> None:
+        buffer, step = self._buffer, self._size
+        sizes = bytes(buffer[3:end:step])
+        if sizes != bytes((step - 4 & 0xFF,)) * whole or any(buffer[self._error_at + 1 : end : step]):
+            raise RuntimeError(f"a request was refused: {bytes(buffer[:end])!r}")
+
+
 class Stream:
     """One connection: a ring of requests, one for each partition again and again."""
 
@@ -133,14 +170,10 @@ class Stream:
         self._slots = len(frames) * turns
         self._next = 0
         self._sequence = 0
-        name_size = len(topic.encode())
-        self.answer_size = _BEFORE_NAME + name_size + _BEFORE_ERROR + _AFTER_INDEX
-        self._error_at = _BEFORE_NAME + name_size + _BEFORE_ERROR
-        self._answers = bytearray(RECEIVE_BYTES)
-        self._filled = 0
+        self._answers = Answers(topic)
         self.sent = 0
         self.answered = 0
-        self.socket = socket.create_connection(server.address, timeout=PATIENCE_S)
+        self.socket = socket.create_connection(server.address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, count: int) -> None:
@@ -166,25 +199,9 @@ class Stream:
         _CRC.pack_into(self._ring, start + CRC_POSITION, crc)
 
     def receive(self) -> int:
-        """How many answers came; each is looked at."""
-        count = self.socket.recv_into(memoryview(self._answers)[self._filled :])
-        if not count:
-            raise ConnectionError("the broker closed a connection")
-        filled = self._filled + count
-        whole = filled // self.answer_size
-        end = whole * self.answer_size
-        self._check(end)
-        self._answers[: filled - end] = self._answers[end:filled]
-        self._filled = filled - end
+        whole = self._answers.receive(self.socket)
         self.answered += whole
         return whole
-
-    def _check(self, end: int) -> None:
-        answers, step, error_at = self._answers, self.answer_size, self._error_at
-        whole = end // step
-        sizes = answers[3:end:step]
-        if sizes != bytes((step - 4 & 0xFF,)) * whole or any(answers[error_at + 1 : end : step]):
-            raise RuntimeError(f"a request was refused: {bytes(answers[:end])!r}")
 
 
 def produce(server: Server, topic: str, load: Load, seconds: float) -> Done:
@@ -245,8 +262,14 @@ def prove(server: Server, topic: str, load: Load, records: int, batch: bytearray
 
 
 def new_producer_id(server: Server) -> int:
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    until = time.monotonic() + PATIENCE_S
     with RawConnection(server.address, PATIENCE_S) as connection:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        answer = connection.ask(request, INIT_PRODUCER_ID_VERSION, InitProducerIdResponse)
-    assert not answer.error_code, answer
-    return answer.producer_id
+        while True:
+            answer = connection.ask(request, INIT_PRODUCER_ID_VERSION, InitProducerIdResponse)
+            if not answer.error_code:
+                return answer.producer_id
+            # Apache Kafka says so while it fetches the first ids.
+            assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, answer
+            assert time.monotonic() < until, answer
+            time.sleep(0.05)

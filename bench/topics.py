@@ -66,11 +66,15 @@ def delete(server: Server, names: list[str]) -> None:
 
 @contextmanager
 def topic(server: Server, partitions: int, configs: Mapping[str, str] | None = None) -> Iterator[str]:
-    """A new one of its own name, which goes at the end."""
+    """A new one of its own name, which goes at the end: its files too, before anybody else is measured."""
     name = f"bench-{_PROCESS}-{next(_numbers):06}"
     create(server, name, partitions, configs)
     yield name
     delete(server, [name])
+    until = time.monotonic() + PATIENCE_S
+    while any(server.data.glob(f"{name}-*")):
+        assert time.monotonic() < until, f"{name} was deleted, but its files are there after {PATIENCE_S} s"
+        time.sleep(0.05)
 
 
 def end_offsets(server: Server, name: str, partitions: int) -> list[int | None]:

@@ -11,7 +11,7 @@ from barnabas.protocol.messages.create_topics import CreateTopicsResponse
 from barnabas.protocol.messages.produce import ProduceResponse
 from bench import topics
 from bench.apache import APACHE
-from bench.paced import RECORD, produce_request
+from bench.paced import RECORD, produce_request, settle
 from bench.produce_load import PRODUCE_VERSION, client_batch
 from bench.registry import Contender, Workbench, row
 from bench.servers import Server, make_servers
@@ -43,6 +43,7 @@ def run(server: Server) -> float:
         elapsed = time.perf_counter() - started
     topics.delete(server, names)
     time.sleep(REST_S)
+    settle()
     return elapsed
 
 

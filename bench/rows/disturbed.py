@@ -22,7 +22,7 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 from bench import topics
 from bench.apache import APACHE
 from bench.fetch_load import Reader, fill
-from bench.paced import pace, percentile
+from bench.paced import pace, percentile, settle
 from bench.processes import device_bytes_read
 from bench.produce_load import Load, produce_frame, text
 from bench.registry import Contender, Workbench, row
@@ -37,9 +37,12 @@ PATIENCE_S = 60
 REPLAYED = Load(records=60)
 REPLAYED_BATCHES = 2500
 STUCK_READERS = 20
-COMPACTED_BATCHES = 400
-DISTINCT_BATCHES = 20
-RECORDS_PER_BATCH = 8_000
+SETTLE_S = 0.5
+# Batches of 16 KB, the default of producers.
+COMPACTED_BATCHES = 20_000
+DISTINCT_BATCHES = 1000
+RECORDS_PER_BATCH = 150
+PIPELINED = 50
 TOPIC_RESOURCE = 2
 SET = 0
 COMPACTION_SETTINGS = {"log.cleaner.backoff.ms": "100"}
@@ -76,6 +79,7 @@ def evict(data: Path, topic: str) -> None:
 def during_replay(server: Server, replayed: str, batch_bytes: int) -> dict[str, float]:
     context = multiprocessing.get_context("fork")
     results, remote = context.Pipe(duplex=False)
+    settle()
     evict(server.data, replayed)
     with topics.topic(server, 1) as topic:
         before = device_bytes_read(server.pid)
@@ -104,10 +108,12 @@ def stuck_readers(server: Server, topic: str) -> Iterator[None]:
         for _ in range(STUCK_READERS):
             connection = stack.enter_context(socket.create_connection(server.address, timeout=PATIENCE_S))
             connection.sendall(frame)
+        time.sleep(SETTLE_S)  # until their answers fill all that lies between
         yield
 
 
 def with_stuck_readers(server: Server, read: str, _batch_bytes: int) -> dict[str, float]:
+    settle()
     with topics.topic(server, 1) as topic, stuck_readers(server, read):
         return percentiles(pace(server, topic, PER_SECOND, SECONDS))
 
@@ -117,10 +123,11 @@ def with_stuck_readers(server: Server, read: str, _batch_bytes: int) -> dict[str
 
 def keyed_batches() -> list[bytearray]:
     now_ms = time.time_ns() // 1_000_000
+    value = text(100, 1)
     return [
         build(
             [
-                Record(number, now_ms, b"key-%d-%d" % (which, number), text(100, number))
+                Record(number, now_ms, b"key-%d-%d" % (which, number), value)
                 for number in range(RECORDS_PER_BATCH)
             ]
         )
@@ -131,12 +138,13 @@ def keyed_batches() -> list[bytearray]:
 def overwrite(server: Server, topic: str, batches: list[bytearray]) -> None:
     """The same keys many times."""
     frames = [produce_frame(topic, 0, batch, 1) for batch in batches]
+    some = [b"".join(frames[at : at + PIPELINED]) for at in range(0, len(frames), PIPELINED)]
     with RawConnection(server.address, PATIENCE_S) as connection:
         for _ in range(COMPACTED_BATCHES // len(frames)):
-            for frame in frames:
-                connection.send(frame)
-            for _ in frames:
-                assert connection.frame() is not None
+            for joined in some:
+                connection.send(joined)
+                for _ in range(PIPELINED):
+                    assert connection.frame() is not None
 
 
 def turn_on_compaction(server: Server, topic: str) -> None:

@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from functools import partial
 from multiprocessing.connection import Connection
 
+from fastcrc import crc32
+
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
-from barnabas.batch.view import batches
-from barnabas.protocol.messages.fetch import FetchResponse
-from barnabas.protocol.messages.produce import ProduceResponse
+from barnabas.batch.view import ATTRIBUTES_POSITION, CRC_POSITION
+from barnabas.protocol.frame import write_request
 from bench import topics
 from bench.apache import APACHE
-from bench.paced import percentile, produce_request, wait_until
-from bench.produce_load import PRODUCE_VERSION
+from bench.paced import SmallProducer, percentile, settle, wait_until
+from bench.produce_load import produce_frame
 from bench.registry import Contender, Workbench, row
 from bench.servers import Server
 from bench.shared import shared_servers
@@ -28,46 +29,79 @@ SECONDS = 4
 RECORD_BYTES = 100
 PATIENCE_S = 30
 _TIME = struct.Struct(">q")
+_CRC = struct.Struct(">I")
+_MARK = b"sent-at:"
+_MARK_OFFSET = 0x0123_4567_89AB_CDEF
+
+
+class Consumer:
+    """Fetches with one request made beforehand; only its offset changes."""
+
+    def __init__(self, address: tuple[str, int], topic: str) -> None:
+        request = topics.fetch_request(topic, {0: _MARK_OFFSET}, partition_bytes=1 << 20)
+        self._frame = bytearray(write_request(request, topics.FETCH_VERSION, 0, "bench"))
+        self._offset_at = self._frame.index(_TIME.pack(_MARK_OFFSET))
+        self._connection = RawConnection(address)
+
+    def fetch(self, offset: int) -> bytes:
+        _TIME.pack_into(self._frame, self._offset_at, offset)
+        self._connection.send(bytes(self._frame))
+        answer = self._connection.frame()
+        assert answer is not None, "the broker closed the connection"
+        return answer
 
 
 def consume(address: tuple[str, int], topic: str, count: int, results: Connection) -> None:
     """Milliseconds from the time in each record to its arrival."""
     found = []
+    consumer = Consumer(address, topic)
+    results.send([])
     offset = 0
-    with RawConnection(address) as connection:
-        results.send([])
-        while offset < count:
-            request = topics.fetch_request(topic, {0: offset}, partition_bytes=1 << 20)
-            answer = connection.ask(request, topics.FETCH_VERSION, FetchResponse)
-            now_ns = time.monotonic_ns()
-            part = answer.responses[0].partitions[0]
-            assert not part.error_code, part.error_code
-            for batch in batches(memoryview(part.records or b"")):  # type: ignore[arg-type]  # bytes
-                for record in batch.records():
-                    assert record.value is not None
-                    found.append((now_ns - _TIME.unpack_from(record.value)[0]) / 1e6)
-                offset = batch.next_offset
+    while offset < count:
+        answer = consumer.fetch(offset)
+        now_ns = time.monotonic_ns()
+        at = answer.find(_MARK)
+        while at >= 0:
+            found.append((now_ns - _TIME.unpack_from(answer, at + len(_MARK))[0]) / 1e6)
+            offset += 1
+            at = answer.find(_MARK, at + len(_MARK))
     results.send(sorted(found))
+
+
+class Messages:
+    """A request with one record, whose time is set anew."""
+
+    def __init__(self, topic: str) -> None:
+        value = _MARK + _TIME.pack(0) + bytes(RECORD_BYTES - len(_MARK) - _TIME.size)
+        batch = build([Record(0, time.time_ns() // 1_000_000, None, value)])
+        self.frame = bytearray(produce_frame(topic, 0, batch, acks=-1))
+        self._batch = memoryview(self.frame)[self.frame.index(batch) :][: len(batch)]
+        self._time_at = bytes(self._batch).index(_MARK) + len(_MARK)
+
+    def stamp(self) -> None:
+        _TIME.pack_into(self._batch, self._time_at, time.monotonic_ns())
+        _CRC.pack_into(self._batch, CRC_POSITION, crc32.iscsi(self._batch[ATTRIBUTES_POSITION:]))
 
 
 def run(server: Server) -> dict[str, float]:
     context = multiprocessing.get_context("fork")
-    with topics.topic(server, 1) as topic, RawConnection(server.address) as connection:
+    settle()
+    with topics.topic(server, 1) as topic:
         results, remote = context.Pipe(duplex=False)
         count = PER_SECOND * SECONDS
         consumer = context.Process(target=consume, args=(server.address, topic, count, remote))
         consumer.start()
         remote.close()
         results.recv()
-        due = time.perf_counter() + 0.1
-        for _ in range(count):
-            wait_until(due)
-            due += 1 / PER_SECOND
-            sent_ns = time.monotonic_ns()
-            value = _TIME.pack(sent_ns) + bytes(RECORD_BYTES - _TIME.size)
-            batch = build([Record(0, time.time_ns() // 1_000_000, None, value)])
-            answer = connection.ask(produce_request(topic, batch), PRODUCE_VERSION, ProduceResponse)
-            assert not answer.responses[0].partition_responses[0].error_code, answer
+        messages = Messages(topic)
+        producer = SmallProducer(server, topic)
+        with producer.socket:
+            due = time.perf_counter() + 0.1
+            for _ in range(count):
+                wait_until(due)
+                due += 1 / PER_SECOND
+                messages.stamp()
+                producer.ask(messages.frame)
         assert results.poll(PATIENCE_S), "not all records arrived"
         found: list[float] = results.recv()
         consumer.join()

@@ -265,3 +265,50 @@ def test_a_post_while_a_wake_up_is_read_loses_no_later_one() -> None:
     assert receiver.recv(1, socket.MSG_PEEK), "nothing would wake the reactor"
     reactor.serve(None)
     reactor.close()
+
+
+class Waits:
+    """A poller that finds nothing, notes how long it was to wait, and takes as long as it is told."""
+
+    kind = "noting"
+
+    def __init__(self, clock: StepClock) -> None:
+        self.clock = clock
+        self.asked: list[int | None] = []
+        self.takes_ns = 0
+
+    def register(self, fd: int, mask: int) -> None: ...
+
+    def modify(self, fd: int, mask: int) -> None: ...
+
+    def unregister(self, fd: int) -> None: ...
+
+    def poll(self, timeout_ns: int | None) -> list[tuple[int, int]]:
+        self.asked.append(timeout_ns)
+        if timeout_ns != 0:
+            self.clock.now_ns += self.takes_ns
+        return []
+
+    def close(self) -> None: ...
+
+
+def test_after_a_short_wait_it_looks_around_before_it_sleeps() -> None:
+    clock = StepClock()
+    poller = Waits(clock)
+    reactor = Reactor(poller=poller, clock=clock)
+
+    def asked_within(takes_ns: int) -> list[int | None]:
+        poller.asked.clear()
+        poller.takes_ns = takes_ns
+        reactor.interrupt()
+        reactor.serve(takes_ns)
+        return list(poller.asked)
+
+    long_ns = 5 * reactor_module.SHORT_WAIT_NS
+    short_ns = reactor_module.SHORT_WAIT_NS // 2
+    looks = [0] * reactor_module.LOOKS_BEFORE_SLEEP
+    assert asked_within(long_ns) == [long_ns]
+    assert asked_within(short_ns) == [short_ns]
+    assert asked_within(long_ns) == [*looks, long_ns]
+    assert asked_within(long_ns) == [long_ns]
+    reactor.close()

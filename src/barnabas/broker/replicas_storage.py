@@ -42,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 # How long storage work may hold the loop before requests get their turn.
 SLICE_NS = 5_000_000
+# How long compaction may: it goes on for minutes, and every request that comes meanwhile waits for a slice.
+CLEANER_SLICE_NS = 1_000_000
 # Until the next slice when there is more to do: long enough for sockets and timers to be served.
 BETWEEN_SLICES_MS = 1
 # When the workers take no more.
@@ -202,7 +204,7 @@ class ReplicaStorage:
     def _run_cleaner(self) -> None:
         cleaner = self.manager.cleaner
         assert cleaner is not None, "only a cleaner that is there is run"
-        until_ns = self._clock.monotonic_ns() + SLICE_NS
+        until_ns = self._clock.monotonic_ns() + CLEANER_SLICE_NS
         wait_ms = 0
         while not wait_ms and self._is_running and self._clock.monotonic_ns() < until_ns:
             sync = cleaner.pending_sync

@@ -8,6 +8,7 @@ There is no asyncio here: the reactor alone carries a broker, and importing less
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import os
 import signal
@@ -146,6 +147,9 @@ class ServerProcess:
         except OSError as error:
             self._fail(CommandError(f"barnabas: {no_place(error, state_folder(), STATE_VARIABLE)}"))
             return
+        # What was made until now stays for good: the collector need not look at it again and again, which
+        # would hold the loop for some milliseconds each time.
+        gc.freeze()
         self._on_listening(info)
 
     def _info(self) -> ServerInfo:

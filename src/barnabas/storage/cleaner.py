@@ -28,8 +28,8 @@ from barnabas.storage.retention import expire
 logger = logging.getLogger(__name__)
 
 MAX_DEDUPE_BYTES = 2**31 - 1
-# Slices no larger than this: some thousand records, well under ten milliseconds of work.
-MAX_PIECE_BYTES = 256 * 1024
+# Steps no larger than this: some hundred records, a third of a millisecond of work.
+MAX_PIECE_BYTES = 64 * 1024
 MIN_PIECE_BYTES = 4096
 NANOSECONDS_PER_MS = 1_000_000
 Piece = Callable[[], None]
