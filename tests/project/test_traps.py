@@ -14,7 +14,8 @@ PROJECT = Path(__file__).resolve().parents[2]
 PAGE = PROJECT / "docs" / "explanation" / "traps.md"
 # Those of the log, of one broker and of the command line.
 BUILT = {1, 2, 3, 4, 5, 6, 9, 10, 12, 13, 14, 15, 16, 19, 20, 24, 25, 27}
-NAMED = re.compile(r"(?:Traps? )?(\d+)(?: and (\d+))?: \S")
+# `Trap 6: …`, `6: …`, `Traps 3, 4 and 20: …`.
+NAMED = re.compile(r"(?:Traps? )?((?:\d+(?:, | and )?)+): \S")
 
 
 @cache
@@ -39,7 +40,7 @@ def numbers(node: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> list[in
     assert named, (
         f"{path}: {node.name} is marked `trap`; let its docstring begin with `Trap N: `, and the line"
     )
-    return [int(number) for number in named.groups() if number]
+    return [int(number) for number in re.findall(r"\d+", named[1])]
 
 
 def listed() -> list[int]:
