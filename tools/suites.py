@@ -1,7 +1,8 @@
 """`make suites [ONLY=name,name]`: real clients' own test suites against a barnabas broker of one node.
 
-Each suite's last line has the form `kcat: 14 passed, 0 failed, 0 skipped`.  With no ONLY the whole table is
-written to docs/compatibility.md, beside the figures that Apache Kafka 4.1.0 reaches.
+Each run starts a broker of its own and hands it to the suites' `run-all`; two or three runs decide.  The
+results are kept in docs/compatibility.json beside those of Apache Kafka 4.1.0, and docs/compatibility.md is
+written from them.  `python -m tools.suites --apache NAME...` records Apache Kafka's side, by `with-kafka`.
 """
 
 from __future__ import annotations
@@ -13,24 +14,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+from tools.suite_record import MAX_RUNS, Record, Side, load, page, save
+from tools.suite_results import ENVIRONMENT, SUITE_NAMES, Results, read_results
 
 PROJECT = Path(__file__).resolve().parents[1]
 SUITES = Path(os.environ.get("BARNABAS_SUITES", PROJECT.parent / "shared" / "suites"))
+KEPT = PROJECT / "docs" / "compatibility.json"
 PAGE = PROJECT / "docs" / "compatibility.md"
 BARNABAS = PROJECT / ".venv" / "bin" / "barnabas"
-LAST_LINE = re.compile(r"([a-z-]+): (\d+) passed, (\d+) failed(?:, (\d+) skipped)?")
-# What Apache Kafka 4.1.0 reaches, by the suites' own page.
-APACHE = {
-    "hostile": "63 passed",
-    "kcat": "14 passed",
-    "kafkajs": "20 passed",
-    "confluent-python": "24 passed",
-    "kafka-python": "53 passed, 1 skipped",
-    "franz-go": "38 passed, 6 skipped",
-    "librdkafka": "50 passed, 4 skipped",
-    "kafka-tools": "38 passed",
-}
+APACHE_VERSION = "4.1.0"
+START_PATIENCE_S = 30
+STOP_PATIENCE_S = 60
+_SECTION = re.compile(r"^== ([a-z-]+)$", re.MULTILINE)
 
 
 def free_ports() -> tuple[int, int]:
@@ -41,7 +40,7 @@ def free_ports() -> tuple[int, int]:
 
 
 def properties(folder: Path, port: int, controller_port: int) -> str:
-    """The settings on which all suites agree."""
+    """The settings on which all suites agree, those of `with-kafka`."""
     return f"""process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@localhost:{controller_port}
@@ -51,6 +50,9 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 log.dirs={folder}/data
 num.partitions=4
 auto.create.topics.enable=true
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+allow.everyone.if.no.acl.found=true
 offsets.topic.num.partitions=5
 offsets.topic.replication.factor=1
 transaction.state.log.num.partitions=5
@@ -60,73 +62,141 @@ group.initial.rebalance.delay.ms=0
 """
 
 
-def start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """A broker of its own, listening."""
+@contextmanager
+def running(folder: Path) -> Iterator[tuple[str, int]]:
+    """A broker of ours; its address and its process id.  It is stopped at the end."""
     port, controller_port = free_ports()
     config = folder / "server.properties"
     config.write_text(properties(folder, port, controller_port))
     cluster = subprocess.run([BARNABAS, "storage", "random-uuid"], capture_output=True, text=True, check=True)
     formatting = [str(BARNABAS), "storage", "format", "-t", cluster.stdout.strip(), "-c", str(config)]
     subprocess.run(formatting, check=True, stdout=subprocess.DEVNULL)
-    log = (folder / "broker.log").open("wb")
-    broker = subprocess.Popen([BARNABAS, "server-start", config], stdout=log, stderr=subprocess.STDOUT)
-    deadline = time.monotonic() + 30
+    environment = os.environ | {"BARNABAS_STATE": str(folder / "state")}
+    with (folder / "broker.log").open("wb") as log:
+        broker = subprocess.Popen(
+            [BARNABAS, "server-start", config], stdout=log, stderr=subprocess.STDOUT, env=environment
+        )
+    try:
+        _wait_until_it_listens(broker, port, folder / "broker.log")
+        yield f"127.0.0.1:{port}", broker.pid
+    finally:
+        broker.terminate()
+        try:
+            broker.wait(STOP_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            broker.kill()
+
+
+def _wait_until_it_listens(broker: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_PATIENCE_S
     while time.monotonic() < deadline and broker.poll() is None:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return broker, f"127.0.0.1:{port}"
+                return
         time.sleep(0.05)
-    broker.kill()
-    raise SystemExit(f"the broker did not start:\n{(folder / 'broker.log').read_text()[-2000:]}")
+    raise SystemExit(f"the broker did not start:\n{log.read_text()[-2000:]}")
 
 
-def run_suite(name: str) -> str:
-    """The suite's last line, on a fresh broker."""
-    with tempfile.TemporaryDirectory(prefix="barnabas-suite-") as folder:
-        broker, address = start(Path(folder))
-        try:
-            environment = os.environ | {"BROKER_PID": str(broker.pid)}
-            done = subprocess.run(
-                [SUITES / name, address], capture_output=True, text=True, env=environment, check=False
-            )
-        finally:
-            broker.terminate()
-            broker.wait(30)
-        print(done.stdout, done.stderr, sep="")
-        return done.stdout.strip().splitlines()[-1] if done.stdout.strip() else f"{name}: no result"
+# Runs ------------------------------------------------------------------------------------------------------
 
 
-def page(lines: dict[str, str]) -> str:
-    rows = [
-        "# Compatibility",
-        "",
-        "Written by `make suites`; do not edit. Real clients' own test suites, each on a fresh broker.",
-        "",
-        "| suite | barnabas | Apache Kafka 4.1.0 |",
-        "|---|---|---|",
-    ]
-    for name, line in lines.items():
-        found = LAST_LINE.search(line)
-        passed = f"{found[2]} passed, {found[3]} failed, {found[4] or 0} skipped" if found else line
-        rows.append(f"| {name} | {passed} | {APACHE[name]} |")
-    return "\n".join(rows) + "\n"
+def run_ours(suites: Sequence[str]) -> dict[str, Results]:
+    """All of them one after another, on one new broker."""
+    with tempfile.TemporaryDirectory(prefix="barnabas-suites-") as folder:
+        logs = _logs(Path(folder))
+        with running(Path(folder)) as (address, pid):
+            command = [str(SUITES / "run-all"), address, "--only", ",".join(suites)]
+            return _run(command, suites, logs, {"BROKER_PID": str(pid)})
+
+
+def run_apache(suites: Sequence[str]) -> dict[str, Results]:
+    """The same on a real Apache Kafka."""
+    with tempfile.TemporaryDirectory(prefix="barnabas-suites-") as folder:
+        command = [str(SUITES / "with-kafka"), "run-all", "--only", ",".join(suites)]
+        return _run(command, suites, _logs(Path(folder)), {})
+
+
+def _logs(folder: Path) -> Path:
+    """Kept where SUITE_LOGS says, in a new folder for each run; otherwise they go with the broker."""
+    kept = os.environ.get("SUITE_LOGS")
+    logs = Path(tempfile.mkdtemp(prefix="run-", dir=kept)) if kept else folder / "logs"
+    logs.mkdir(exist_ok=True)
+    return logs
+
+
+def _run(command: list[str], suites: Sequence[str], logs: Path, more: dict[str, str]) -> dict[str, Results]:
+    environment = os.environ | ENVIRONMENT | more | {"SUITE_LOGS": str(logs)}
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
+    )
+    print(done.stdout, flush=True)
+    parts = _SECTION.split(done.stdout)
+    for name, printed in zip(parts[1::2], parts[2::2], strict=True):
+        (logs / f"{name}.out").write_text(printed)
+    return {name: read_results(name, SUITES, logs) for name in suites}
+
+
+def decide(side: Side, record: Record, suites: Sequence[str], *, ours: bool) -> None:
+    """Two runs of each suite, and a third where they disagree."""
+    for suite in suites:
+        side.runs[suite] = []
+        side.versions[suite] = _commit() if ours else APACHE_VERSION
+    for _ in range(MAX_RUNS):
+        left = [one for one in suites if not side.is_decided(one, _tests(side, record, one))]
+        if not left:
+            return
+        results = run_ours(left) if ours else run_apache(left)
+        for suite in left:
+            side.runs[suite].append(results[suite])
+
+
+def _tests(side: Side, record: Record, suite: str) -> list[str]:
+    return record.wanted(suite) if side is record.barnabas else list(side.verdicts(suite))
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "-C", str(PROJECT), "rev-parse", "--short", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip()
+
+
+# The command ------------------------------------------------------------------------------------------------
 
 
 def main() -> int:
     if not SUITES.exists():
         print(f"the suites are not at {SUITES}; set BARNABAS_SUITES to run them", file=sys.stderr)
         return 2
-    wanted = sys.argv[1].split(",") if len(sys.argv) > 1 else list(APACHE)
-    unknown = [name for name in wanted if name not in APACHE]
+    arguments = sys.argv[1:]
+    ours = arguments[:1] != ["--apache"]
+    given = [name for one in arguments[0 if ours else 1 :] for name in one.split(",")]
+    wanted = given or list(SUITE_NAMES)
+    unknown = [name for name in wanted if name not in SUITE_NAMES]
     if unknown:
-        print(f"no such suite: {', '.join(unknown)}. Suites: {', '.join(APACHE)}", file=sys.stderr)
+        print(f"no such suite: {', '.join(unknown)}. Suites: {', '.join(SUITE_NAMES)}", file=sys.stderr)
         return 2
-    lines = {name: run_suite(name) for name in wanted}
-    print("\n".join(lines.values()))
-    if len(wanted) == len(APACHE):
-        PAGE.write_text(page(lines))
-    failures = [line for line in lines.values() if not (found := LAST_LINE.search(line)) or found[3] != "0"]
-    return 1 if failures else 0
+    record = load(KEPT)
+    decide(record.barnabas if ours else record.apache, record, wanted, ours=ours)
+    save(KEPT, record)
+    PAGE.write_text(page(record))
+    return _report(record, wanted)
+
+
+def _report(record: Record, suites: Sequence[str]) -> int:
+    """What passes on Apache Kafka and not here; the status says whether there is anything."""
+    status = 0
+    for suite in suites:
+        missing, wanted = record.missing(suite), record.wanted(suite)
+        print(f"{suite}: {len(wanted) - len(missing)} of {len(wanted)} that pass on Apache Kafka pass here")
+        for test in missing:
+            print(f"  {test}")
+        if missing or not wanted:
+            status = 1
+    return status
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.batch.view import BatchView, batches
 from barnabas.broker.authorizer import AllowEverything, Authorizer, Operation, Resource
+from barnabas.broker.quotas import Quotas, Unlimited
 from barnabas.broker.replicas import Replicas
 from barnabas.broker.requests import Call
 from barnabas.config.node import Node, read_node
@@ -201,6 +202,7 @@ class World:
         self.broker_epoch = 100
         self.image: Image = EMPTY_IMAGE
         self.authorizer: Authorizer = AllowEverything()
+        self.quotas: Quotas = Unlimited()
         self.failed_dirs: list[str] = []
         self._tick_end: list[Callable[[], None]] = []
         self._topics = 0

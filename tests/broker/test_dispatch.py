@@ -246,22 +246,80 @@ def test_who_may_not_call_an_api_is_told_so() -> None:
     assert desk.answer(1).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
+class Strict(Unlimited):
+    """Every client has the same limits."""
+
+    is_set = True
+
+    def __init__(self, received_ms: int = 0, worked_ms: int = 0) -> None:
+        self.received_ms = received_ms
+        self.worked_ms = worked_ms
+
+    def limits_of(self, call: object) -> Any:
+        return self
+
+    def received(self, api_key: int, request_bytes: int) -> int:
+        return self.received_ms if request_bytes > 10 else 0
+
+    def worked(self, elapsed_ns: int) -> int:
+        return self.worked_ms
+
+
 def test_who_is_over_quota_is_answered_at_once_and_then_silenced() -> None:
     """KIP-219: the answer names the time, and for so long nothing more is read."""
-
-    class Strict:
-        def charge(self, call: object, request_bytes: int) -> int:
-            return 250 if request_bytes > 10 else 0
 
     desk = Desk(
         "DescribeCluster",
         lambda *_: cluster_answer(),
-        quotas=Strict(),
+        quotas=Strict(received_ms=250),
         quick=lambda *_: pytest.fail("the short way cannot tell a time"),
     )
     desk.serve(CLUSTER, 1)
     assert desk.answer(1).throttle_time_ms == 250
     assert desk.asker.silent_ms == 250
+
+
+@pytest.mark.parametrize(
+    ("received_ms", "worked_ms", "told_ms", "expected_ms"),
+    [(0, 0, 0, 0), (30, 20, 0, 30), (20, 30, 0, 30), (20, 30, 40, 40)],
+)
+def test_the_longest_time_counts(received_ms: int, worked_ms: int, told_ms: int, expected_ms: int) -> None:
+    """By bytes, by the loop's time (KIP-124), and by what a handler itself has found."""
+    answer = cluster_answer()
+    answer.throttle_time_ms = told_ms
+    later: Later[Message] = Later()
+    desk = Desk("DescribeCluster", lambda *_: later, quotas=Strict(received_ms, worked_ms))
+    desk.serve(CLUSTER, 1)
+    assert desk.asker.silent_ms == 0, "it is silenced with its answer"
+    later.set(answer)
+    assert desk.answer(1).throttle_time_ms == expected_ms
+    assert desk.asker.silent_ms == expected_ms
+
+
+def test_refusals_and_no_answers_are_throttled_too() -> None:
+    def refuse(*_: object) -> Message:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+
+    desk = Desk("DescribeCluster", refuse, quotas=Strict(70))
+    desk.serve(CLUSTER, 1)
+    assert (desk.answer(1).throttle_time_ms, desk.asker.silent_ms) == (70, 70)
+    desk = Desk("DescribeCluster", lambda *_: None, quotas=Strict(80))
+    desk.serve(CLUSTER, 1)
+    assert desk.asker.silent_ms == 80
+
+
+def test_who_has_no_quota_takes_the_short_way() -> None:
+    class OfOthers(Strict):
+        def limits_of(self, call: object) -> None:
+            return None
+
+    taken: list[object] = []
+    desk = Desk(
+        "DescribeCluster", lambda *_: cluster_answer(), quotas=OfOthers(), quick=lambda *_: taken.append(1)
+    )
+    desk.serve(CLUSTER, 1)
+    assert taken == [1]
+    assert desk.answer(1).throttle_time_ms == 0
 
 
 @pytest.mark.parametrize("version", [4, 9])

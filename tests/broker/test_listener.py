@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -204,7 +205,8 @@ def test_a_silenced_client_is_heard_again_after_its_time(
 ) -> None:
     charged: list[int] = [30]
     dispatch = front.broker.doors["PLAINTEXT"].dispatch
-    monkeypatch.setattr(dispatch, "_charge", lambda *_: charged.pop() if charged else 0)
+    limits = SimpleNamespace(received=lambda *_: charged.pop() if charged else 0, worked=lambda _: 0)
+    monkeypatch.setattr(dispatch, "_quotas", SimpleNamespace(is_set=True, limits_of=lambda _: limits))
     wire = front.connect()
     wire.send(write_request(ApiVersionsRequest(), 1, 1, "a") + versions(2))
     assert struct.unpack(">i", wire.frame()[-4:])[0] == 30

@@ -1,4 +1,4 @@
-"""`make suites`: how the last line of a suite is read, and what becomes of a suite that has none."""
+"""`make suites`: which runs are made, what is kept of them, and what the status says."""
 
 from __future__ import annotations
 
@@ -7,64 +7,107 @@ from pathlib import Path
 import pytest
 
 from tools import suites
+from tools.suite_record import Record, Side, load, save
+from tools.suite_results import Results
+
+P, F = "passed", "failed"
 
 
-@pytest.mark.parametrize(
-    ("line", "cell"),
-    [
-        ("kcat: 14 passed, 0 failed, 0 skipped", "14 passed, 0 failed, 0 skipped"),
-        ("kcat: 63 passed, 2 failed", "63 passed, 2 failed, 0 skipped"),
-        ("done. kcat: 38 passed, 0 failed, 6 skipped (12 s)", "38 passed, 0 failed, 6 skipped"),
-        ("kcat: no result", "kcat: no result"),
-    ],
-)
-def test_the_last_line_becomes_a_cell(line: str, cell: str) -> None:
-    assert f"| kcat | {cell} | 14 passed |\n" in suites.page({"kcat": line})
+class Runs:
+    """What each run of a broker gives, in order."""
+
+    def __init__(self, **by_suite: list[Results]) -> None:
+        self.left = {name.replace("_", "-"): list(runs) for name, runs in by_suite.items()}
+        self.asked: list[list[str]] = []
+
+    def __call__(self, names: list[str]) -> dict[str, Results]:
+        self.asked.append(list(names))
+        return {name: self.left[name].pop(0) for name in names}
 
 
 @pytest.fixture
-def ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Two suites with these last lines; the page goes to a temporary folder."""
-    lines = {"kcat": "kcat: 14 passed, 0 failed, 0 skipped", "franz-go": "franz-go: 38 passed, 0 failed"}
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Apache Kafka passes one test of each of two suites."""
     monkeypatch.setattr(suites, "SUITES", tmp_path)
+    monkeypatch.setattr(suites, "KEPT", tmp_path / "compatibility.json")
     monkeypatch.setattr(suites, "PAGE", tmp_path / "compatibility.md")
-    monkeypatch.setattr(suites, "APACHE", dict.fromkeys(lines, "all passed"))
-    monkeypatch.setattr(suites, "run_suite", lambda name: lines[name])
-    return lines
+    apache = Side({"kcat": [{"a": P}] * 3, "franz-go": [{"T": P, "U": F}] * 3})
+    save(suites.KEPT, Record(apache))
+    return tmp_path
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+def run(monkeypatch: pytest.MonkeyPatch, runs: Runs, *arguments: str) -> int:
+    monkeypatch.setattr(suites, "run_ours", runs)
+    monkeypatch.setattr(suites, "run_apache", runs)
     monkeypatch.setattr(suites.sys, "argv", ["suites", *arguments])
     return suites.main()
 
 
-def test_the_whole_table_is_written(ready: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(monkeypatch) == 0
-    table = suites.PAGE.read_text().splitlines()[-2:]
-    assert table == [
-        "| kcat | 14 passed, 0 failed, 0 skipped | all passed |",
-        "| franz-go | 38 passed, 0 failed, 0 skipped | all passed |",
-    ]
+def test_two_good_runs_are_enough(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = Runs(kcat=[{"a": P}] * 2, franz_go=[{"T": P, "U": F}, {"T": P, "U": P}])
+    assert run(monkeypatch, runs, "kcat,franz-go") == 0
+    assert runs.asked == [["kcat", "franz-go"]] * 2
+    kept = load(suites.KEPT)
+    assert kept.barnabas.verdicts("franz-go") == {"T": P, "U": F}
+    assert "| `T` | passed | passed |" in suites.PAGE.read_text()
 
 
-def test_some_suites_write_no_table(ready: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(monkeypatch, "kcat") == 0
-    assert not suites.PAGE.exists()
-
-
-@pytest.mark.parametrize("line", ["kcat: 13 passed, 1 failed, 0 skipped", "kcat: no result", "Killed"])
-def test_a_failure_or_no_result_fails_the_run(
-    ready: dict[str, str], monkeypatch: pytest.MonkeyPatch, line: str
+def test_a_third_run_decides_where_two_disagree(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ready["kcat"] = line
-    assert run(monkeypatch) == 1
+    runs = Runs(kcat=[{"a": F}, {"a": P}, {"a": P}], franz_go=[{"T": F}, {"T": P}, {}])
+    assert run(monkeypatch, runs, "kcat,franz-go") == 1
+    assert runs.asked[2] == ["kcat", "franz-go"]
+    shown = capsys.readouterr().out
+    assert "kcat: 1 of 1 that pass on Apache Kafka pass here" in shown
+    assert "franz-go: 0 of 1 that pass on Apache Kafka pass here\n  T\n" in shown
+
+
+def test_what_was_run_before_is_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, Runs(kcat=[{"a": P}] * 2), "kcat") == 0
+    assert run(monkeypatch, Runs(franz_go=[{"T": P}] * 2), "franz-go") == 0
+    kept = load(suites.KEPT)
+    assert kept.barnabas.verdicts("kcat") == {"a": P}
+    assert kept.barnabas.verdicts("franz-go") == {"T": P}
+
+
+def test_a_suite_that_could_not_run_fails(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, Runs(kcat=[{}, {}, {}]), "kcat") == 1
+    assert run(monkeypatch, Runs(hostile=[{"x": P}] * 2), "hostile") == 1, "nobody knows what is to pass"
+
+
+def test_the_other_side_is_recorded(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, Runs(hostile=[{"x": P, "y": F}] * 2), "--apache", "hostile") == 1
+    kept = load(suites.KEPT)
+    assert kept.wanted("hostile") == ["x"]
+    assert kept.apache.versions["hostile"] == "4.1.0"
+    assert kept.barnabas.runs == {}
 
 
 def test_an_unknown_suite_and_missing_suites_are_told(
-    ready: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "kcat,nothing") == 2
-    assert "no such suite: nothing. Suites: kcat, franz-go" in capsys.readouterr().err
+    assert run(monkeypatch, Runs(), "kcat,nothing") == 2
+    assert "no such suite: nothing. Suites: hostile, kcat" in capsys.readouterr().err
     monkeypatch.setattr(suites, "SUITES", Path("/nowhere/at/all"))
-    assert run(monkeypatch) == 2
+    assert run(monkeypatch, Runs()) == 2
     assert "set BARNABAS_SUITES" in capsys.readouterr().err
+
+
+SUITE = """#!/bin/sh
+echo "== kcat"; mkdir -p "$SUITE_LOGS/kcat.d"; : > "$SUITE_LOGS/kcat.d/list.log"; : > "$SUITE_LOGS/kcat.d/big.log"
+echo "  FAIL big"; echo "== hostile"; echo "  PASS len -1" > "$SUITE_LOGS/hostile.log"
+echo "BROKER_PID=$BROKER_PID $*" >> "$(dirname "$0")/called"
+"""
+
+
+def test_a_run_hands_a_broker_to_run_all(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "run-all").write_text(SUITE)
+    (place / "run-all").chmod(0o755)
+    results = suites.run_ours(["kcat", "hostile"])
+    assert results == {"kcat": {"big": F, "list": P}, "hostile": {"len -1": P}}
+    called = (place / "called").read_text()
+    assert called.startswith("BROKER_PID=")
+    assert "BROKER_PID= " not in called
+    assert called.endswith(" --only kcat,hostile\n")
+    assert " 127.0.0.1:" in called

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.broker.authorizer import Authorizer
-from barnabas.broker.quotas import Quotas
+from barnabas.broker.quotas import Limits, Quotas
 from barnabas.broker.requests import Call, CloseConnectionError, Pieces
 from barnabas.broker.routes import Route
 from barnabas.protocol.apis import API_VERSIONS_KEY, api
@@ -39,6 +39,11 @@ _ANSWER_HEAD = struct.Struct(">ii")
 _ANSWER_HEAD_WITH_TAGS = struct.Struct(">iix")
 _SIZE_BYTES = 4
 _BUFFERS = (bytes, bytearray, memoryview)
+
+
+def _free() -> int:
+    """Nothing is counted."""
+    return 0
 
 
 class Asker(Protocol):
@@ -82,7 +87,7 @@ class Dispatch:
         self._broker = broker
         self.routes = routes
         self._may_call = authorizer.may_call
-        self._charge = quotas.charge
+        self._quotas = quotas
         self._now_ns = clock.monotonic_ns
 
     def serve(self, frame: memoryview, asker: Asker) -> None:
@@ -106,10 +111,11 @@ class Dispatch:
         if not self._may_call(call, route.api):
             self._refuse_unread(frame, body, asker, route)
             return
-        throttle_ms = self._charge(call, len(frame))
-        if throttle_ms:
-            self._serve_throttled(frame, body, asker, route, throttle_ms)
-            return
+        if self._quotas.is_set:
+            limits = self._quotas.limits_of(call)
+            if limits is not None:
+                self._serve_limited(frame, body, asker, route, limits)
+                return
         quick = route.quick
         if quick is not None:
             try:
@@ -122,7 +128,7 @@ class Dispatch:
                 asker.answer(_answer_head(head, correlation_id, pieces), *pieces)
                 route.metrics.record(self._now_ns() - call.received_ns)
                 return
-        self._serve_message(frame, body, asker, route, 0)
+        self._serve_message(frame, body, asker, route)
 
     def _other_route(self, key: int, version: int) -> tuple[Route, int]:
         """Of a version that is not served: only ApiVersions answers then, and in version 0 (KIP-511)."""
@@ -138,14 +144,27 @@ class Dispatch:
 
     # The ways of a request ------------------------------------------------------------------------------
 
-    def _serve_throttled(
-        self, frame: memoryview, body: int, asker: Asker, route: Route, throttle_ms: int
+    def _serve_limited(
+        self, frame: memoryview, body: int, asker: Asker, route: Route, limits: Limits
     ) -> None:
-        asker.be_silent(throttle_ms)
-        self._serve_message(frame, body, asker, route, throttle_ms)
+        """A client with a quota: what it sends and how long that takes is counted."""
+        began_ns = self._now_ns()
+        throttle_ms = limits.received(route.api.key, len(frame))
+        self._serve_message(
+            frame,
+            body,
+            asker,
+            route,
+            lambda: max(throttle_ms, limits.worked(self._now_ns() - began_ns)),
+        )
 
     def _serve_message(
-        self, frame: memoryview, body: int, asker: Asker, route: Route, throttle_ms: int
+        self,
+        frame: memoryview,
+        body: int,
+        asker: Asker,
+        route: Route,
+        charge: Callable[[], int] = _free,
     ) -> None:
         """Read the message, have it handled, and answer now or later."""
         call = asker.call
@@ -153,8 +172,9 @@ class Dispatch:
         try:
             answer = route.handle(self._broker, request, call)
         except Exception as error:
-            self._refuse(asker, route, request, error)
+            self._refuse(asker, route, request, error, charge())
             return
+        throttle_ms = charge()
         if answer.__class__ is Later:
             asker.wait()
             answer.then(
@@ -181,9 +201,9 @@ class Dispatch:
 
     def _answer(self, asker: Asker, route: Route, throttle_ms: int, answer: Message | None) -> None:
         call = asker.call
+        if self._quotas.is_set:
+            _throttle(asker, throttle_ms, answer)
         if answer is not None:
-            if throttle_ms and hasattr(answer, "throttle_time_ms"):
-                answer.throttle_time_ms = max(answer.throttle_time_ms, throttle_ms)
             version = call.api_version if route.lowest <= call.api_version <= route.highest else 0
             try:
                 pieces = write_response_pieces(answer, version, call.correlation_id)
@@ -202,7 +222,9 @@ class Dispatch:
         request = self._read(frame, body, asker.call.api_version, route)
         self._refuse(asker, route, request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
 
-    def _refuse(self, asker: Asker, route: Route, request: Message, error: BaseException) -> None:
+    def _refuse(
+        self, asker: Asker, route: Route, request: Message, error: BaseException, throttle_ms: int = 0
+    ) -> None:
         """The one place that turns an error into a response."""
         route.metrics.errors += 1
         if isinstance(error, CloseConnectionError):
@@ -218,7 +240,16 @@ class Dispatch:
         if response is None:
             asker.fail(f"{route.api.name} has no answer that could say {code.name}: {text}")
             return
-        self._answer(asker, route, 0, response)
+        self._answer(asker, route, throttle_ms, response)
+
+
+def _throttle(asker: Asker, throttle_ms: int, answer: Message | None) -> None:
+    """Tell the client for how long it is not read from: by its requests, or by what it fetched."""
+    told: Any = answer
+    if hasattr(told, "throttle_time_ms"):
+        told.throttle_time_ms = throttle_ms = max(told.throttle_time_ms, throttle_ms)
+    if throttle_ms:
+        asker.be_silent(throttle_ms)
 
 
 def refusal(route: Route, request: Message, code: ErrorCode, text: str) -> Message | None:

@@ -47,6 +47,7 @@ class Fetch:
     __slots__ = (
         "_broker",
         "_call",
+        "_limits",
         "_min_bytes",
         "_reader",
         "_refused",
@@ -79,6 +80,11 @@ class Fetch:
         self._wanted = wanted
         self._refused = refused
         self.max_bytes = min(request.max_bytes, broker.settings["fetch.max.bytes"])
+        self._limits = None
+        if broker.quotas.is_set and not reader.is_follower:
+            self._limits = broker.quotas.limits_of(call)
+            if self._limits is not None:
+                self.max_bytes = min(self.max_bytes, self._limits.max_fetch_bytes)
         self._min_bytes = min(request.min_bytes, self.max_bytes)
         self.found_bytes = 0
 
@@ -182,6 +188,12 @@ class Fetch:
 
     def response(self, answers: list[tuple[PartitionKey, PartitionData]]) -> FetchResponse:
         response = FetchResponse(throttle_time_ms=0, responses=[])
+        if self._limits is not None:
+            response.throttle_time_ms = self._limits.fetched(self.found_bytes)
+            if response.throttle_time_ms:
+                # Nothing is given, and nothing is noted in the session: the client asks for it again.
+                response.session_id = 0 if self._session is None else self._session.id
+                return response
         partitions = self._replicas.partitions
         for (_, data), one in zip(answers, self._wanted, strict=True):
             if data.error_code:

@@ -29,7 +29,7 @@ from barnabas.broker.listener import ListenerDoor, drain_all
 from barnabas.broker.metrics import Metrics
 from barnabas.broker.modes.kraft import KraftMetadata
 from barnabas.broker.ports import taking
-from barnabas.broker.quotas import Quotas, Unlimited
+from barnabas.broker.quotas import ClientQuotas, Quotas
 from barnabas.broker.replicas import Replicas
 from barnabas.broker.routes import Role, Route, routes_for
 from barnabas.broker.shards import Shards
@@ -93,7 +93,7 @@ class Broker:
         self.settings: Settings = node.settings
         self.supported_features = supported_features(node.settings)
         self.authorizer: Authorizer = authorizer_for(node.settings)
-        self.quotas: Quotas = Unlimited()
+        self.quotas: Quotas = ClientQuotas(node.settings, clock)
         self.metrics = Metrics()
         self.auto_topics = AutoTopics(self)
         # Told once, with the reason, when the broker cannot go on; whoever owns it is to stop it.
@@ -207,7 +207,8 @@ class Broker:
     def _metadata_up(self, done: Later[None]) -> None:
         self.image = self.metadata.image
         self._take_settings()
-        self.authorizer.load(self.image)
+        for follower in (self.authorizer, self.quotas):
+            follower.load(self.image)
         for door in self._doors.values():
             if door.role is Role.CONTROLLER:
                 door.open()
@@ -295,7 +296,8 @@ class Broker:
         own = (ConfigResource.BROKER, str(self.node.node_id))
         if own in delta.configs or (ConfigResource.BROKER, "") in delta.configs:
             self._take_settings()
-        self.authorizer.apply(delta)
+        for follower in (self.authorizer, self.quotas):
+            follower.apply(delta)
         if self._replicas is None or self._coordinators is None:
             return
         try:

@@ -33,6 +33,7 @@ class Feature(StrEnum):
     SHARE_GROUPS = "share groups"
     STREAMS_GROUPS = "streams groups"
     QUOTAS = "quotas"
+    OTHER_QUOTAS = "quotas of connections, replication and the controller"
     METRICS = "metrics"
     TELEMETRY = "client telemetry"
     TIERED_STORAGE = "tiered storage"
@@ -52,6 +53,7 @@ SECURITY_FEATURES = frozenset(
         Feature.TLS,
         Feature.SASL,
         Feature.AUTHORIZER,
+        Feature.QUOTAS,
         Feature.DELEGATION_TOKENS,
         Feature.POLICIES,
         Feature.ZOOKEEPER_SECURITY,

@@ -51,7 +51,7 @@ ROWS: tuple[Option, ...] = (
         doc="Connections from one address at once."),
     Option("max.connections.per.ip.overrides", STRING, "", None, MEDIUM, Feature.NETWORK, update_mode=CLUSTER_WIDE,
         doc="Limits for single addresses: host:count, separated by commas."),
-    Option("max.connection.creation.rate", INT, "2147483647", "[0,...]", MEDIUM, Feature.QUOTAS, update_mode=CLUSTER_WIDE,
+    Option("max.connection.creation.rate", INT, "2147483647", "[0,...]", MEDIUM, Feature.OTHER_QUOTAS, update_mode=CLUSTER_WIDE,
         doc="New connections per second."),
     Option("connections.max.idle.ms", LONG, "600000", None, MEDIUM, Feature.NETWORK,
         doc="Time without traffic after which a connection is closed."),

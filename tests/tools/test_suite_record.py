@@ -1,0 +1,78 @@
+"""Two of three runs decide; both sides are kept in one file and shown on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.suite_record import Record, Side, load, page, save, verdict
+
+P, F, S = "passed", "failed", "skipped"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        ([], "not run"),
+        ([P], P),
+        ([F], F),
+        ([P, P], P),
+        ([P, F], F),
+        ([P, F, P], P),
+        ([F, F, P], F),
+        ([S, S, P], S),
+        ([P, F, S], F),
+    ],
+)
+def test_two_of_three_runs_decide(outcomes: list[str], said: str) -> None:
+    assert verdict(outcomes) == said
+
+
+def test_another_run_is_made_where_it_could_change_something() -> None:
+    side = Side()
+    assert not side.is_decided("kcat", ["a"])
+    side.runs["kcat"] = [{"a": P, "b": P}]
+    assert not side.is_decided("kcat", ["a"])
+    side.runs["kcat"].append({"a": P, "b": F})
+    assert side.is_decided("kcat", ["a"])
+    assert not side.is_decided("kcat", ["a", "b"])
+    side.runs["kcat"].append({"a": P, "b": F})
+    assert side.is_decided("kcat", ["a", "b"])
+
+
+def record() -> Record:
+    apache = Side(
+        {"kcat": [{"a": P, "b|c": P, "d": S}] * 3, "hostile": [{"x": P}] * 2},
+        {"kcat": "4.1.0", "hostile": "4.1.0"},
+    )
+    ours = Side({"kcat": [{"a": P, "b|c": F, "d": S}, {"a": P}]}, {"kcat": "abc1234"})
+    return Record(apache, ours)
+
+
+def test_what_passes_there_and_not_here_is_missing() -> None:
+    made = record()
+    assert made.wanted("kcat") == ["a", "b|c"]
+    assert made.missing("kcat") == ["b|c"]
+    assert made.missing("hostile") == ["x"], "not run is not passed"
+
+
+def test_a_record_comes_back_as_it_was_kept(tmp_path: Path) -> None:
+    path = tmp_path / "compatibility.json"
+    assert load(path).apache.runs == {}
+    save(path, record())
+    again = load(path)
+    for suite in ("kcat", "hostile"):
+        assert again.apache.verdicts(suite) == record().apache.verdicts(suite)
+        assert again.barnabas.verdicts(suite) == record().barnabas.verdicts(suite)
+    assert again.barnabas.versions == {"kcat": "abc1234"}
+    assert len(again.apache.runs["kcat"]) == 3
+
+
+def test_the_page_shows_every_test() -> None:
+    shown = page(record())
+    assert "| [kcat](#kcat) | 2 passed, 1 skipped | 1 passed, 2 failed | 1 |\n" in shown
+    assert "| [hostile](#hostile) | 1 passed | not run | 1 |\n" in shown
+    assert "| `a` | passed | passed |\n" in shown
+    assert "| `b\\|c` | passed | **failed** |\n" in shown
+    assert "| `x` | passed | **not run** |\n" in shown

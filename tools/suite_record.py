@@ -1,0 +1,164 @@
+"""The results of the clients' suites as they are kept (docs/compatibility.json) and shown (compatibility.md).
+
+For each suite and test: what Apache Kafka 4.1.0 does in up to three runs, and what barnabas does.  A test
+passes when it passes in two of three runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.suite_results import FAILED, PASSED, SKIPPED, SUITE_NAMES, Results
+
+MAX_RUNS = 3
+ENOUGH = 2
+APACHE, BARNABAS = "apache", "barnabas"
+NOT_RUN = "not run"
+_HOW = (
+    "Two of three runs decide. `python -m tools.suites --apache SUITE...` records Apache Kafka 4.1.0's side."
+)
+
+_ABOUT = (
+    "Written by `make suites` from [compatibility.json](compatibility.json); do not edit. Real clients' own",
+    "test suites against Apache Kafka 4.1.0 and against barnabas, both one node with the same settings: an",
+    "authorizer, topics made on demand, four partitions each. A test passes when it does in two of three",
+    "runs; whatever passes on Apache Kafka is to pass here.",
+)
+
+
+def verdict(outcomes: Iterable[str]) -> str:
+    """What two of three runs say; of a single run, what it says."""
+    given = list(outcomes)
+    if not given:
+        return NOT_RUN
+    if len(given) == 1:
+        return given[0]
+    for word in (PASSED, SKIPPED):
+        if given.count(word) >= ENOUGH:
+            return word
+    return FAILED
+
+
+@dataclass
+class Side:
+    """The runs of one broker, by suite."""
+
+    runs: dict[str, list[Results]] = field(default_factory=dict)
+    # Which version of it, by suite.
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def verdicts(self, suite: str) -> dict[str, str]:
+        runs = self.runs.get(suite, [])
+        tests = sorted({test for run in runs for test in run})
+        # A test that a run does not know at all has not passed there.
+        return {test: verdict(run.get(test, FAILED) for run in runs) for test in tests}
+
+    def is_decided(self, suite: str, wanted: Iterable[str]) -> bool:
+        """Whether another run could change nothing."""
+        runs = self.runs.get(suite, [])
+        if len(runs) >= MAX_RUNS:
+            return True
+        if len(runs) < ENOUGH:
+            return False
+        return all(len({run.get(test, FAILED) for run in runs}) == 1 for test in wanted)
+
+
+@dataclass
+class Record:
+    """Both sides."""
+
+    apache: Side = field(default_factory=Side)
+    barnabas: Side = field(default_factory=Side)
+
+    def wanted(self, suite: str) -> list[str]:
+        """What is to pass here: whatever passes there."""
+        return [test for test, how in self.apache.verdicts(suite).items() if how == PASSED]
+
+    def missing(self, suite: str) -> list[str]:
+        ours = self.barnabas.verdicts(suite)
+        return [test for test in self.wanted(suite) if ours.get(test) != PASSED]
+
+
+# Kept ------------------------------------------------------------------------------------------------------
+
+
+def load(path: Path) -> Record:
+    if not path.exists():
+        return Record()
+    kept = json.loads(path.read_text())
+    return Record(_side(kept[APACHE]), _side(kept[BARNABAS]))
+
+
+def _side(kept: Mapping[str, Mapping[str, Mapping[str, str]]]) -> Side:
+    side = Side()
+    for suite, entry in kept.items():
+        side.versions[suite] = str(entry["version"])
+        outcomes = {test: words.split() for test, words in entry["tests"].items()}
+        count = max((len(words) for words in outcomes.values()), default=0)
+        side.runs[suite] = [
+            {test: words[index] for test, words in outcomes.items() if index < len(words)}
+            for index in range(count)
+        ]
+    return side
+
+
+def save(path: Path, record: Record) -> None:
+    kept = {"how": _HOW, APACHE: _kept(record.apache), BARNABAS: _kept(record.barnabas)}
+    path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+
+
+def _kept(side: Side) -> dict[str, object]:
+    entries: dict[str, object] = {}
+    for suite in SUITE_NAMES:
+        runs = side.runs.get(suite)
+        if not runs:
+            continue
+        tests = sorted({test for run in runs for test in run})
+        entries[suite] = {
+            "version": side.versions.get(suite, ""),
+            "tests": {test: " ".join(run.get(test, FAILED) for run in runs) for test in tests},
+        }
+    return entries
+
+
+# Shown -----------------------------------------------------------------------------------------------------
+
+
+def page(record: Record) -> str:
+    """The whole page."""
+    rows = [
+        "# Compatibility",
+        "",
+        *_ABOUT,
+        "",
+        "| suite | Apache Kafka 4.1.0 | barnabas | passes there and not here |",
+        "|---|---|---|---|",
+    ]
+    for suite in SUITE_NAMES:
+        theirs, ours = _counted(record.apache.verdicts(suite)), _counted(record.barnabas.verdicts(suite))
+        rows.append(f"| [{suite}](#{suite}) | {theirs} | {ours} | {len(record.missing(suite))} |")
+    for suite in SUITE_NAMES:
+        rows += ["", f"## {suite}", "", *_test_rows(record, suite)]
+    return "\n".join(rows) + "\n"
+
+
+def _counted(verdicts: Mapping[str, str]) -> str:
+    words = list(verdicts.values())
+    if not words:
+        return NOT_RUN
+    counts = [f"{words.count(word)} {word}" for word in (PASSED, FAILED, SKIPPED) if word in words]
+    return ", ".join(counts)
+
+
+def _test_rows(record: Record, suite: str) -> list[str]:
+    theirs, ours = record.apache.verdicts(suite), record.barnabas.verdicts(suite)
+    rows = ["| test | Apache Kafka 4.1.0 | barnabas |", "|---|---|---|"]
+    for test in sorted(theirs.keys() | ours.keys()):
+        shown = test.replace("|", "\\|")
+        there, here = theirs.get(test, NOT_RUN), ours.get(test, NOT_RUN)
+        mark = f"**{here}**" if there == PASSED and here != PASSED else here
+        rows.append(f"| `{shown}` | {there} | {mark} |")
+    return rows
