@@ -38,10 +38,13 @@ class Columns:
         "timestamps",
         "value_lengths",
         "value_starts",
+        "vectors",
     )
 
     def __init__(self, payload: bytes, vectors: ColumnVectors) -> None:
         self.payload = payload
+        # The same as the engine has them.
+        self.vectors = vectors
         self.offsets = memoryview(vectors.offsets)
         self.timestamps = memoryview(vectors.timestamps)
         self.key_starts = memoryview(vectors.key_starts)

@@ -35,6 +35,12 @@ BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
 
 
+# What says that a coordinator is to be looked up again.
+COORDINATOR_MOVED = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION}
+)
+
+
 class CoordinatorType(IntEnum):
     """What a coordinator coordinates; the number is the one of FindCoordinator."""
 
@@ -142,6 +148,22 @@ class Cluster:
         if not known.partitions:
             raise LeaderNotAvailableError(f"the topic {name} has no partitions yet")
         return known
+
+    async def describe(self, names: Iterable[str] | None, deadline: Deadline) -> dict[str, Topic]:
+        """Topics as they are now, without keeping them in the cache; all there are without names."""
+        wanted = None if names is None else [MetadataRequest.Topic(name=name) for name in names]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+
+        async def attempt() -> MetadataResponse:
+            answer = await self.ask_any(request, MetadataResponse)
+            for topic in answer.topics if wanted is not None else ():
+                check(topic.error_code, f"the topic {topic.name} cannot be used now")
+            return answer
+
+        answer = await self.retries.until(deadline, "describing topics", attempt)
+        told = Metadata()
+        told.take(answer, 0.0)
+        return told.topics
 
     async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Partition]:
         """The partitions that have a leader, by fresh metadata if one of them is not known to."""

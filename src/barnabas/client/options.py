@@ -35,6 +35,8 @@ def _gathered(
     for name in _PYTHON_DEFAULTS:
         if name in known:
             given.setdefault(name, BYTES)
+    # Brokers show it in lists of groups and in their logs: better than nothing at all.
+    given.setdefault("client.id", f"barnabas-{table.scope}")
     return {name: _as_text(table, name, value) for name, value in given.items() if value is not None}
 
 

@@ -26,6 +26,7 @@ class Purpose(Enum):
     (a fetch, a join) must not hold up the others."""
 
     DATA = "data"
+    FETCHES = "fetches"
     COORDINATION = "coordination"
 
 

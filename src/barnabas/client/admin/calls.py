@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.client.cluster import Cluster, CoordinatorType
+from barnabas.client.cluster import COORDINATOR_MOVED, Cluster, CoordinatorType
 from barnabas.client.errors.kinds import ClientError, InvalidMetadataError, RetriableError, error_for
 from barnabas.client.link import Link
 from barnabas.client.model import Node, TopicPartition
@@ -47,7 +47,6 @@ COORDINATOR_RETRIES = frozenset(
         ErrorCode.NETWORK_EXCEPTION,
     }
 )
-_COORDINATOR_MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 
 Found = dict[K, V | KafkaError]
 
@@ -178,7 +177,7 @@ class AdminCalls:
 
         return await self._each(keys, attempt, CONTROLLER_RETRIES, timeout_ms, answer.__name__)
 
-    async def _through_leaders(
+    async def ask_leaders(
         self,
         partitions: Iterable[TopicPartition],
         ask: Callable[[Link, list[TopicPartition]], Awaitable[Mapping[TopicPartition, V | KafkaError]]],
@@ -238,7 +237,7 @@ class AdminCalls:
             ):
                 found.update(part)
             for key, value in found.items():
-                if _is_one_of(value, _COORDINATOR_MOVED | {ErrorCode.NETWORK_EXCEPTION}):
+                if _is_one_of(value, COORDINATOR_MOVED):
                     self.cluster.forget_coordinator(key, kind)
             return found
 

@@ -90,7 +90,7 @@ class RecordCalls(AdminCalls):
                 for one in topic.partitions
             }
 
-        return await self._through_leaders(partitions, ask, timeout_ms, "ListOffsets")
+        return await self.ask_leaders(partitions, ask, timeout_ms, "ListOffsets")
 
     def _offsets_request(
         self,
@@ -148,7 +148,7 @@ class RecordCalls(AdminCalls):
                 for one in topic.partitions
             }
 
-        return await self._through_leaders(before, ask, timeout_ms, "DeleteRecords")
+        return await self.ask_leaders(before, ask, timeout_ms, "DeleteRecords")
 
     async def describe_producers(
         self,
@@ -178,7 +178,7 @@ class RecordCalls(AdminCalls):
             }
 
         if broker_id is None:
-            return await self._through_leaders(partitions, ask, timeout_ms, "DescribeProducers")
+            return await self.ask_leaders(partitions, ask, timeout_ms, "DescribeProducers")
         return Outcomes(await self._from_broker(broker_id, list(partitions), ask))
 
 

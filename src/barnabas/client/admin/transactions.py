@@ -145,7 +145,7 @@ class TransactionCalls(AdminCalls):
                 for one in topic.partitions
             }
 
-        outcomes = await self._through_leaders([spec.partition], ask, timeout_ms, "WriteTxnMarkers")
+        outcomes = await self.ask_leaders([spec.partition], ask, timeout_ms, "WriteTxnMarkers")
         outcomes.raise_first()
 
     async def fence_producers(

@@ -161,6 +161,7 @@ from barnabas.client.errors.local import (
     KafkaTimeoutError,
     NoBrokersError,
     NoOffsetForPartitionError,
+    RecordDeserializationError,
     RecordTooLargeError,
 )
 
@@ -269,6 +270,7 @@ __all__ = [
     "ReassignmentInProgressError",
     "RebalanceInProgressError",
     "RebootstrapRequiredError",
+    "RecordDeserializationError",
     "RecordListTooLargeError",
     "RecordTooLargeError",
     "ReplicaNotAvailableError",

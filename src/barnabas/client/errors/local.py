@@ -6,7 +6,7 @@ from barnabas.base.errors import ErrorCode
 from barnabas.client.errors.cluster import RequestTimedOutError
 from barnabas.client.errors.data import MessageTooLargeError, OffsetOutOfRangeError
 from barnabas.client.errors.groups import UnknownMemberIdError
-from barnabas.client.errors.kinds import RetriableError
+from barnabas.client.errors.kinds import ClientError, RetriableError
 
 
 class KafkaTimeoutError(RequestTimedOutError, TimeoutError):
@@ -31,6 +31,10 @@ class NoOffsetForPartitionError(OffsetOutOfRangeError):
 
 class CommitFailedError(UnknownMemberIdError):
     """The partitions went to other members: poll more often (`max.poll.interval.ms`, `max.poll.records`)."""
+
+
+class RecordDeserializationError(ClientError, code=ErrorCode.INVALID_RECORD):
+    """Correct the deserialiser, or seek past the record."""
 
 
 class ClosedError(RuntimeError):

@@ -6,7 +6,9 @@ What lives here: one batch's records and what has become of them.  What may not:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from barnabas.base.errors import KafkaError
 from barnabas.batch.build import assemble, attribute_bits
@@ -21,11 +23,24 @@ from barnabas.batch.records import (
 )
 from barnabas.batch.view import HEADER_SIZE, BatchView
 
+logger = logging.getLogger(__name__)
+
 NO_OFFSET = -1
 NO_TIME = -1
 
 Append = Callable[[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]], int]
-OnDone = Callable[["ProducerBatch"], None]
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record was written; the offset is -1 with acks=0."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+OnDelivery = Callable[[RecordMetadata | None, KafkaError | None], object]
 
 
 class ProducerBatch:
@@ -39,7 +54,6 @@ class ProducerBatch:
         "attempts",
         "base_offset",
         "base_sequence",
-        "callbacks",
         "charged_bytes",
         "codec",
         "created_at",
@@ -47,8 +61,10 @@ class ProducerBatch:
         "is_closed",
         "is_done",
         "level",
+        "listeners",
         "log_append_time_ms",
         "not_before",
+        "on_done",
         "partition",
         "parts",
         "producer_epoch",
@@ -80,7 +96,9 @@ class ProducerBatch:
         self.append: Append = self._gatherer.append
         self._payload: bytes | None = None
         self._future: asyncio.Future[None] | None = None
-        self.callbacks: list[Callable[[], None]] | None = None
+        # Who wants to hear what became of which record, and the record's time.
+        self.listeners: list[tuple[OnDelivery, int, int]] | None = None
+        self.on_done: Callable[[], None] | None = None
         # When it was too large and was sent in parts: those, in order.
         self.parts: list[ProducerBatch] | None = None
         self.is_closed = False
@@ -116,11 +134,11 @@ class ProducerBatch:
     def has_sequence(self) -> bool:
         return self.base_sequence != NO_SEQUENCE
 
-    def call_back(self, callback: Callable[[], None]) -> None:
-        """Run when the batch is done."""
-        if self.callbacks is None:
-            self.callbacks = []
-        self.callbacks.append(callback)
+    def listen(self, on_delivery: OnDelivery, index: int, timestamp_ms: int) -> None:
+        """Tell what becomes of a record."""
+        if self.listeners is None:
+            self.listeners = []
+        self.listeners.append((on_delivery, index, timestamp_ms))
 
     def close(self) -> None:
         """No further record; what it holds is compressed once, however often it is sent."""
@@ -172,9 +190,35 @@ class ProducerBatch:
         self._payload = b""
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
-        callbacks, self.callbacks = self.callbacks, None
-        for callback in callbacks or ():
-            callback()
+        if self.on_done is not None:
+            self.on_done()
+        if self.listeners is not None:
+            listeners, self.listeners = self.listeners, None
+            self._tell(listeners)
+
+    def _tell(self, listeners: list[tuple[OnDelivery, int, int]]) -> None:
+        # A loop over every record of the batch: what is the same for all is looked up once.
+        topic, partition, appended_ms = self.topic, self.partition, self.log_append_time_ms
+        plain = self.error is None and self.parts is None and self.base_offset >= 0 and appended_ms < 0
+        base_offset = self.base_offset
+        for on_delivery, index, timestamp_ms in listeners:
+            try:
+                if plain:
+                    on_delivery(RecordMetadata(topic, partition, base_offset + index, timestamp_ms), None)
+                else:
+                    part, place = self.part_of(index)
+                    on_delivery(
+                        None if part.error is not None else part.metadata(place, timestamp_ms), part.error
+                    )
+            except Exception:
+                logger.exception("the callback of a delivery failed")
+
+    def metadata(self, index: int, timestamp_ms: int) -> RecordMetadata:
+        """Where one of its records was written."""
+        offset = NO_OFFSET if self.base_offset == NO_OFFSET else self.base_offset + index
+        appended_ms = self.log_append_time_ms
+        timestamp = appended_ms if appended_ms >= 0 else timestamp_ms
+        return RecordMetadata(self.topic, self.partition, offset, timestamp)
 
     # -------------------------------------------------------------------------------------------- splitting
 
@@ -199,7 +243,7 @@ class ProducerBatch:
                 parts[-1].append(*row)
         self.parts = parts
         for part in parts:
-            part.call_back(self._part_done)
+            part.on_done = self._part_done
         return parts
 
     def _part_done(self) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from barnabas.base.errors import KafkaError
-from barnabas.client.producer.batches import NO_OFFSET, ProducerBatch
+from barnabas.client.producer.batches import OnDelivery as OnDelivery
+from barnabas.client.producer.batches import ProducerBatch
+from barnabas.client.producer.batches import RecordMetadata as RecordMetadata
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -23,18 +25,6 @@ class ProducerRecord:
     partition: int | None = None
     headers: Headers = ()
     timestamp_ms: int | None = None
-
-
-class RecordMetadata(NamedTuple):
-    """Where a record was written; the offset is -1 with acks=0."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-
-
-OnDelivery = Callable[[RecordMetadata | None, KafkaError | None], object]
 
 
 class Delivery:
@@ -64,7 +54,7 @@ class Delivery:
             raise batch.error
         if not batch.is_done:
             raise asyncio.InvalidStateError("the record is not delivered yet: await it first")
-        return metadata_of(batch, index, self._timestamp_ms)
+        return batch.metadata(index, self._timestamp_ms)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self._batch.is_done:
@@ -74,11 +64,3 @@ class Delivery:
     def __repr__(self) -> str:
         state = "delivered" if self.done else "on its way"
         return f"Delivery({self._batch.topic}-{self._batch.partition}, {state})"
-
-
-def metadata_of(batch: ProducerBatch, index: int, timestamp_ms: int) -> RecordMetadata:
-    offset = NO_OFFSET if batch.base_offset == NO_OFFSET else batch.base_offset + index
-    appended_ms = batch.log_append_time_ms
-    return RecordMetadata(
-        batch.topic, batch.partition, offset, appended_ms if appended_ms >= 0 else timestamp_ms
-    )

@@ -5,7 +5,6 @@ What lives here: what is done to one record before it is a part of a batch.  Wha
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,14 +14,11 @@ from barnabas.batch.view import HEADER_SIZE
 from barnabas.client.errors.data import UnknownTopicOrPartitionError
 from barnabas.client.errors.local import RecordTooLargeError
 from barnabas.client.producer.accumulator import Lane, TopicLanes
-from barnabas.client.producer.batches import ProducerBatch
-from barnabas.client.producer.delivery import Delivery, Headers, OnDelivery, ProducerRecord
+from barnabas.client.producer.delivery import Headers, ProducerRecord
 from barnabas.client.producer.partitioners import partitioner
 from barnabas.client.serialization import serializer
 from barnabas.config.settings import Settings
 from barnabas.runtime.chance import Random
-
-logger = logging.getLogger(__name__)
 
 HeadersGiven = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
@@ -126,13 +122,3 @@ def _as_bytes(given: Any, what: str) -> bytes | None:
     raise TypeError(
         f"a {what} must be bytes, not {type(given).__name__}: set {what}_serializer to convert it"
     )
-
-
-def tell(batch: ProducerBatch, index: int, timestamp_ms: int, on_delivery: OnDelivery) -> None:
-    """What became of a record, told to whoever wanted to hear it."""
-    delivery = Delivery(batch, index, timestamp_ms)
-    error = delivery.error
-    try:
-        on_delivery(None if error is not None else delivery.metadata, error)
-    except Exception:
-        logger.exception("the callback of a delivery failed")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -35,7 +34,7 @@ from barnabas.client.producer.delivery import (
     RecordMetadata,
 )
 from barnabas.client.producer.interceptors import ProducerInterceptors, interceptors
-from barnabas.client.producer.placing import HeadersGiven, Placed, Placer, headers_of, tell
+from barnabas.client.producer.placing import HeadersGiven, Placed, Placer, headers_of
 from barnabas.client.producer.sender import Sender
 from barnabas.client.producer.transactions import State, Transactions
 from barnabas.client.waiting import Deadline
@@ -182,7 +181,7 @@ class Producer:
         if index < 0:
             return None
         if on_delivery is not None:
-            self._call_back(batch, index, timestamp_ms, on_delivery)
+            batch.listen(on_delivery, index, timestamp_ms)
         return Delivery(batch, index, timestamp_ms)
 
     async def _send_carefully(self, given: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
@@ -248,15 +247,10 @@ class Producer:
     def _taken(self, placed: Placed, batch: ProducerBatch, on_delivery: OnDelivery | None) -> Delivery:
         index, timestamp_ms = batch.record_count - 1, placed.row[0]
         if on_delivery is not None:
-            self._call_back(batch, index, timestamp_ms, on_delivery)
+            batch.listen(on_delivery, index, timestamp_ms)
         if self._interceptors:
-            self._call_back(batch, index, timestamp_ms, self._interceptors.on_acknowledgement)
+            batch.listen(self._interceptors.on_acknowledgement, index, timestamp_ms)
         return Delivery(batch, index, timestamp_ms)
-
-    def _call_back(
-        self, batch: ProducerBatch, index: int, timestamp_ms: int, on_delivery: OnDelivery
-    ) -> None:
-        batch.call_back(partial(tell, batch, index, timestamp_ms, on_delivery))
 
     # ------------------------------------------------------------------------------------------- flush, close
 

@@ -14,6 +14,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.records import NO_SEQUENCE
 from barnabas.batch.view import MAX_SEQUENCE
 from barnabas.client.cluster import Cluster
+from barnabas.client.errands import Errands
 from barnabas.client.errors.kinds import RetriableError, error_for
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.link import Link
@@ -62,9 +63,8 @@ class Sender:
         self.identity: Identity | None = Identity(cluster) if settings["enable.idempotence"] else None
         self.transactions: TransactionGate | None = None
         self._in_flight: dict[int, int] = {}
-        self._connecting: dict[int, asyncio.Task[None]] = {}
+        self._errands = Errands(cluster, self.wake)
         self._acquiring: asyncio.Task[None] | None = None
-        self._updating: asyncio.Task[None] | None = None
         self._pump_due = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._is_closed = False
@@ -101,12 +101,12 @@ class Sender:
         for node_id, lanes in by_node.items():
             self._pump_node(node_id, lanes)
         if leaderless or self._cluster.is_stale:
-            self._update_metadata()
+            self._errands.update_metadata(self._lacks_leaders)
 
     def _pump_node(self, node_id: int, lanes: list[Lane]) -> None:
         link = self._cluster.pool.ready(self._cluster.metadata.brokers[node_id])
         if link is None:
-            self._connect(node_id)
+            self._errands.connect(node_id)
             return
         if link.throttled_s > 0:
             self._wake_in("throttle", link.throttled_s)
@@ -311,7 +311,7 @@ class Sender:
             self._accumulator.incomplete[part] = lane
         for part in reversed(parts):
             lane.put_back(part)
-        batch.call_back(partial(self._accumulator.release, batch))
+        batch.on_done = partial(self._accumulator.release, batch)
         self._accumulator.sendable[lane] = None
 
     # --------------------------------------------------------------------------------------------- time-outs
@@ -358,35 +358,9 @@ class Sender:
 
     # ---------------------------------------------------------------------------- what has to be waited for
 
-    def _connect(self, node_id: int) -> None:
-        if node_id not in self._connecting:
-            task = asyncio.ensure_future(self._connected(node_id))
-            self._connecting[node_id] = task
-            task.add_done_callback(lambda _: self._connecting.pop(node_id, None))
-
-    async def _connected(self, node_id: int) -> None:
-        try:
-            await self._cluster.link_to(node_id)
-        except KafkaError:
-            # It may have moved, or be gone.
-            self._cluster.metadata.expire()
-        self._loop.call_soon(self.wake)
-
-    def _update_metadata(self) -> None:
-        if self._updating is None or self._updating.done():
-            self._updating = asyncio.ensure_future(self._updated())
-
-    async def _updated(self) -> None:
-        try:
-            await self._cluster.update()
-            await asyncio.sleep(0 if self._has_leaders() else self._cluster.retries.pause_s(0))
-        except KafkaError:
-            await asyncio.sleep(self._cluster.retries.pause_s(1))
-        self._loop.call_soon(self.wake)
-
-    def _has_leaders(self) -> bool:
+    def _lacks_leaders(self) -> bool:
         leader_of = self._cluster.metadata.leader_of
-        return all(leader_of(lane.where) is not None for lane in self._accumulator.sendable)
+        return any(leader_of(lane.where) is None for lane in self._accumulator.sendable)
 
     def _acquire_identity(self) -> None:
         if self._acquiring is None or self._acquiring.done():
@@ -413,11 +387,10 @@ class Sender:
         self._is_closed = True
         for timer in self._timers.values():
             timer.cancel()
-        tasks = [*self._connecting.values()]
-        tasks += [task for task in (self._acquiring, self._updating) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._errands.close()
+        if self._acquiring is not None:
+            self._acquiring.cancel()
+            await asyncio.gather(self._acquiring, return_exceptions=True)
 
 
 def _message(answer: ProduceResponse.PartitionProduceResponse, where: TopicPartition) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.client.cluster import Cluster, CoordinatorType
+from barnabas.client.cluster import COORDINATOR_MOVED, Cluster, CoordinatorType
 from barnabas.client.errors.groups import (
     InvalidProducerEpochError,
     InvalidTxnStateError,
@@ -54,9 +54,6 @@ _FATAL = frozenset(
         ErrorCode.UNSUPPORTED_VERSION,
         ErrorCode.INVALID_TRANSACTION_TIMEOUT,
     }
-)
-_MOVED = frozenset(
-    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION}
 )
 
 
@@ -194,7 +191,7 @@ class Transactions:
             try:
                 check_committed(await link.ask(request, TxnOffsetCommitResponse, highest=highest))
             except RetriableError as error:
-                if error.code in _MOVED:
+                if error.code in COORDINATOR_MOVED:
                     self._cluster.forget_coordinator(group.group_id, CoordinatorType.GROUP)
                 raise
 
@@ -253,7 +250,7 @@ class Transactions:
             try:
                 await attempt()
             except RetriableError as error:
-                if error.code in _MOVED:
+                if error.code in COORDINATOR_MOVED:
                     self._cluster.forget_coordinator(self._id, CoordinatorType.TRANSACTION)
                 raise
 
@@ -288,7 +285,7 @@ class Transactions:
                 )
                 check_added(answer)
             except RetriableError as error:
-                if error.code in _MOVED:
+                if error.code in COORDINATOR_MOVED:
                     self._cluster.forget_coordinator(self._id, CoordinatorType.TRANSACTION)
                 await asyncio.sleep(self._cluster.retries.pause_s(failures))
                 failures += 1

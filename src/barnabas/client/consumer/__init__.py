@@ -1,0 +1,1 @@
+"""The consumer: subscription, membership in a group, fetching, committing."""

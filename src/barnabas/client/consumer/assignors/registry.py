@@ -1,0 +1,41 @@
+"""Assignors by name: ours, Apache Kafka's short names and its class names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from barnabas.client.consumer.assignors.simple import Assignor, RangeAssignor, RoundRobinAssignor
+from barnabas.client.consumer.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+from barnabas.config.errors import ConfigError
+
+_JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
+_KNOWN: dict[str, type[Assignor]] = {
+    "range": RangeAssignor,
+    "roundrobin": RoundRobinAssignor,
+    "sticky": StickyAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+    "RangeAssignor": RangeAssignor,
+    "RoundRobinAssignor": RoundRobinAssignor,
+    "StickyAssignor": StickyAssignor,
+    "CooperativeStickyAssignor": CooperativeStickyAssignor,
+}
+
+
+def assignors(given: Iterable[Any]) -> list[Assignor]:
+    """What `partition.assignment.strategy` names, in order of preference."""
+    made: list[Assignor] = []
+    for one in given:
+        if isinstance(one, str):
+            known = _KNOWN.get(one.removeprefix("class ").removeprefix(_JAVA_PACKAGE))
+            if known is None:
+                raise ConfigError(
+                    f"Invalid value {one} for configuration partition.assignment.strategy",
+                    allowed="range, roundrobin, sticky, cooperative-sticky, or an assignor of your own",
+                )
+            made.append(known())
+        else:
+            made.append(one() if isinstance(one, type) else one)
+    if len({one.name for one in made}) != len(made) or not made:
+        raise ConfigError("partition.assignment.strategy must name one assignor or several different ones")
+    return made

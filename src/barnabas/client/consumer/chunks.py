@@ -1,0 +1,205 @@
+"""What one fetch gave of one partition: batches, turned into records as they are asked for.
+
+What lives here: decoding, and leaving out what a reader must not see (control records, aborted
+transactions).  What may not: requests and positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from barnabas.base.errors import ErrorCode
+from barnabas.batch.compression import DECOMPRESSED_LIMIT, Codec
+from barnabas.batch.control import batch_marker
+from barnabas.batch.engine.consume import ConsumerRecord, decode_consumed
+from barnabas.batch.engine.faults import fault_text
+from barnabas.batch.faults import CorruptBatch
+from barnabas.batch.legacy import OldBatch, all_batches
+from barnabas.batch.records import TimestampType
+from barnabas.batch.view import HEADER_SIZE, LOG_APPEND_TIME_FLAG, BatchView
+from barnabas.client.model import NO_EPOCH, TopicPartition
+
+
+class AbortedTransaction(NamedTuple):
+    """The first record that a producer wrote in a transaction that was aborted."""
+
+    first_offset: int
+    producer_id: int
+
+
+class Chunk:
+    """The batches of one answer, from the offset that was asked for on.
+
+    With `aborted` (isolation read_committed) the records of aborted transactions are left out; it is None
+    for a reader that sees everything.
+    """
+
+    __slots__ = (
+        "_aborted",
+        "_aborting",
+        "_all_aborted",
+        "_batches",
+        "_check_crcs",
+        "_data",
+        "_first_offset",
+        "_records",
+        "_taken",
+        "end_offset",
+        "next_offset",
+        "offset_epoch",
+        "where",
+    )
+
+    def __init__(
+        self,
+        where: TopicPartition,
+        data: bytes,
+        fetch_offset: int,
+        aborted: Sequence[AbortedTransaction] | None,
+        check_crcs: bool,
+    ) -> None:
+        self.where = where
+        self._data = data
+        self._first_offset = fetch_offset
+        self._all_aborted = aborted
+        self._aborted = None if aborted is None else sorted(aborted, reverse=True)
+        # Producers whose transaction, as far as it was read, is one that was aborted.
+        self._aborting: set[int] = set()
+        self._check_crcs = check_crcs
+        batches = list(all_batches(data))
+        self._batches: Iterator[BatchView | OldBatch] = iter(batches)
+        self._records: list[ConsumerRecord] = []
+        self._taken = 0
+        # Where a reader goes on after what it has taken.
+        self.next_offset = fetch_offset
+        self.offset_epoch = NO_EPOCH
+        self.end_offset = max(fetch_offset, batches[-1].next_offset) if batches else fetch_offset
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def take(self, most: int) -> list[ConsumerRecord]:
+        """The next records, at most so many; none when all have been taken."""
+        while self._taken >= len(self._records):
+            batch = self.next_batch()
+            if batch is None:
+                return []
+            self._records = self._decode(batch)
+            self._taken = 0
+            if not self._records:
+                self._passed(batch)
+        if not self._taken and len(self._records) <= most:
+            taken = self._records
+        else:
+            taken = self._records[self._taken : self._taken + most]
+        self._taken += len(taken)
+        self.next_offset = taken[-1].offset + 1
+        self.offset_epoch = taken[-1].leader_epoch
+        return taken
+
+    @property
+    def is_begun(self) -> bool:
+        return self.next_offset != self._first_offset
+
+    def rest(self) -> Chunk:
+        """What was not taken yet, as a chunk of its own."""
+        return Chunk(self.where, self._data, self.next_offset, self._all_aborted, self._check_crcs)
+
+    @property
+    def first_offset(self) -> int:
+        """Records below it may stand in the first batch; nobody asked for them."""
+        return self._first_offset
+
+    def finish(self) -> None:
+        """Everything was taken, also what nobody sees: control records, and gaps that compaction left."""
+        self.next_offset = max(self.next_offset, self.end_offset)
+
+    def next_batch(self) -> BatchView | OldBatch | None:
+        """The next batch whose records are to be seen."""
+        for batch in self._batches:
+            if isinstance(batch, OldBatch):
+                return batch
+            if batch.next_offset <= self._first_offset:
+                continue
+            if self._check_crcs:
+                batch.ensure_valid()
+            if batch.is_control:
+                self._end_transaction(batch)
+            elif not self._is_aborted(batch):
+                return batch
+            self._passed(batch)
+        return None
+
+    def _passed(self, batch: BatchView | OldBatch) -> None:
+        """A batch without anything to see is behind us too."""
+        if isinstance(batch, BatchView):
+            self.next_offset = batch.next_offset
+            self.offset_epoch = batch.leader_epoch
+
+    def _end_transaction(self, batch: BatchView) -> None:
+        if self._aborted is None:
+            return
+        marker = batch_marker(batch)
+        if marker is not None and not marker.commit:
+            self._aborting.discard(batch.producer_id)
+
+    def _is_aborted(self, batch: BatchView) -> bool:
+        if self._aborted is None or not batch.is_transactional:
+            return False
+        while self._aborted and self._aborted[-1].first_offset <= batch.last_offset:
+            self._aborting.add(self._aborted.pop().producer_id)
+        return batch.producer_id in self._aborting
+
+    def _decode(self, batch: BatchView | OldBatch) -> list[ConsumerRecord]:
+        if isinstance(batch, OldBatch):
+            return self._decode_old(batch)
+        data, start, end = self._data, batch.start + HEADER_SIZE, batch.end
+        if batch.codec is not Codec.NONE:
+            data = batch.payload(DECOMPRESSED_LIMIT)
+            start, end = 0, len(data)
+        batch.ensure_count_fits(end - start)
+        stamped = batch.attributes & LOG_APPEND_TIME_FLAG != 0
+        records: list[ConsumerRecord] = []
+        fault, index = decode_consumed(
+            data,
+            start,
+            end,
+            batch.record_count,
+            batch.base_offset,
+            batch.max_timestamp if stamped else batch.base_timestamp,
+            stamped,
+            self._first_offset,
+            self.where.topic,
+            self.where.partition,
+            batch.leader_epoch,
+            TimestampType.LOG_APPEND_TIME if stamped else TimestampType.CREATE_TIME,
+            records,
+        )
+        if fault:
+            raise CorruptBatch(
+                f"record {index} of the batch at offset {batch.base_offset} of {self.where}: "
+                f"{fault_text(fault)}; seek past it to go on",
+                ErrorCode.CORRUPT_MESSAGE,
+            )
+        return records
+
+    def _decode_old(self, batch: OldBatch) -> list[ConsumerRecord]:
+        """The formats before v2, which brokers of today have in old logs only."""
+        kind = batch.timestamp_type
+        return [
+            ConsumerRecord(
+                self.where.topic,
+                self.where.partition,
+                NO_EPOCH,
+                record.offset,
+                record.timestamp,
+                kind,
+                record.key,
+                record.value,
+                record.headers,
+            )
+            for record in batch.records()
+            if record.offset >= self._first_offset
+        ]

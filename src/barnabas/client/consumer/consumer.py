@@ -1,0 +1,270 @@
+"""The consumer.
+
+What lives here: the order of work in a poll, and the calls that users make.  What may not: fetching,
+positions, commits and membership, which it puts together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from barnabas.base.errors import KafkaError
+from barnabas.batch.engine.consume import ConsumerRecord
+from barnabas.client.consumer.arrow import arrow_batch, pyarrow
+from barnabas.client.consumer.classic import ClassicMembership
+from barnabas.client.consumer.committing import Committing
+from barnabas.client.consumer.membership import Handover
+from barnabas.client.consumer.newer import NewerMembership
+from barnabas.client.consumer.seeking import Seeking
+from barnabas.client.consumer.subscription import Mode, RebalanceListener
+from barnabas.client.errors.groups import InvalidGroupIdError
+from barnabas.client.errors.kinds import RetriableError
+from barnabas.client.model import (
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from barnabas.client.waiting import Deadline
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_POLL_MS = 1_000
+DEFAULT_CLOSE_MS = 30_000
+# While records flow, membership, metadata and positions are looked after this often, not in every poll.
+CHORES_EVERY_S = 0.1
+# A poll that waits for records looks after them too, sooner while something is not settled yet.
+UNSETTLED_PATIENCE_S = 0.05
+SETTLED_PATIENCE_S = 1.0
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
+
+
+class Consumer(Seeking, Committing):
+    """Reads records.
+
+        async with Consumer(bootstrap_servers="localhost:9092", group_id="billing") as consumer:
+            consumer.subscribe(["orders"])
+            async for record in consumer:
+                ...
+
+    Options are Apache Kafka's, as keywords with underscores or as a dict with dots.  Rebalances happen
+    within `poll` (and so within the loop above), never while a record is being worked on.
+    """
+
+    def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
+        super().__init__(config, **options)
+        self._handover = Handover(self._subscription, self._commit_before_handover)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # ------------------------------------------------------------------------------------- what is to be read
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        server_pattern: str | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read topics as a member of the group: by name, by a pattern that this consumer matches against
+        all names, or by a pattern (RE2) that the broker matches (`group.protocol=consumer` only)."""
+        self._check_open()
+        if self._group_id is None:
+            raise InvalidGroupIdError("set group.id to subscribe; assign() reads without a group")
+        names = [topics] if isinstance(topics, str) else list(topics)
+        if bool(names) + (pattern is not None) + (server_pattern is not None) > 1:
+            raise ValueError("subscribe to topics or to one pattern, not to both")
+        is_newer = self.settings["group.protocol"].lower() == "consumer"
+        if server_pattern is not None and not is_newer:
+            raise ValueError("server_pattern needs group.protocol=consumer; use pattern with classic groups")
+        compiled = re.compile(pattern) if isinstance(pattern, str) else pattern
+        self._subscription.subscribe(
+            names, pattern=compiled, server_pattern=server_pattern, listener=listener
+        )
+        self._out.forget_all()
+        self.cluster.wanted = set(names) if names else None
+        self.cluster.metadata.expire()
+        if self._membership is None:
+            kind = NewerMembership if is_newer else ClassicMembership
+            self._membership = kind(
+                self.settings, self.cluster, self._subscription, self._handover, self._fetcher.tell
+            )
+        self._chores_at = 0.0
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, without a group's plan."""
+        self._check_open()
+        wanted = [TopicPartition(*one) for one in partitions]
+        self._subscription.assign(wanted)
+        self._out.forget_all()
+        self.cluster.wanted = {one.topic for one in wanted}
+        self._chores_at = 0.0
+
+    async def unsubscribe(self) -> None:
+        """Give everything back, and leave the group."""
+        await self._leave(Deadline(self.settings["default.api.timeout.ms"]))
+        self._subscription.clear()
+        self._out.forget_all()
+
+    def subscription(self) -> frozenset[str]:
+        return self._subscription.topics
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._subscription.partitions)
+
+    # -------------------------------------------------------------------------------------------- the records
+
+    async def poll(
+        self, timeout_ms: int = DEFAULT_POLL_MS, max_records: int | None = None
+    ) -> list[ConsumerRecord]:
+        """The next records, at most `max.poll.records`; none if there are none within the time."""
+        most = self._max_poll_records if max_records is None else max_records
+        if self._membership is not None:
+            self._membership.polled()
+        left = self._out.left(most)
+        if left:
+            return left
+        if self._loop.time() < self._chores_at and not self._needs_attention():
+            records = self._fetcher.take(most)
+            if records:
+                return self._out.give(records)
+        deadline = Deadline(timeout_ms)
+        while True:
+            await self._chores(deadline)
+            records = self._fetcher.take(most)
+            if records:
+                return self._out.give(records)
+            if self._is_awake or deadline.passed:
+                self._is_awake = False
+                return []
+            await self._fetcher.wait(min(deadline.left_s, self._patience_s()))
+
+    async def poll_arrow(
+        self, timeout_ms: int = DEFAULT_POLL_MS, *, include_headers: bool = False
+    ) -> pa.RecordBatch | None:
+        """The next records of one partition as an Arrow batch; None if there are none within the time.
+
+        Columns: topic, partition, offset, timestamp, timestamp_type, key, value, and on demand headers.
+        Keys and values are bytes: deserialisers and interceptors see nothing of them.
+        """
+        pyarrow()
+        deadline = Deadline(timeout_ms)
+        if self._membership is not None:
+            self._membership.polled()
+        self._out.rewind()
+        while True:
+            if self._loop.time() >= self._chores_at or self._needs_attention():
+                await self._chores(deadline)
+            found = self._fetcher.take_chunk()
+            if found is None:
+                if self._is_awake or deadline.passed:
+                    self._is_awake = False
+                    return None
+                self._chores_at = 0.0
+                await self._fetcher.wait(min(deadline.left_s, self._patience_s()))
+                continue
+            state, chunk = found
+            batch = arrow_batch(chunk, include_headers)
+            self._fetcher.used_up(state)
+            if batch is not None:
+                return batch
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        while not self._is_closed:
+            records = await self.poll()
+            out = self._out
+            out.begin(records)
+            for record in records:
+                out.taken += 1
+                yield record
+                if out.records is not records:
+                    # A seek, a pause or another poll came between.
+                    break
+
+    def wakeup(self) -> None:
+        """Let a poll that waits end at once, without records."""
+        self._is_awake = True
+        self._fetcher.tell()
+
+    # ----------------------------------------------------------------------------------------- within a poll
+
+    def _needs_attention(self) -> bool:
+        return self._membership is not None and self._membership.needs_attention
+
+    def _patience_s(self) -> float:
+        """How long to wait before the chores are due again."""
+        joins = self._needs_attention() and self._subscription.is_group_managed
+        return UNSETTLED_PATIENCE_S if joins or self._positions.is_unsettled else SETTLED_PATIENCE_S
+
+    async def _chores(self, deadline: Deadline) -> None:
+        """What has to be done for records to come: join, find positions, fetch; commit when it is time."""
+        self._check_usable()
+        self._chores_at = self._loop.time() + CHORES_EVERY_S
+        subscription = self._subscription
+        if subscription.mode is Mode.PATTERN and self.cluster.metadata.is_expired:
+            await self._know_all_topics(deadline)
+        membership = self._membership
+        if membership is not None and subscription.is_group_managed and membership.needs_attention:
+            await membership.update(deadline)
+        if self._auto_commit_s is not None and self._loop.time() >= self._commit_at:
+            self._commit_at = self._loop.time() + self._auto_commit_s
+            self._commit_in_background(self._out.consumed(), None)
+        if self._positions.is_unsettled:
+            await self._positions.settle(deadline)
+        self._fetcher.fetch()
+
+    async def _know_all_topics(self, deadline: Deadline) -> None:
+        """A pattern needs the names of all topics; the update goes on if the poll's time is over."""
+        try:
+            async with asyncio.timeout(deadline.left_s):
+                await self.cluster.update()
+        except RetriableError:
+            await asyncio.sleep(min(deadline.left_s, self.cluster.retries.pause_s(0)))
+        except TimeoutError:
+            return
+
+    async def close(self, *, timeout_ms: int = DEFAULT_CLOSE_MS) -> None:
+        """Commit if that is automatic, leave the group, and close the connections."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        deadline = Deadline(timeout_ms)
+        try:
+            await self._leave(deadline)
+            if self._committing:
+                await asyncio.wait(self._committing, timeout=deadline.left_s)
+        finally:
+            for task in self._committing:
+                task.cancel()
+            await asyncio.gather(*self._committing, return_exceptions=True)
+            await self._fetcher.close()
+            await self._positions.close()
+            if self._membership is not None:
+                await self._membership.close()
+            await self.cluster.close()
+            self._out.close()
+
+    async def _leave(self, deadline: Deadline) -> None:
+        if self._subscription.is_group_managed and self._membership is not None:
+            try:
+                async with asyncio.timeout(deadline.left_s):
+                    await self._handover.revoke(list(self._subscription.partitions))
+            except TimeoutError:
+                logger.warning("partitions were not given back in time")
+            await self._membership.leave(deadline)
+        elif self._subscription.mode is Mode.ASSIGNED:
+            await self._commit_before_handover(list(self._subscription.partitions))

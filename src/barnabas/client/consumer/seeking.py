@@ -1,0 +1,112 @@
+"""Where a consumer reads: seek, pause, positions, and the offsets of a cluster's partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from barnabas.client.admin.records import OffsetSpec
+from barnabas.client.consumer.parts import ConsumerParts
+from barnabas.client.model import OffsetAndMetadata, OffsetAndTimestamp, Partition, Topic, TopicPartition
+
+
+class Seeking(ConsumerParts):
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Read on from an offset."""
+        state = self._subscription.state(TopicPartition(*partition))
+        self._out.forget(state.where)
+        if isinstance(offset, OffsetAndMetadata):
+            state.seek(offset.offset, offset.leader_epoch)
+        else:
+            if offset < 0:
+                raise ValueError(f"an offset cannot be {offset}; seek_to_beginning() and seek_to_end() exist")
+            state.seek(offset)
+        self._chores_at = 0.0
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Read from the first record on; all partitions if none is named."""
+        self._reset(partitions, OffsetSpec.EARLIEST)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Read only what comes from now on; all partitions if none is named."""
+        self._reset(partitions, OffsetSpec.LATEST)
+
+    def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+        """Read from the first record at or after a time on; all partitions if none is named."""
+        self._reset(partitions, timestamp_ms)
+
+    def _reset(self, partitions: tuple[TopicPartition, ...], time: int) -> None:
+        for where in partitions or tuple(self._subscription.partitions):
+            state = self._subscription.state(TopicPartition(*where))
+            self._out.forget(state.where)
+            state.reset(int(time))
+        self._chores_at = 0.0
+
+    async def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
+        """The offset of the next record that poll() gives."""
+        state = self._subscription.state(TopicPartition(*partition))
+        deadline = self._deadline(timeout_ms)
+        if not state.has_position:
+
+            async def attempt() -> None:
+                await self._positions.find(deadline)
+                if not state.has_position:
+                    raise self.cluster.leaderless(state.where)
+
+            await self.cluster.retries.until(deadline, f"finding the position in {partition}", attempt)
+        return self._out.consumed_offset(state)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Give no records of these partitions until resume()."""
+        for where in partitions:
+            state = self._subscription.state(TopicPartition(*where))
+            self._out.rewind(state.where)
+            state.is_paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        for where in partitions:
+            state = self._subscription.state(TopicPartition(*where))
+            state.is_paused = False
+            self._fetcher.resumed(state)
+        self._chores_at = 0.0
+
+    def paused(self) -> frozenset[TopicPartition]:
+        return frozenset(where for where, state in self._subscription.partitions.items() if state.is_paused)
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets lie between the position and the end that this reader may see; None if unknown."""
+        state = self._subscription.state(TopicPartition(*partition))
+        committed = self.settings["isolation.level"] == "read_committed"
+        end = state.last_stable_offset if committed else state.high_watermark
+        if end < 0 or not state.has_position:
+            return None
+        return max(0, end - self._out.consumed_offset(state))
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        deadline = self._deadline(timeout_ms)
+        return await self._positions.edge(_typed(partitions), OffsetSpec.EARLIEST, deadline)
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """The end that this reader may see: of committed transactions with isolation.level=read_committed."""
+        deadline = self._deadline(timeout_ms)
+        return await self._positions.edge(_typed(partitions), OffsetSpec.LATEST, deadline)
+
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after a time in each partition."""
+        wanted = {TopicPartition(*where): time for where, time in times.items()}
+        return await self._positions.by_time(wanted, self._deadline(timeout_ms))
+
+    async def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> tuple[Partition, ...]:
+        return (await self.cluster.describe([topic], self._deadline(timeout_ms)))[topic].partitions
+
+    async def list_topics(self, *, timeout_ms: int | None = None) -> dict[str, Topic]:
+        return await self.cluster.describe(None, self._deadline(timeout_ms))
+
+
+def _typed(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    return [TopicPartition(*one) for one in partitions]

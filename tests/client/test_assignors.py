@@ -1,0 +1,44 @@
+"""Assignors against the plans that Apache Kafka's own make.  M-G3"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from barnabas.client.consumer.assignors.registry import assignors
+from barnabas.client.consumer.assignors.simple import Assignor, Plan
+from barnabas.client.group_protocol import Subscription
+from barnabas.client.model import TopicPartition
+from barnabas.config.errors import ConfigError
+
+VECTORS = json.loads((Path(__file__).parents[1] / "data" / "vectors" / "assignors.json").read_text())
+STICKY = ("sticky", "cooperative-sticky")
+
+
+def partition(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def subscription(told: Mapping[str, Any]) -> Subscription:
+    user_data = told["user_data_hex"]
+    return Subscription(
+        topics=tuple(told["topics"]),
+        user_data=None if user_data is None else bytes.fromhex(user_data),
+        owned=tuple(map(partition, told["owned"])),
+        group_instance_id=told.get("group_instance_id"),
+    )
+
+
+@pytest.mark.parametrize("row", VECTORS, ids=lambda row: f"{row['assignor']}: {row['case']}")
+def test_plans_equal_apache_kafkas(row: Mapping[str, Any]) -> None:
+    (assignor,) = assignors([row["assignor"]])
+    members = {member: subscription(told) for member, told in row["members"].items()}
+    plan = assignor.assign(row["partitions"], members)
+    assert {member: [str(one) for one in mine] for member, mine in plan.items()} == row["assignment"]
