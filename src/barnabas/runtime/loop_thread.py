@@ -9,11 +9,49 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextvars import ContextVar
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 END_PATIENCE_S = 30
+
+
+# Where the thread that waits in `run` looks for things to do; it goes with the coroutine's context.
+_caller: ContextVar[SimpleQueue[Callable[[], None] | None] | None] = ContextVar("caller", default=None)
+
+
+async def in_caller(call: Callable[[], T]) -> T:
+    """Within a coroutine of `LoopThread.run`: make a call on the thread that waits there, and wait for it.
+
+    That thread may make blocking calls of its own then, which on the loop's thread would last for ever.
+    """
+    wanted = _caller.get()
+    if wanted is None:
+        return call()
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def action() -> None:
+        try:
+            result = call()
+        except BaseException as error:
+            loop.call_soon_threadsafe(_settle, done, None, error)
+        else:
+            loop.call_soon_threadsafe(_settle, done, result, None)
+
+    wanted.put(action)
+    return await done
+
+
+def _settle(done: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if done.done():
+        return
+    if error is not None:
+        done.set_exception(error)
+    else:
+        done.set_result(result)
 
 
 class LoopThread:
@@ -41,12 +79,23 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait for it; an interrupt (Ctrl+C) cancels it."""
+        """Run a coroutine on the loop and wait for it; an interrupt (Ctrl+C) cancels it.
+
+        Meanwhile this thread does what the coroutine asks of it by `in_caller`.
+        """
         if self.is_current:
             work.close()
             raise RuntimeError("a blocking call was made from a callback: use the asyncio client there")
-        future = self.submit(work)
+        wanted: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        token = _caller.set(wanted)
         try:
+            future = self.submit(work)
+        finally:
+            _caller.reset(token)
+        future.add_done_callback(lambda _: wanted.put(None))
+        try:
+            while (action := wanted.get()) is not None:
+                action()
             return future.result()
         except BaseException:
             future.cancel()

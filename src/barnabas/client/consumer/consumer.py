@@ -239,15 +239,17 @@ class Consumer(Seeking, Committing):
 
     async def close(self, *, timeout_ms: int = DEFAULT_CLOSE_MS) -> None:
         """Commit if that is automatic, leave the group, and close the connections."""
-        if self._is_closed:
+        if self._is_closing:
             return
-        self._is_closed = True
+        # Not closed yet: a listener that gives partitions back may still commit.
+        self._is_closing = True
         deadline = Deadline(timeout_ms)
         try:
             await self._leave(deadline)
             if self._committing:
                 await asyncio.wait(self._committing, timeout=deadline.left_s)
         finally:
+            self._is_closed = True
             for task in self._committing:
                 task.cancel()
             await asyncio.gather(*self._committing, return_exceptions=True)

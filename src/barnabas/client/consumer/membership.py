@@ -60,9 +60,12 @@ class Handover:
             return
         for where in gone:
             self._subscription.partitions[where].is_revoked_soon = True
-        await self._commit(gone)
-        await self._tell("on_partitions_revoked", gone)
-        self._drop(gone)
+        try:
+            await self._commit(gone)
+            await self._tell("on_partitions_revoked", gone)
+        finally:
+            # Whatever a listener raises: they are not ours any more.
+            self._drop(gone)
 
     async def lose(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions are gone already: others may be reading them."""

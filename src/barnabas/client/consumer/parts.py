@@ -52,6 +52,7 @@ class ConsumerParts:
         self._committing: set[asyncio.Task[None]] = set()
         self._chores_at = 0.0
         self._is_awake = False
+        self._is_closing = False
         self._is_closed = False
 
     def _deadline(self, timeout_ms: int | None) -> Deadline:

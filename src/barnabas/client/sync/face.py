@@ -24,6 +24,7 @@ class Face(Generic[C]):
     def __init__(self, thread: LoopThread, client: C) -> None:
         self._thread = thread
         self._client = client
+        self._is_ending = False
         self._is_closed = False
 
     def __enter__(self) -> Self:
@@ -38,13 +39,15 @@ class Face(Generic[C]):
         raise NotImplementedError
 
     def _end(self, closing: Coroutine[Any, Any, None]) -> None:
-        if self._is_closed:
+        if self._is_ending:
             closing.close()
             return
-        self._is_closed = True
+        # Not closed yet: what the client calls on its way out may still use it.
+        self._is_ending = True
         try:
             self._thread.run(closing)
         finally:
+            self._is_closed = True
             self._thread.end()
 
 
@@ -57,6 +60,22 @@ def blocking(
         if face._is_closed:
             raise ClosedError("the client is closed; open a new one")
         return face._thread.run(method(face._client, *args, **kwargs))
+
+    update_wrapper(call, method)
+    return call
+
+
+def plain(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[Face[C], P], T]:
+    """The same method, which does not wait itself, called where the client lives."""
+
+    def call(face: Face[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if face._is_closed:
+            raise ClosedError("the client is closed; open a new one")
+
+        async def called() -> T:
+            return method(face._client, *args, **kwargs)
+
+        return face._thread.run(called())
 
     update_wrapper(call, method)
     return call

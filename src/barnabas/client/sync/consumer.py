@@ -1,0 +1,110 @@
+"""The consumer for programs without asyncio."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from barnabas.batch.engine.consume import ConsumerRecord
+from barnabas.client.consumer.consumer import DEFAULT_CLOSE_MS
+from barnabas.client.consumer.consumer import Consumer as AsyncConsumer
+from barnabas.client.consumer.subscription import RebalanceListener
+from barnabas.client.model import TopicPartition
+from barnabas.client.sync.face import Face, blocking, plain, started
+from barnabas.runtime.loop_thread import in_caller
+
+
+class Consumer(Face[AsyncConsumer]):
+    """See `barnabas.client.Consumer`.
+
+    with Consumer(bootstrap_servers="localhost:9092", group_id="billing") as consumer:
+        consumer.subscribe(["orders"])
+        for record in consumer:
+            ...
+    """
+
+    def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
+        super().__init__(*started("barnabas-consumer", lambda: AsyncConsumer(config, **options)))
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        server_pattern: str | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """As a member of the group; the listener is called on the thread that polls."""
+        heard = None if listener is None else _OnCallersThread(listener)
+        self._subscribe(topics, pattern=pattern, server_pattern=server_pattern, listener=heard)
+
+    _subscribe = plain(AsyncConsumer.subscribe)
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        while not self._is_closed:
+            yield from self._one_by_one(self.poll())
+
+    def _one_by_one(self, records: list[ConsumerRecord]) -> Iterator[ConsumerRecord]:
+        """So that a commit within the loop commits what was taken, not all that was polled."""
+        out = self._client._out
+        out.begin(records)
+        for record in records:
+            out.taken += 1
+            yield record
+            if out.records is not records:
+                return
+
+    def wakeup(self) -> None:
+        """Let a poll that waits end at once, without records; any thread, and a signal, may call this."""
+        self._thread.call_soon(self._client.wakeup)
+
+    def close(self, *, timeout_ms: int = DEFAULT_CLOSE_MS) -> None:
+        self._end(self._client.close(timeout_ms=timeout_ms))
+
+    poll = blocking(AsyncConsumer.poll)
+    poll_arrow = blocking(AsyncConsumer.poll_arrow)
+    assign = plain(AsyncConsumer.assign)
+    unsubscribe = blocking(AsyncConsumer.unsubscribe)
+    subscription = plain(AsyncConsumer.subscription)
+    assignment = plain(AsyncConsumer.assignment)
+    seek = plain(AsyncConsumer.seek)
+    seek_to_beginning = plain(AsyncConsumer.seek_to_beginning)
+    seek_to_end = plain(AsyncConsumer.seek_to_end)
+    seek_to_time = plain(AsyncConsumer.seek_to_time)
+    position = blocking(AsyncConsumer.position)
+    pause = plain(AsyncConsumer.pause)
+    resume = plain(AsyncConsumer.resume)
+    paused = plain(AsyncConsumer.paused)
+    current_lag = plain(AsyncConsumer.current_lag)
+    commit = blocking(AsyncConsumer.commit)
+    commit_async = plain(AsyncConsumer.commit_async)
+    committed = blocking(AsyncConsumer.committed)
+    group_metadata = plain(AsyncConsumer.group_metadata)
+    beginning_offsets = blocking(AsyncConsumer.beginning_offsets)
+    end_offsets = blocking(AsyncConsumer.end_offsets)
+    offsets_for_times = blocking(AsyncConsumer.offsets_for_times)
+    partitions_for = blocking(AsyncConsumer.partitions_for)
+    list_topics = blocking(AsyncConsumer.list_topics)
+
+
+class _OnCallersThread:
+    """A listener whose methods run where the user polls, so that they may call the consumer."""
+
+    def __init__(self, listener: RebalanceListener) -> None:
+        self._listener = listener
+
+    async def _call(self, name: str, partitions: list[TopicPartition]) -> Any:
+        method = getattr(self._listener, name, None)
+        return None if method is None else await in_caller(partial(method, partitions))
+
+    async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        await self._call("on_partitions_assigned", partitions)
+
+    async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        await self._call("on_partitions_revoked", partitions)
+
+    async def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        has_own = hasattr(self._listener, "on_partitions_lost")
+        await self._call("on_partitions_lost" if has_own else "on_partitions_revoked", partitions)
