@@ -1,0 +1,118 @@
+"""The server-side assignors against answers of Apache Kafka's own classes (AssignProbe.java in tests/verify)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import Uuid
+from barnabas.coordinator.group.assignors import range as range_assignor
+from barnabas.coordinator.group.assignors import uniform
+from barnabas.coordinator.group.assignors.load import LoadOrder
+from barnabas.coordinator.group.assignors.spec import AssignorError, GroupSpec, MemberSpec
+from barnabas.coordinator.group.consumer_group import ConsumerGroup
+from barnabas.coordinator.group.consumer_member import ConsumerMember
+from barnabas.coordinator.group.target import compute_target
+from barnabas.metadata.image import EMPTY_IMAGE
+from tests.coordinator.group.assign_world import answer, cases, group_of, image_of, member_of
+
+VECTORS = Path(__file__).parents[3] / "data" / "coordinator" / "assignors.jsonl.gz"
+
+
+def vectors() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in gzip.decompress(VECTORS.read_bytes()).splitlines()]
+
+
+def test_targets_and_hashes_are_apache_kafkas() -> None:
+    seen = set()
+    for row in vectors():
+        case, expected = row["case"], row["answer"]
+        found = answer(case)
+        # Who owns nothing may be left out.
+        targets = {member: {} for member in found["targets"]} | expected["targets"]
+        assert found["targets"] == targets, case
+        assert found["written"] == sorted(expected["written"]), case
+        assert (found["hashes"], found["hash"]) == (expected["hashes"], expected["hash"])
+        seen.add((case["assignor"], case["homogeneous"]))
+    assert len(seen) == 4, "both assignors, with subscriptions alike and different"
+
+
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_every_partition_of_a_subscribed_topic_has_exactly_one_owner(seed: int) -> None:
+    for case in cases(seed):
+        image, group, changed = image_of(case), group_of(case), member_of(case["changed"])
+        members = {**group.members, changed.member_id: changed}
+        if changed.instance_id in group.static_members:
+            members.pop(group.static_members[changed.instance_id])
+            members[changed.member_id] = changed
+        names = set()
+        for member in members.values():
+            names |= member.subscribed_names
+            if member.regex in group.resolved:
+                names |= group.resolved[member.regex].topics
+        topics = [topic for name in names if (topic := image.topic_named(name)) is not None]
+        wanted = {(str(topic.id), number) for topic in topics for number in topic.partitions}
+        targets = answer(case)["targets"]
+        owned = [
+            (topic, number)
+            for target in targets.values()
+            for topic, numbers in target.items()
+            for number in numbers
+        ]
+        assert len(owned) == len(set(owned))
+        assert set(owned) == wanted
+
+
+def spec_of(homogeneous: bool, count: int | None) -> GroupSpec:
+    topic = Uuid.from_words(1, 1)
+    members = {name: MemberSpec((topic,), 1) for name in ("a", "b")}
+    return GroupSpec(members, homogeneous, {}, lambda _: count)
+
+
+@pytest.mark.parametrize("assign", [uniform.assign, range_assignor.assign])
+@pytest.mark.parametrize("homogeneous", [True, False])
+def test_a_topic_that_does_not_exist_cannot_be_assigned(assign: Any, homogeneous: bool) -> None:
+    with pytest.raises(AssignorError, match="exist"):
+        assign(spec_of(homogeneous, None))
+    assert sorted(len(one) for one in assign(spec_of(homogeneous, 1)).values()) == [0, 1]
+
+
+def test_a_group_without_members_has_no_assignment() -> None:
+    empty = GroupSpec({}, True, {}, lambda _: 1)
+    assert uniform.assign(empty) == range_assignor.assign(empty) == {}
+
+
+def test_partitions_that_are_left_over_are_a_fault() -> None:
+    topic = Uuid.from_words(1, 1)
+    # A member is said to own more than there is; so there seems to be no room for the rest.
+    members = {"a": MemberSpec((topic,), 1, before={topic: frozenset(range(9))})}
+    with pytest.raises(AssignorError, match="left unassigned"):
+        uniform.assign(GroupSpec(members, True, {}, lambda _: 3))
+
+
+def test_a_fault_of_the_assignor_is_told_to_the_member() -> None:
+    def faulty(_: GroupSpec) -> Any:
+        raise AssignorError("no")
+
+    with pytest.raises(KafkaError, match="Failed to compute a new target assignment for epoch 3: no") as told:
+        compute_target(ConsumerGroup("g"), 3, faulty, ConsumerMember("a"), EMPTY_IMAGE, homogeneous=True)
+    assert told.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_members_with_nothing_to_give_up_are_passed_over() -> None:
+    loads = [0, 3, 3]
+    order = LoadOrder([0, 1, 2], loads)
+    assert order.imbalance == 3
+    first = order.next_most_loaded()
+    assert first == 2
+    order.exclude_most_loaded()
+    assert order.next_most_loaded() == 1
+    order.exclude_most_loaded()
+    assert order.next_most_loaded() == 0
+    order.exclude_most_loaded()
+    assert order.next_most_loaded() is None
