@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from bench.processes import cpu_seconds, rss_bytes
+from tools.ports import free_oracle_base
 
 PROJECT = Path(__file__).resolve().parents[1]
 ORACLE = Path(os.environ.get("BARNABAS_ORACLE", PROJECT.parent / "shared" / "oracle" / "kafka"))
@@ -28,7 +28,7 @@ class ApacheServer:
         self.home = home
         self.data = home / NODE / "data"
         self._settings = settings
-        self._base = free_port_base()
+        self._base = free_oracle_base(PORT_BASES)
         self._command: list[str] = []
         self._launched: subprocess.Popen[bytes] | None = None
 
@@ -91,15 +91,3 @@ class ApacheServer:
         done = subprocess.run([ORACLE, "-k", VERSION, *words], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{words[0]} of {APACHE} failed: {done.stdout[-500:]}{done.stderr[-2000:]}")
-
-
-def free_port_base() -> int:
-    for base in PORT_BASES:
-        try:
-            for port in (base + 1, base + 101):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return base
-    raise RuntimeError("no free ports")

@@ -19,6 +19,7 @@ from typing import Protocol
 from bench.apache import APACHE, ORACLE, ApacheServer
 from bench.processes import cpu_seconds, rss_bytes
 from bench.registry import OURS
+from tools.ports import free_ports
 
 START_PATIENCE_S = 120
 STOP_PATIENCE_S = 120
@@ -74,7 +75,7 @@ class OurServer:
     ) -> None:
         self.home = home
         self.data = home / "data"
-        self.address = ("127.0.0.1", free_port())
+        self.address = ("127.0.0.1", free_ports(1)[0])
         self._settings = settings
         self._open_files = open_files
         self._python = python
@@ -131,7 +132,7 @@ class OurServer:
 
     def _format(self) -> None:
         host, port = self.address
-        controller = free_port()
+        [controller] = free_ports(1)
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -191,13 +192,6 @@ def make_servers(
         stack.callback(theirs.end)
         found[APACHE] = theirs
     return found
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def await_listening(address: tuple[str, int]) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tools.ports import free_ports
 from tools.suite_record import MAX_RUNS, Record, Side, load, page, save
 from tools.suite_results import ENVIRONMENT, SUITE_NAMES, Results, read_results
 
@@ -30,13 +31,6 @@ APACHE_VERSION = "4.1.0"
 START_PATIENCE_S = 30
 STOP_PATIENCE_S = 60
 _SECTION = re.compile(r"^== ([a-z-]+)$", re.MULTILINE)
-
-
-def free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as two:
-        one.bind(("127.0.0.1", 0))
-        two.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], two.getsockname()[1]
 
 
 def properties(folder: Path, port: int, controller_port: int) -> str:
@@ -65,7 +59,7 @@ group.initial.rebalance.delay.ms=0
 @contextmanager
 def running(folder: Path) -> Iterator[tuple[str, int]]:
     """A broker of ours; its address and its process id.  It is stopped at the end."""
-    port, controller_port = free_ports()
+    port, controller_port = free_ports(2)
     config = folder / "server.properties"
     config.write_text(properties(folder, port, controller_port))
     cluster = subprocess.run([BARNABAS, "storage", "random-uuid"], capture_output=True, text=True, check=True)

@@ -21,6 +21,8 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tools.ports import free_ports
+
 TOPIC = "load"
 PARTITIONS = 4
 START_PATIENCE_S = 60
@@ -65,7 +67,7 @@ class KilledBroker:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = free_port()
+        [self.port] = free_ports(1)
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -106,12 +108,6 @@ class KilledBroker:
     def faults(self) -> list[str]:
         lines = (self.folder / "log.txt").read_text().splitlines()
         return [line for line in lines if " ERROR " in line or "Traceback" in line]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Load(threading.Thread):

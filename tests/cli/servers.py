@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from barnabas.cli.main import main
+from tools.ports import free_ports
 
 PATIENCE_S = 60
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that are free now; asked for together, so that they differ."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Site:

@@ -23,7 +23,8 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRespons
 from barnabas.runtime.folder_disk import FolderDisk
 from barnabas.runtime.network import Address
 from tests.cli.conftest import Call
-from tests.cli.servers import PATIENCE_S, Site, free_ports
+from tests.cli.servers import PATIENCE_S, Site
+from tools.ports import free_ports
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.servers import free_ports
 from tests.docs.pages import Command, Written, is_like, pages, steps
+from tools.ports import free_ports
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCS = PROJECT / "docs"

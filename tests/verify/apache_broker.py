@@ -14,6 +14,7 @@ from barnabas.batch.records import Header
 from barnabas.protocol.apis import api
 from barnabas.protocol.frame import FrameReader, read_response, write_request
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from tools.ports import free_oracle_base
 
 PROBE = Path(__file__).parent / "java" / "FolderProbe.java"
 NODE = "broker-1"
@@ -130,26 +131,13 @@ def apache_broker(
     oracle: Callable[..., Any], version: str, home: Path, settings: Mapping[str, str]
 ) -> Iterator[ApacheBroker]:
     """A new cluster of one node, running; it is down when this ends."""
-    broker = ApacheBroker(oracle, version, home, free_port_base())
+    broker = ApacheBroker(oracle, version, home, free_oracle_base(PORT_BASES))
     overrides = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     try:
         broker._call("up", "--dir", str(home), "--mode", "kraft", "--port", str(broker.port), *overrides)
         yield broker
     finally:
         oracle(version, "down", "--dir", str(home), "--kill")
-
-
-def free_port_base() -> int:
-    """So that checks that run side by side do not meet."""
-    for base in PORT_BASES:
-        try:
-            for port in (base + 1, base + 101):
-                with socket.socket() as probe:
-                    probe.bind(("localhost", port))
-        except OSError:
-            continue
-        return base
-    raise RuntimeError("no free ports")
 
 
 def views(output: str) -> dict[str, View]:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from barnabas.metadata.features import FEATURES, METADATA_VERSIONS, OLDEST_METADATA_VERSION
+from tools.ports import free_ports
 
 JAVA = Path(__file__).parent / "java"
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
@@ -34,14 +35,6 @@ def barnabas(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPr
         check=False,
         cwd=cwd,
     )
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [found.getsockname()[1] for found in sockets]
-    for found in sockets:
-        found.close()
-    return ports
 
 
 def write_properties(path: Path, **values: str) -> None:

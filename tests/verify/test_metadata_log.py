@@ -44,7 +44,8 @@ from barnabas.testing.simulation.scenarios.metadata_node import (
     registration,
 )
 from tests.controller.request_table import CASES, Case, answer_form, without_ids
-from tests.verify.apache_broker import ApacheBroker, free_port_base
+from tests.verify.apache_broker import PORT_BASES, ApacheBroker
+from tools.ports import free_oracle_base
 
 KAFKA = "4.1.0"
 METADATA = "__cluster_metadata-0"
@@ -215,7 +216,7 @@ def test_apache_kafkas_shell_reads_our_log_and_snapshots(
 @contextmanager
 def _apache_node(oracle: Callable[..., Any], home: Path, release: str) -> Iterator[ApacheBroker]:
     """A new cluster of one node, formatted with this release and running."""
-    broker = ApacheBroker(oracle, KAFKA, home, free_port_base())
+    broker = ApacheBroker(oracle, KAFKA, home, free_oracle_base(PORT_BASES))
     try:
         done = oracle(
             KAFKA,

@@ -1,0 +1,30 @@
+"""Ports that nobody has right now, for servers that tests, benches and suites start."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+
+# Where the oracle's brokers listen, from the first port that was asked for.
+_OF_THE_ORACLE = (1, 101)
+
+
+def free_ports(count: int) -> list[int]:
+    """Different ones, as they are taken together before they are let go."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def free_oracle_base(bases: Iterable[int]) -> int:
+    """The first of these at which the oracle finds its ports free: runs side by side do not meet."""
+    for base in bases:
+        try:
+            for offset in _OF_THE_ORACLE:
+                socket.create_server(("localhost", base + offset)).close()
+        except OSError:
+            continue
+        return base
+    raise RuntimeError("no free ports")
