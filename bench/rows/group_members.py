@@ -1,0 +1,246 @@
+"""A thousand members in a hundred classic groups: they join, lose one member a group, and settle again.
+
+A group has settled when all its members have their assignment of one and the same generation, which its
+leader saw with that many members.
+"""
+
+from __future__ import annotations
+
+import itertools
+import selectors
+import struct
+import time
+from collections.abc import Mapping
+from functools import partial
+
+from barnabas.base.errors import ErrorCode
+from barnabas.protocol.apis import api
+from barnabas.protocol.frame import read_response, write_request
+from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from barnabas.protocol.schema import Message
+from bench.apache import APACHE
+from bench.paced import settle
+from bench.registry import Contender, Workbench, row
+from bench.servers import Server
+from bench.shared import shared_servers
+from tools.raw_broker import RawConnection
+
+GROUPS = 100
+MEMBERS = 10
+PATIENCE_S = 120
+HEARTBEAT_S = 0.1
+SESSION_MS = 30_000
+VERSIONS = {JoinGroupRequest: 9, SyncGroupRequest: 5, HeartbeatRequest: 4, LeaveGroupRequest: 5}
+FIND_VERSION = 4
+METADATA = bytes(20)
+ASSIGNMENT = bytes(30)
+_SIZE = struct.Struct(">i")
+_runs = itertools.count()
+
+
+class Group:
+    """Which generation its leader saw, with how many members, and who has synced with it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.generation = -1
+        self.seen = 0
+        self.synced = 0
+
+    def led(self, generation: int, members: int) -> None:
+        self.generation, self.seen, self.synced = generation, members, 0
+
+    def has_settled(self, members: int) -> bool:
+        return self.seen == members and self.synced == members
+
+
+class Member:
+    """On a connection of its own; one request in flight."""
+
+    def __init__(self, server: Server, group: Group) -> None:
+        self.group = group
+        self.connection = RawConnection(server.address, PATIENCE_S)
+        self.is_stable = False
+        self.has_left = False
+        self._id = ""
+        self._generation = -1
+        self._asked: Message | None = None
+        self._received = bytearray()
+
+    @property
+    def is_idle(self) -> bool:
+        return self._asked is None and not self.has_left
+
+    def _ask(self, request: Message) -> None:
+        self._asked = request
+        self.connection.send(write_request(request, VERSIONS[type(request)], 1, "bench"))
+
+    def join(self) -> None:
+        self.is_stable = False
+        protocol = JoinGroupRequest.Protocol(name="range", metadata=METADATA)
+        self._ask(
+            JoinGroupRequest(
+                group_id=self.group.name,
+                session_timeout_ms=SESSION_MS,
+                rebalance_timeout_ms=SESSION_MS,
+                member_id=self._id,
+                protocol_type="consumer",
+                protocols=[protocol],
+            )
+        )
+
+    def heartbeat(self) -> None:
+        self._ask(
+            HeartbeatRequest(group_id=self.group.name, generation_id=self._generation, member_id=self._id)
+        )
+
+    def leave(self) -> None:
+        self.has_left = True
+        identity = LeaveGroupRequest.MemberIdentity(member_id=self._id)
+        self._ask(LeaveGroupRequest(group_id=self.group.name, members=[identity]))
+
+    def receive(self) -> None:
+        received = self._received
+        received += self.connection.socket.recv(1 << 16)
+        if len(received) < _SIZE.size or len(received) < _SIZE.size + _SIZE.unpack_from(received)[0]:
+            return
+        frame = bytes(received[_SIZE.size :])
+        received.clear()
+        asked, self._asked = self._asked, None
+        assert asked is not None
+        assert asked.schema.key is not None
+        _, answer = read_response(frame, api(asked.schema.key), VERSIONS[type(asked)])
+        self._take(answer)
+
+    def _take(self, answer: Message) -> None:
+        if isinstance(answer, JoinGroupResponse):
+            self._joined(answer)
+        elif isinstance(answer, SyncGroupResponse):
+            self._synced(answer)
+        elif isinstance(answer, HeartbeatResponse):
+            if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+                self.join()
+            else:
+                assert not answer.error_code, ErrorCode(answer.error_code).name
+        else:
+            assert isinstance(answer, LeaveGroupResponse)
+            assert not answer.error_code, ErrorCode(answer.error_code).name
+
+    def _joined(self, answer: JoinGroupResponse) -> None:
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._id = answer.member_id
+            self.join()
+            return
+        assert not answer.error_code, ErrorCode(answer.error_code).name
+        self._id, self._generation = answer.member_id, answer.generation_id
+        assignments = []
+        if answer.leader == self._id:
+            self.group.led(answer.generation_id, len(answer.members))
+            one = SyncGroupRequest.Assignment
+            assignments = [one(member_id=who.member_id, assignment=ASSIGNMENT) for who in answer.members]
+        self._ask(
+            SyncGroupRequest(
+                group_id=self.group.name,
+                generation_id=self._generation,
+                member_id=self._id,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=assignments,
+            )
+        )
+
+    def _synced(self, answer: SyncGroupResponse) -> None:
+        if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self.join()
+            return
+        assert not answer.error_code, ErrorCode(answer.error_code).name
+        assert bytes(answer.assignment) == ASSIGNMENT, "an assignment that was not given"
+        self.is_stable = True
+        if self._generation == self.group.generation:
+            self.group.synced += 1
+
+
+class Crowd:
+    """All members, served by one loop."""
+
+    def __init__(self, server: Server) -> None:
+        run = next(_runs)
+        self.groups = [Group(f"bench-{run}-{number}") for number in range(GROUPS)]
+        self.members = [Member(server, group) for group in self.groups for _ in range(MEMBERS)]
+        self._selector = selectors.DefaultSelector()
+        for member in self.members:
+            self._selector.register(member.connection.socket, selectors.EVENT_READ, member)
+
+    def until_settled(self, members: int) -> None:
+        until = time.monotonic() + PATIENCE_S
+        beat = time.monotonic() + HEARTBEAT_S
+        while not all(group.has_settled(members) for group in self.groups):
+            now = time.monotonic()
+            assert now < until, "the groups do not settle"
+            if now >= beat:
+                beat = now + HEARTBEAT_S
+                for member in self.members:
+                    if member.is_stable and member.is_idle:
+                        member.heartbeat()
+            for key, _ in self._selector.select(max(beat - now, 0)):
+                key.data.receive()
+
+    def close(self) -> None:
+        self._selector.close()
+        for member in self.members:
+            member.connection.socket.close()
+
+
+def run(server: Server) -> dict[str, float]:
+    settle()
+    await_coordinator(server)
+    crowd = Crowd(server)
+    try:
+        cpu_s = server.cpu_seconds
+        start = time.perf_counter()
+        for member in crowd.members:
+            member.join()
+        crowd.until_settled(MEMBERS)
+        for group in crowd.groups:
+            next(one for one in crowd.members if one.group is group and one.is_idle).leave()
+        crowd.until_settled(MEMBERS - 1)
+        seconds = time.perf_counter() - start
+        return {"seconds": seconds, "cpu": (server.cpu_seconds - cpu_s) * 1000}
+    finally:
+        crowd.close()
+
+
+def await_coordinator(server: Server) -> None:
+    """The first who asks has the coordinators' topic made."""
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=["bench"])
+    until = time.monotonic() + PATIENCE_S
+    with RawConnection(server.address, PATIENCE_S) as connection:
+        while connection.ask(request, FIND_VERSION, FindCoordinatorResponse).coordinators[0].error_code:
+            assert time.monotonic() < until, "no coordinator of groups"
+            time.sleep(0.05)
+
+
+ROW = partial(row, higher_is_better=False, against=APACHE, goal=1)
+
+
+@ROW(
+    "group-members",
+    "1,000 members in 100 groups join, lose a tenth, and settle",
+    unit="s",
+    floor=1 / 0.7,
+    value="seconds",
+)
+@ROW(
+    "group-members-cpu",
+    "1,000 members in 100 groups join, lose a tenth, and settle: CPU of the broker",
+    unit="ms",
+    floor=1 / 0.7,
+    value="cpu",
+)
+def group_members(bench: Workbench) -> Mapping[str, Contender]:
+    servers = shared_servers(bench.house)
+    return {name: partial(run, server) for name, server in servers.items() if "," not in name}
