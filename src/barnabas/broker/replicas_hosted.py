@@ -13,34 +13,19 @@ from typing import Protocol
 from barnabas.base.ids import Uuid
 from barnabas.base.topic_names import is_internal
 from barnabas.broker.replicas_controller import Channel
+from barnabas.broker.surroundings import Surroundings
 from barnabas.config.node import Node
-from barnabas.config.settings import Settings
-from barnabas.metadata.image import Image
 from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.partition import NEVER_FLUSH, Partition, Rules
-from barnabas.runtime.chance import Random
-from barnabas.runtime.clock import Clock
 from barnabas.storage.log import Log
 from barnabas.storage.names import TopicPartition
 
 
-class BrokerContext(Protocol):
-    """What replicas need to know of their broker; settings, image and epoch change in its life."""
+class BrokerContext(Surroundings, Protocol):
+    """What replicas need to know of their broker beside that; the epoch changes in its life, too."""
 
     @property
     def node(self) -> Node: ...
-
-    @property
-    def settings(self) -> Settings: ...
-
-    @property
-    def image(self) -> Image: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def random(self) -> Random: ...
 
     @property
     def metadata(self) -> Channel: ...

@@ -13,15 +13,13 @@ import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from barnabas.base.ids import LOST_DIR, MIGRATING_DIR, UNASSIGNED_DIR, Uuid
+from barnabas.broker.surroundings import Surroundings
 from barnabas.config.errors import ConfigError
 from barnabas.config.settings import Settings
 from barnabas.config.topics import topic_settings
-from barnabas.metadata.image import ConfigResource, Image
-from barnabas.runtime.chance import Random
-from barnabas.runtime.clock import Clock
+from barnabas.metadata.image import ConfigResource
 from barnabas.runtime.disk import Disk, Slice
 from barnabas.runtime.executor import WorkerDoor
 from barnabas.runtime.later import Later
@@ -59,22 +57,6 @@ class TopicOptions:
 
     log: LogOptions
     min_insync_replicas: int
-
-
-class Surroundings(Protocol):
-    """What the logs need to know of their broker; its settings and image change as deltas come."""
-
-    @property
-    def settings(self) -> Settings: ...
-
-    @property
-    def image(self) -> Image: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def random(self) -> Random: ...
 
 
 class ReplicaStorage:

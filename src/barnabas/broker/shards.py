@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.hashing import partition_for_group
@@ -21,14 +21,11 @@ from barnabas.broker.replicas_verify import TransactionalWrite, Verdicts
 from barnabas.broker.shards_loading import Loading
 from barnabas.broker.shards_store import PartitionStore
 from barnabas.broker.sliced_work import SlicedWork
-from barnabas.config.settings import Settings
+from barnabas.broker.surroundings import Surroundings
 from barnabas.coordinator.decision import Context, Decision, Marker, ProducerStamp
 from barnabas.coordinator.shard import Machine, Shard
 from barnabas.metadata.delta import Delta
-from barnabas.metadata.image import Image
 from barnabas.replica.waiting import Waiter
-from barnabas.runtime.chance import Random
-from barnabas.runtime.clock import Clock
 from barnabas.runtime.later import Later
 from barnabas.runtime.timers import TimerDoor
 from barnabas.storage.log import Log
@@ -42,22 +39,6 @@ Decide = Callable[[M, Context], Decision[R]]
 # How long loading may hold the loop.
 LOAD_SLICE_NS = 10_000_000
 _MS = 1_000_000
-
-
-class Surroundings(Protocol):
-    """What shards need of their broker."""
-
-    @property
-    def settings(self) -> Settings: ...
-
-    @property
-    def image(self) -> Image: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def random(self) -> Random: ...
 
 
 class _State(Enum):

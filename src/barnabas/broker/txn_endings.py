@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.shards import Shards, Surroundings
+from barnabas.broker.shards import Shards
 from barnabas.broker.sliced_work import SlicedWork
+from barnabas.broker.surroundings import Surroundings
 from barnabas.broker.txn_markers import Markers
 from barnabas.coordinator.decision import Marker
 from barnabas.coordinator.txn.machine import Prepared, TransactionMachine

@@ -14,7 +14,8 @@ from barnabas.base.topic_names import CONSUMER_OFFSETS
 from barnabas.batch.control import EndTransactionMarker, build_marker
 from barnabas.broker.replicas import Replicas
 from barnabas.broker.replicas_hosted import Hosted
-from barnabas.broker.shards import Shards, Surroundings
+from barnabas.broker.shards import Shards
+from barnabas.broker.surroundings import Surroundings
 from barnabas.coordinator.decision import Marker
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.replica.waiting import Waiter

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import TRANSACTION_STATE
 from barnabas.broker.replicas_verify import TransactionalWrite, Verdicts
-from barnabas.broker.shards import Surroundings
+from barnabas.broker.surroundings import Surroundings
 from barnabas.coordinator.txn.transaction import EPOCH_BUMP_LEVEL
 from barnabas.runtime.later import Later
 from barnabas.runtime.timers import TimerDoor
