@@ -31,7 +31,7 @@ from barnabas.testing.simulation.registry import planted
 GROUPS = "coordinator-groups"
 
 
-class _Hasty:
+class Hasty:
     """A log whose leader takes what it has for what all have."""
 
     def __init__(self, store: Store) -> None:
@@ -50,7 +50,7 @@ def answers_before_commit() -> Iterator[None]:
     healthy = Shard.__init__
 
     def init(self: Shard[Any], machine: Any, store: Store, **more: Any) -> None:
-        healthy(self, machine, _Hasty(store), **more)
+        healthy(self, machine, Hasty(store), **more)
 
     with patched(Shard, "__init__", init):
         yield

@@ -1,0 +1,32 @@
+"""Transactions in the simulator: many seeds pass, and every bug planted in their coordinator is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.testing.simulation.registry import PLANTED, SCENARIOS, load_all
+from barnabas.testing.simulation.runner import hunt_bug, play, play_or_raise
+
+load_all()
+SCENARIO = SCENARIOS["coordinator-transactions"]
+BUGS = [bug.name for bug in PLANTED.values() if bug.scenario == SCENARIO.name]
+SEEDS = 200
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, 50))
+def test_transactions_are_seen_whole_or_not_at_all(first: int) -> None:
+    for seed in range(first, first + 50):
+        play_or_raise(SCENARIO, seed)
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_is_found(name: str) -> None:
+    hunt_bug(PLANTED[name])
+
+
+def test_there_are_ten_of_them() -> None:
+    assert len(BUGS) >= 10
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    assert play(SCENARIO, 3).digest == play(SCENARIO, 3).digest
