@@ -6,26 +6,23 @@ As test_broker_answers.py does it; the brokers of this file also serve what is n
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from barnabas.base.errors import ErrorCode
+from tests.verify.both_answers import Answers, answers_of_both
 from tests.verify.broker_answers import differences, prepared
 from tests.verify.broker_ask import Asker, Plain
 from tests.verify.broker_asks_offsets import ASKS, LONGEST_TEXT
-from tests.verify.broker_node import apache_then_ours
 
 SETTINGS = {
     "offset.metadata.max.bytes": str(LONGEST_TEXT),
     "unstable.api.versions.enable": "true",
     "group.initial.rebalance.delay.ms": "0",
 }
-CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 APACHE_SETTLES_S = 0.5
 OURS_SETTLES_S = 0.1
 READY_PATIENCE_S = 60
@@ -36,25 +33,17 @@ MEMBER_ID = re.compile(r"^(judge|name)-[0-9a-f]{8}-[0-9a-f-]{27}$")
 TITLES = [f"{one.title} v{version}" for one in ASKS for version in one.versions]
 
 
-@dataclass(frozen=True)
-class Answers:
-    theirs: dict[str, Plain]
-    ours: dict[str, Plain]
-    faults: list[str]
-
-
 @pytest.fixture(scope="module")
-def answers(oracle: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
+def answers(oracle: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Answers:
     home = tmp_path_factory.mktemp("offsets") / "node"
-    with apache_then_ours(oracle, home, SETTINGS, "--cluster-id", CLUSTER_ID) as (apache, ours):
-        theirs = asked(ours.port, APACHE_SETTLES_S)
-        apache.stop()
-        shutil.rmtree(apache.data)
-        ours.format(CLUSTER_ID)
-        ours.start()
-        found = asked(ours.port, OURS_SETTLES_S)
-        ours.stop()
-        yield Answers(theirs, found, ours.faults())
+    return answers_of_both(
+        oracle,
+        home,
+        SETTINGS,
+        asked,
+        apache_settles_s=APACHE_SETTLES_S,
+        ours_settles_s=OURS_SETTLES_S,
+    )
 
 
 def asked(port: int, settles_s: float) -> dict[str, Plain]:

@@ -5,11 +5,9 @@ As test_broker_answers.py does it.  Between two parts of the table a producer us
 
 from __future__ import annotations
 
-import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ import pytest
 from barnabas.protocol.apis import api
 from barnabas.protocol.frame import FrameReader, read_response, write_request
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tests.verify.both_answers import Answers, answers_of_both
 from tests.verify.broker_answers import differences, prepared
 from tests.verify.broker_ask import Asker, Plain
 from tests.verify.broker_asks_txn import (
@@ -28,11 +27,9 @@ from tests.verify.broker_asks_txn import (
     TITLES,
     WORN_OUT,
 )
-from tests.verify.broker_node import apache_then_ours
 
 # The records of the tables are older than a week.
 SETTINGS = {"log.retention.ms": "-1"}
-CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 APACHE_SETTLES_S = 0.4
 OURS_SETTLES_S = 0.02
 READY_PATIENCE_S = 60
@@ -43,25 +40,17 @@ PIPELINED = 500
 DELIBERATE: dict[str, str] = {}
 
 
-@dataclass(frozen=True)
-class Answers:
-    theirs: dict[str, Plain]
-    ours: dict[str, Plain]
-    faults: list[str]
-
-
 @pytest.fixture(scope="module")
-def answers(oracle: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
+def answers(oracle: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Answers:
     home = tmp_path_factory.mktemp("transactions") / "node"
-    with apache_then_ours(oracle, home, SETTINGS, "--cluster-id", CLUSTER_ID) as (apache, ours):
-        theirs = asked(ours.port, APACHE_SETTLES_S)
-        apache.stop()
-        shutil.rmtree(apache.data)
-        ours.format(CLUSTER_ID)
-        ours.start()
-        found = asked(ours.port, OURS_SETTLES_S)
-        ours.stop()
-        yield Answers(theirs, found, ours.faults())
+    return answers_of_both(
+        oracle,
+        home,
+        SETTINGS,
+        asked,
+        apache_settles_s=APACHE_SETTLES_S,
+        ours_settles_s=OURS_SETTLES_S,
+    )
 
 
 def asked(port: int, settles_s: float) -> dict[str, Plain]:
