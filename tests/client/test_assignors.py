@@ -8,14 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 
 from barnabas.client.consumer.assignors.registry import assignors
-from barnabas.client.consumer.assignors.simple import Assignor, Plan
 from barnabas.client.group_protocol import Subscription
 from barnabas.client.model import TopicPartition
-from barnabas.config.errors import ConfigError
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "vectors" / "assignors.json").read_text())
 STICKY = ("sticky", "cooperative-sticky")
