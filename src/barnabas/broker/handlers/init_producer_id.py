@@ -36,14 +36,10 @@ def handle(broker: Broker, request: InitProducerIdRequest, call: Call) -> Answer
     if request.transactional_id is None:
         broker.replicas.producer_ids.next().then(lambda given: later.set(_given(given, 0)), later.fail)
         return later
-    version = call.api_version
-    broker.transactions.initialise(
-        InitRequest(
-            request.transactional_id,
-            _checked_timeout_ms(broker, request),
-            (request.producer_id, request.producer_epoch) if has_id else None,
-        )
-    ).then(
+    version, timeout_ms = call.api_version, _checked_timeout_ms(broker, request)
+    expected = (request.producer_id, request.producer_epoch) if has_id else None
+    wanted = InitRequest(request.transactional_id, timeout_ms, expected)
+    broker.transactions.initialise(wanted).then(
         lambda given: later.set(_given(given.producer_id, given.producer_epoch)),
         lambda error: later.fail(told_to(version, FIRST_VERSION_WITH_FENCED, error)),
     )
