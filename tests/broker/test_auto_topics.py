@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.auto_topics import AutoTopics, creatable_topic
-from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.runtime.later import Later
 from tests.broker.front_world import FakeBroker, call_of, node_of
 
@@ -35,12 +35,28 @@ def test_a_refusal_by_the_controller_is_logged(caplog: pytest.LogCaptureFixture)
     later: Later[Any] = Later()
     broker.metadata.answers[CreateTopicsRequest] = later
     AutoTopics(broker).create(["a"], CALL)
-    from barnabas.protocol.messages.create_topics import CreateTopicsResponse
-
     result = CreateTopicsResponse.CreatableTopicResult(name="a", error_code=44, error_message="not here")
     with caplog.at_level(logging.INFO):
         later.set(CreateTopicsResponse(throttle_time_ms=0, topics=[result]))
     assert "not here" in caplog.text
+
+
+def test_a_coordinators_topic_that_is_refused_is_told_once_with_what_to_do(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker: Any = FakeBroker()
+    topics = AutoTopics(broker)
+    name = "__consumer_offsets"
+    refused = CreateTopicsResponse.CreatableTopicResult(name=name, error_code=38, error_message="Too few.")
+    for _ in range(3):
+        later: Later[Any] = Later()
+        broker.metadata.answers[CreateTopicsRequest] = later
+        topics.create_internal(name)
+        later.set(CreateTopicsResponse(throttle_time_ms=0, topics=[refused]))
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert line.endswith(
+        "was not made: Too few. Set offsets.topic.replication.factor to what this cluster has."
+    )
 
 
 def test_what_topics_are_made_with() -> None:

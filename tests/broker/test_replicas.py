@@ -167,6 +167,25 @@ def test_records_and_high_watermarks_survive_a_clean_stop() -> None:
     assert again.replicas.storage.manager.last_broker_epoch == 100
 
 
+def test_damage_is_told_to_clients_and_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.topic("orders")
+    world.produce("orders", batch_of(b"a"), batch_of(b"b"))
+    world.replicas.stop()
+    file = world.disk.open("/data/orders-0/00000000000000000000.log")
+    file.write_at(len(batch_of(b"a")) - 1, b"?")
+    file.close()
+    again = restarted(world)
+    again.start()
+    for _ in range(3):
+        answer = again.fetch(fetch_request("orders", {0: 0}))
+        assert partition_answers(answer)["orders", 0].error_code == ErrorCode.CORRUPT_MESSAGE
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert (
+        "orders-0: /data/orders-0/00000000000000000000.log: the batch at position 0 has a wrong CRC" in line
+    )
+
+
 def test_a_log_of_no_topic_is_put_aside_at_the_start() -> None:
     world = World()
     topic_id = world.topic("orders")

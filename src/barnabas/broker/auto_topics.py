@@ -74,6 +74,8 @@ class AutoTopics:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._on_their_way: set[str] = set()
+        # Why a coordinator's topic was last refused: clients ask on, the log needs to say it once.
+        self._refused: dict[str, str | None] = {}
 
     def create(self, names: Iterable[str], call: Call) -> dict[str, ErrorCode]:
         """Ask the controller for these topics; what to tell the client at once: not there yet, or never."""
@@ -109,7 +111,20 @@ class AutoTopics:
         self._on_their_way.difference_update(names)
         for result in getattr(response, "topics", ()):
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                logger.info("the topic %s was not made by itself: %s", result.name, result.error_message)
+                self._tell(result.name, result.error_message)
+
+    def _tell(self, name: str, reason: str | None) -> None:
+        internal = _INTERNAL.get(name)
+        if internal is None:
+            logger.info("the topic %s was not made by itself: %s", name, reason)
+        elif self._refused.get(name) != reason:
+            self._refused[name] = reason
+            logger.warning(
+                "the topic %s, which coordinators need, was not made: %s Set %s to what this cluster has.",
+                name,
+                reason,
+                internal.replicas,
+            )
 
     def _failed(self, names: list[str], error: BaseException) -> None:
         self._on_their_way.difference_update(names)

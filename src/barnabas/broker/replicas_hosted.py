@@ -52,13 +52,15 @@ class Traffic:
 class Hosted(Partition[Log]):
     """A partition that has a replica here."""
 
-    __slots__ = ("is_offline", "is_simple", "traffic")
+    __slots__ = ("damage", "is_offline", "is_simple", "traffic")
 
     def __init__(self, topic: str, index: int, topic_id: Uuid, rules: Rules, traffic: Traffic) -> None:
         super().__init__(topic, index, topic_id, rules)
         self.traffic = traffic
         # Its log is, or may be, in a directory that failed.
         self.is_offline = False
+        # What was last found wrong with its records, and told to whoever runs the broker.
+        self.damage = ""
         # Whether what is appended here is committed at once, for whoever may write; see `judge`.
         self.is_simple = False
 

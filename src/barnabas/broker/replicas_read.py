@@ -6,16 +6,20 @@ partitions and waiting (fetch.py).
 
 from __future__ import annotations
 
+import logging
 from enum import Enum
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.batch.view import CorruptBatch
 from barnabas.broker.replicas import Replicas
 from barnabas.broker.replicas_hosted import Hosted
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.runtime.disk import Slice
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log import Log
+
+logger = logging.getLogger(__name__)
 
 PartitionData = FetchResponse.PartitionData
 
@@ -100,8 +104,19 @@ def read(
         if hosted.log is not None:
             replicas.storage.fail(hosted.log, failure)
         return error_data(wanted.partition, failure.code)
+    except CorruptBatch as error:
+        _tell(hosted, error)
+        return error_data(wanted.partition, error.code)
     except KafkaError as error:
         return error_data(wanted.partition, error.code)
+
+
+def _tell(hosted: Hosted, error: CorruptBatch) -> None:
+    """The client hears of it each time, the log once."""
+    if hosted.damage != error.message:
+        hosted.damage = error.message
+        advice = "it is not served; restore the file, or let consumers go on behind it"
+        logger.error("%s: %s: %s", hosted.name, error.message, advice)
 
 
 def _read_as_follower(
