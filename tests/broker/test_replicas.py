@@ -170,10 +170,12 @@ def test_records_and_high_watermarks_survive_a_clean_stop() -> None:
 def test_damage_is_told_to_clients_and_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.topic("orders")
-    world.produce("orders", batch_of(b"a"), batch_of(b"b"))
+    large = batch_of(b"a" * 5_000)
+    # The end of a log is looked at when it is opened; this is before it.
+    world.produce("orders", large, batch_of(b"b" * 5_000), batch_of(b"c"))
     world.replicas.stop()
     file = world.disk.open("/data/orders-0/00000000000000000000.log")
-    file.write_at(len(batch_of(b"a")) - 1, b"?")
+    file.write_at(len(large) - 1, b"?")
     file.close()
     again = restarted(world)
     again.start()
