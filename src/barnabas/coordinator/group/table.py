@@ -68,7 +68,7 @@ class Group(ABC):
     ) -> None:
         """Whether this member may commit; `generation` is a member epoch in consumer groups."""
 
-    def offsets_committed(self, member_id: str) -> None:
+    def offsets_committed(self, member_id: str) -> None:  # noqa: B027 - most kinds of group need not know
         """A member's commit was taken: soft, and to a classic group as good as a heartbeat."""
 
     @abstractmethod
