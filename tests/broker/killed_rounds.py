@@ -65,8 +65,9 @@ class Judged:
 class KilledBroker:
     """`barnabas dev` on one folder and one port, in one process after the other."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
+        self.options = options
         [self.port] = free_ports(1)
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -84,6 +85,7 @@ class KilledBroker:
             str(self.port),
             "--data",
             str(self.folder / "data"),
+            *self.options,
         ]
         environment = {**os.environ, "BARNABAS_STATE": str(self.folder / "state")}
         with (self.folder / "log.txt").open("ab") as log:
