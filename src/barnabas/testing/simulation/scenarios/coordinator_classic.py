@@ -82,6 +82,8 @@ class ClassicConsumer(Client):
         code = _code(answer)
         if isinstance(answer, JoinGroupResponse) and code is ErrorCode.NONE:
             self.member_id, self.generation = answer.member_id, answer.generation_id
+            if answer.skip_assignment:
+                self._seen = []  # what is assigned was seen by an earlier leader, who may have seen less
             self._sync(answer)
         elif isinstance(answer, JoinGroupResponse) and code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
