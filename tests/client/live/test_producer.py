@@ -189,6 +189,14 @@ def test_what_cannot_be_sent_says_why(bootstrap: str, topic: str, run: Run) -> N
             with pytest.raises(client_errors.KafkaError, match="no/such"):
                 await producer.send("no/such", b"x")
             assert (await producer.send_and_wait(topic, b"x")).offset == 0
+            # Also with an open batch, the short way.
+            await producer.send(topic, b"y")
+            with pytest.raises(TypeError, match="value_serializer"):
+                await producer.send(topic, "text")
+            with pytest.raises(TypeError, match="key_serializer"):
+                await producer.send(topic, b"z", 7)
+            with pytest.raises(TypeError, match="header"):
+                await producer.send(topic, b"z", headers=(("name", "text"),))  # type: ignore[arg-type]
         with pytest.raises(client_errors.ClosedError):
             await producer.send(topic, b"x")
 

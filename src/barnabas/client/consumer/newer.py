@@ -153,10 +153,10 @@ class NewerMembership:
             if self._epoch >= 0 and self._loop.time() - self._polled_at > self._max_poll_ms / 1000:
                 await self._rest_in_silence()
             self._beat_now.clear()
-            pause_s = self._interval_s
             try:
                 await self._beat_once()
                 failures = 0
+                pause_s = self._interval_s
             except RetriableError as error:
                 if error.code in COORDINATOR_MOVED:
                     self._cluster.forget_coordinator(self._group_id, _GROUP)

@@ -111,7 +111,11 @@ class Placer:
 
 def headers_of(given: HeadersGiven) -> Headers:
     pairs = given.items() if isinstance(given, Mapping) else given
-    return tuple((name, content) for name, content in pairs)
+    headers = tuple((name, content) for name, content in pairs)
+    for name, content in headers:
+        if not isinstance(name, str) or not isinstance(content, bytes | None):
+            raise TypeError(f"a header is a name (str) and bytes or None, not {name!r}: {content!r}")
+    return headers
 
 
 def _as_bytes(given: Any, what: str) -> bytes | None:

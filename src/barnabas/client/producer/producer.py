@@ -164,20 +164,24 @@ class Producer:
         lanes = self._quick.get(topic)
         if lanes is None:
             return None
-        if partition is None:
-            lane = lanes.sticky if key is None else lanes.lanes[key_partition(key, lanes.count)]
-        elif 0 <= partition < lanes.count:
-            lane = lanes.lanes[partition]
-        else:
+        try:
+            if partition is None:
+                lane = lanes.sticky if key is None else lanes.lanes[key_partition(key, lanes.count)]
+            elif 0 <= partition < lanes.count:
+                lane = lanes.lanes[partition]
+            else:
+                return None
+            batch = lane.open
+            if batch is None:
+                return None
+            if timestamp_ms is None:
+                timestamp_ms = self._now_ms()
+            if headers.__class__ is not tuple:
+                headers = headers_of(headers)
+            index = batch.append(timestamp_ms, key, value, headers)
+        except TypeError:
+            # Something is not bytes: the long way has words for it.
             return None
-        batch = lane.open
-        if batch is None:
-            return None
-        if timestamp_ms is None:
-            timestamp_ms = self._now_ms()
-        if headers:
-            headers = headers_of(headers)
-        index = batch.append(timestamp_ms, key, value, headers)
         if index < 0:
             return None
         if on_delivery is not None:
