@@ -13,6 +13,6 @@ ROUNDS = 2
 
 @pytest.mark.trap
 def test_groups_and_transactions_go_on_after_kills(tmp_path: Path) -> None:
-    """11: End offset and lag with control records: lag must reach 0."""
+    """Trap 11: End offset and lag with control records: lag must reach 0."""
     # M-E2
     rounds(tmp_path, ROUNDS).check()

@@ -13,7 +13,7 @@ from tests.project.test_behaviours import is_skipped
 PROJECT = Path(__file__).resolve().parents[2]
 PAGE = PROJECT / "docs" / "explanation" / "traps.md"
 # Those of the log, of one broker and of the command line.
-BUILT = {1, 2, 3, 4, 5, 6, 9, 10, 12, 13, 14, 15, 16, 19, 20, 24, 25, 27}
+BUILT = {1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 23, 24, 25, 26, 27}
 # `Trap 6: …`, `6: …`, `Traps 3, 4 and 20: …`.
 NAMED = re.compile(r"(?:Traps? )?((?:\d+(?:, | and )?)+): \S")
 

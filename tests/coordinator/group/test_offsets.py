@@ -54,7 +54,7 @@ def load(
 
 @pytest.mark.trap
 def test_offsets_survive_a_restart() -> None:
-    """21: Stored group offset really stored: resume after restart."""
+    """Trap 21: Stored group offset really stored: resume after restart."""
     world = OffsetsWorld()
     world.commit("g", {"t": {0: 5, 1: 6}})
     world.commit("g", {"t": {0: 7}})
@@ -165,7 +165,7 @@ def test_a_key_may_be_longer_than_we_know() -> None:
 
 @pytest.mark.trap
 def test_offsets_go_with_their_topic() -> None:
-    """17: Deleting a topic drops the groups' commits for it."""
+    """Trap 17: Deleting a topic drops the groups' commits for it."""
     world = OffsetsWorld()
     old, other = Uuid.from_words(1, 1), Uuid.from_words(1, 2)
     first = Delta(world.image)

@@ -72,7 +72,7 @@ def test_a_topic_id_is_kept_with_the_offset() -> None:
 
 @pytest.mark.trap
 def test_the_text_comes_back() -> None:
-    """19: OffsetCommit metadata string comes back; CreatePartitions result not empty."""
+    """Trap 19: OffsetCommit metadata string comes back; CreatePartitions result not empty."""
     world = OffsetsWorld()
     world.commit("g", {"t": {0: 5}}, text="wörds ☃")
     world.reload()
@@ -119,7 +119,7 @@ def test_the_group_is_asked_who_may_commit() -> None:
 
 @pytest.mark.trap
 def test_an_offset_is_not_shown_before_it_is_committed() -> None:
-    """26: JoinGroup and member state that was never logged is lost on failover: members must rejoin, and no uncommitted offset may be shown before it is committed."""
+    """Trap 26: JoinGroup and member state that was never logged is lost on failover: members must rejoin, and no uncommitted offset may be shown before it is committed."""
     world = OffsetsWorld()
     world.commit("g", {"t": {0: 5}})
     world.store.held_at = world.store.end
@@ -170,7 +170,7 @@ def test_an_aborted_transaction_commits_nothing() -> None:
 
 @pytest.mark.trap
 def test_unstable_offsets_are_not_told_to_who_wants_stable_ones() -> None:
-    """18: OffsetFetch requireStable; by topic id (v10) coded, announced only with unstable.api.versions.enable."""
+    """Trap 18: OffsetFetch requireStable; by topic id (v10) coded, announced only with unstable.api.versions.enable."""
     world = OffsetsWorld()
     world.commit("g", {"t": {0: 5, 1: 5}})
     world.commit_in_transaction("g", {"t": {0: 6}, "u": {0: 1}})
