@@ -18,6 +18,7 @@ from barnabas.protocol.primitives import (
     ProtocolError,
     Reader,
     RecordSlice,
+    join_between_slices,
     join_pieces,
     pieces_length,
     skip_tagged_fields,
@@ -170,13 +171,18 @@ def write_request(message: Message, version: int, correlation_id: int, client_id
 
 
 def write_response_pieces(message: Message, version: int, correlation_id: int) -> list[Buffer | RecordSlice]:
-    """A response with its size and header, as pieces to send; record slices stay what they are."""
+    """A response with its size and header, as pieces to send; record slices stay what they are.
+
+    All between two slices is one piece: an answer with a thousand topics has a hundred thousand fields, and
+    each would cost the connection as much as a piece of a megabyte.
+    """
     answered = _api_of(message)
     header = _SIZE.pack(correlation_id)
     if answered.response_header_version(version) >= 1:
         header += _NO_TAGGED_FIELDS
     pieces = message.encode_pieces(version)
-    return [_SIZE.pack(len(header) + pieces_length(pieces)) + header, *pieces]
+    start = _SIZE.pack(len(header) + pieces_length(pieces)) + header
+    return join_between_slices([start, *pieces])
 
 
 def write_response(message: Message, version: int, correlation_id: int) -> bytes:

@@ -70,6 +70,22 @@ def join_pieces(pieces: list[Buffer | RecordSlice]) -> bytes:
         return b"".join(piece if isinstance(piece, Buffer) else piece.read() for piece in pieces)
 
 
+def join_between_slices(pieces: list[Buffer | RecordSlice]) -> list[Buffer | RecordSlice]:
+    """The same bytes in as few pieces as slices of files allow."""
+    try:
+        return [b"".join(pieces)]  # type: ignore[arg-type]  # the slices raise
+    except TypeError:
+        joined: list[Buffer | RecordSlice] = []
+        run: list[Buffer] = []
+        for piece in pieces:
+            if isinstance(piece, Buffer):
+                run.append(piece)
+            else:
+                joined += (b"".join(run), piece)
+                run.clear()
+        return [*joined, b"".join(run)]
+
+
 def pieces_length(pieces: list[Buffer | RecordSlice]) -> int:
     try:
         return sum(map(len, pieces))  # type: ignore[arg-type]  # the slices raise

@@ -68,6 +68,10 @@ class LeaderEpochs:
         self._disk = disk
         self.moved_to(folder)
 
+    def create(self) -> None:
+        """Make an empty file."""
+        self._file.create()
+
     def load(self) -> None:
         """Read the file, or make an empty one; DamagedFile if it is not readable."""
         self._file.create()

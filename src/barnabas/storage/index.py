@@ -93,13 +93,19 @@ class SparseIndex(ABC):
 
     def load(self) -> None:
         """Open the file; one that is missing is made at its full size, empty."""
-        new = not self._disk.exists(self.path)
+        self._open(is_new=not self._disk.exists(self.path))
+
+    def create(self) -> None:
+        """Make the file, which is missing, as `load` does."""
+        self._open(is_new=True)
+
+    def _open(self, *, is_new: bool) -> None:
         self._file = file = self._disk.open(self.path, create=True)
         try:
-            if new:
+            if is_new:
                 file.truncate(self._rounded(self.max_bytes))
             self._set_length(file.size)
-            self.entries = 0 if new else self.length // self.entry.size
+            self.entries = 0 if is_new else self.length // self.entry.size
             self._written = self.entries
             self._read_tail()
         except OSError:

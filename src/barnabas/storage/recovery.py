@@ -93,6 +93,8 @@ class LogLoader:
         is_new = not self._disk.exists(self._folder)
         if is_new:
             self._disk.make_folder(self._folder)
+            if self._log_start_offset == 0:
+                return self._begin()
         finish_interrupted(self._disk, self._folder)
         if self._folder.endswith(log_files.DELETE_FOLDER):
             return self._as_it_is()
@@ -124,6 +126,21 @@ class LogLoader:
             self._deleted_names,
             self._unsynced_snapshots,
         )
+
+    def _begin(self) -> LoadedLog:
+        """A new log in a new folder: there is nothing to look for, to finish or to remove."""
+        self._epochs.create()
+        segment = Segment.create(
+            self._disk,
+            self._clock,
+            self._folder,
+            0,
+            self._options,
+            jitter_ms=self._jitter_ms(),
+            is_in_new_folder=True,
+        )
+        self._segments.add(segment)
+        return LoadedLog(self._segments, self._producers(), self._epochs, 0, 0, 0, True, [], [])
 
     def _as_it_is(self) -> LoadedLog:
         """A folder that waits for its deletion is neither recovered nor written to."""
@@ -342,10 +359,11 @@ class LogLoader:
         segment.release()
         return dropped
 
+    def _producers(self) -> Producers:
+        return Producers(self._disk, self._folder, self._log_name, self._options.producer_id_expiration_ms)
+
     def _new_producers(self) -> Producers:
-        producers = Producers(
-            self._disk, self._folder, self._log_name, self._options.producer_id_expiration_ms
-        )
+        producers = self._producers()
         producers.list_snapshots(self._disk.names(self._folder))
         return producers
 

@@ -89,9 +89,12 @@ class Segment(SegmentSearch):
         *,
         suffix: str = "",
         jitter_ms: int = 0,
+        is_in_new_folder: bool = False,
     ) -> Segment:
         """A new, empty segment; whatever lies there under its names is removed first."""
         segment = cls(disk, clock, folder, base_offset, options, suffix=suffix, jitter_ms=jitter_ms)
+        if not is_in_new_folder:
+            segment.remove_files()
         segment.create_files(options.segment_bytes if options.preallocate else None)
         return segment
 

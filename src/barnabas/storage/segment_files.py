@@ -52,16 +52,19 @@ class SegmentFiles(ABC):
         self.transaction_index = TransactionIndex(disk, self.path(log_files.TRANSACTION_INDEX), base_offset)
 
     def create_files(self, preallocated_bytes: int | None) -> None:
-        """New and empty; whatever lies there under these names is removed first."""
-        for kind in log_files.SEGMENT_FILES:
-            self._disk.remove(self.path(kind))
+        """New and empty; nothing lies there under these names."""
         self._file = self._disk.open(self.path(log_files.LOG), create=True)
         if preallocated_bytes is not None:
             self._file.truncate(preallocated_bytes)
             self._preallocated = True
-        self.offset_index.load()
-        self.time_index.load()
+        self.offset_index.create()
+        self.time_index.create()
         self._grown = True
+
+    def remove_files(self) -> None:
+        """Whatever lies there under these names."""
+        for kind in log_files.SEGMENT_FILES:
+            self._disk.remove(self.path(kind))
 
     def path(self, kind: str) -> str:
         """Of one of its files, e.g. `log_files.LOG`."""
@@ -188,5 +191,4 @@ class SegmentFiles(ABC):
     def delete(self) -> None:
         """Release and remove the files at once."""
         self.release()
-        for kind in log_files.SEGMENT_FILES:
-            self._disk.remove(self.path(kind))
+        self.remove_files()
