@@ -6,6 +6,10 @@ or a transaction.  What may not: checksums, which live with what they protect.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+# Groups and transactional ids whose partition is not computed for every request.
+KEYS_REMEMBERED = 10_000
 _MASK = 0xFFFFFFFF
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995
@@ -45,6 +49,7 @@ def java_string_hash(text: str) -> int:
     return _signed(hashed)
 
 
+@lru_cache(KEYS_REMEMBERED)
 def partition_for_group(group_id: str, partitions: int) -> int:
     """The partition of `__consumer_offsets` that keeps a group, or of `__transaction_state` a transaction."""
     hashed = java_string_hash(group_id)

@@ -7,6 +7,7 @@ What may not: decisions (coordinator/), and what an answer looks like (handlers/
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
@@ -25,6 +26,7 @@ from barnabas.broker.surroundings import Surroundings
 from barnabas.coordinator.decision import Context, Decision, Marker, ProducerStamp
 from barnabas.coordinator.shard import Machine, Shard
 from barnabas.metadata.delta import Delta
+from barnabas.metadata.image import Image
 from barnabas.replica.waiting import Waiter
 from barnabas.runtime.later import Later
 from barnabas.runtime.timers import TimerDoor
@@ -38,6 +40,8 @@ Decide = Callable[[M, Context], Decision[R]]
 
 # How long loading may hold the loop.
 LOAD_SLICE_NS = 10_000_000
+# Deltas kept for a shard that is loading.
+MAX_MISSED_DELTAS = 10_000
 _MS = 1_000_000
 
 
@@ -50,7 +54,7 @@ class _State(Enum):
 class _Place(Generic[M]):
     """A partition that we lead, and its shard when it is loaded."""
 
-    __slots__ = ("deadline_ms", "hosted", "log", "machine", "shard", "state", "waiter")
+    __slots__ = ("deadline_ms", "hosted", "log", "machine", "missed", "shard", "state", "waiter")
 
     def __init__(self, hosted: Hosted, log: Log, machine: M) -> None:
         self.hosted = hosted
@@ -59,6 +63,8 @@ class _Place(Generic[M]):
         self.state = _State.LOADING
         self.shard: Shard[M] | None = None
         self.waiter: _Committing[M] | None = None
+        # Deltas that took topics away while it was loading: what belongs to these is in the log.
+        self.missed: deque[Delta] = deque(maxlen=MAX_MISSED_DELTAS)
         # When the loop's timer for the shard's timers is set to.
         self.deadline_ms: int | None = None
 
@@ -101,6 +107,9 @@ class Shards(Generic[M]):
         self._replicas = replicas
         self._timers = timers
         self._default_partitions = partitions
+        # How many partitions the topic has in this image.
+        self._count = partitions
+        self._counted_in: Image | None = None
         self._make_machine = make_machine
         self._codec = codec
         self._commit_timeout_ms = commit_timeout_ms
@@ -115,9 +124,12 @@ class Shards(Generic[M]):
 
     def partition_for(self, key: str) -> int:
         """The partition that keeps a group or a transaction; before the topic exists, the one that will."""
-        topic = self._broker.image.topic_named(self.topic)
-        count = self._default_partitions if topic is None else len(topic.partitions)
-        return partition_for_group(key, count)
+        image = self._broker.image
+        if image is not self._counted_in:
+            topic = image.topic_named(self.topic)
+            self._count = self._default_partitions if topic is None else len(topic.partitions)
+            self._counted_in = image
+        return partition_for_group(key, self._count)
 
     @property
     def is_loading(self) -> bool:
@@ -260,6 +272,8 @@ class Shards(Generic[M]):
             if place.shard is not None:
                 place.shard.metadata_changed(delta, self._context(), self._monotonic_ms())
                 self._after(place)
+            elif place.state is _State.LOADING and delta.removed_topics:
+                place.missed.append(delta)
 
     # Leadership
 
@@ -310,6 +324,9 @@ class Shards(Generic[M]):
         )
         place.state = _State.ACTIVE
         place.shard.start(self._context(), self._monotonic_ms())
+        for delta in place.missed:
+            place.shard.metadata_changed(delta, self._context(), self._monotonic_ms())
+        place.missed.clear()
         self._after(place)
 
     def _drop(self, index: int, error: KafkaError) -> None:

@@ -109,7 +109,7 @@ class Log(LocalLog):
         The buffer is patched in place where it can be.
         """
         now_ms = self.clock.wall_ms()
-        if origin is AppendOrigin.CLIENT:
+        if origin is not AppendOrigin.RAFT_LEADER:
             result = append_plain(self, buffer, leader_epoch, now_ms)
             if result is not None:
                 return result
