@@ -20,6 +20,7 @@ from barnabas.coordinator.decision import Context, Decision, Marker, ProducerSta
 from barnabas.coordinator.entry import Entry, encode
 from barnabas.protocol.records import metadata as records
 from barnabas.protocol.records.group import OffsetCommitKey
+from barnabas.protocol.records.metadata import RemoveTopicRecord
 from barnabas.runtime.later import Later
 from barnabas.runtime.memory_disk import MemoryDisk
 from tests.broker.data_world import BROKER
@@ -243,6 +244,22 @@ def test_a_shard_that_takes_long_to_load_says_so() -> None:
     assert code_of(world.keep(1)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert world.ticks_until_loaded() >= 1
     assert world.book().kept.count(7) == 6
+
+
+def test_a_shard_hears_of_topics_that_went_while_it_was_loading() -> None:
+    world = ShardsWorld()
+    world.load_costs_ms = 6
+    world.topic("going", 1)
+    world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
+    written(world, *(batch_of(*range(2_500)) for _ in range(6)))
+    resign(world)
+    lead_again(world)
+    assert world.shards.is_loading
+    topic = world.image.topic_named("going")
+    assert topic is not None
+    world.change(RemoveTopicRecord(topic_id=topic.id))
+    world.ticks_until_loaded()
+    assert world.book().deltas == 1
 
 
 def test_a_shard_that_is_lost_while_it_loads_is_forgotten() -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from barnabas.coordinator.events import EventKind
+from barnabas.coordinator.group import machine as machine_module
+from barnabas.coordinator.group.machine import NEXT_PART_MS
 from barnabas.protocol.records.group import OffsetCommitKey
 from tests.coordinator.group.offsets_world import OffsetsWorld
 from tests.coordinator.shard_world import NOW_MS
@@ -89,3 +94,18 @@ def test_an_empty_group_goes_with_its_last_offset() -> None:
     world.reload()
     assert "g" not in world.machine.table
     assert world.fetch("g") == {}
+
+
+def test_many_groups_are_looked_at_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_module, "MAX_CLEANED_AT_ONCE", 4)
+    world = OffsetsWorld(offsets_retention_minutes="1", offsets_retention_check_interval_ms="60000")
+    for number in range(6):
+        world.commit(f"g{number}", {"t": {0: 5}})
+    world.now_ms = 60_000
+    left = []
+    while len(world.machine.table):
+        world.shard.run_due(world.context, world.now_ms)
+        left.append(len(world.machine.table))
+        world.now_ms += NEXT_PART_MS
+    assert left == [4, 2, 0]
+    assert [one.kind for one in world.machine.events.of("g0")][-1] is EventKind.OFFSETS_EXPIRED

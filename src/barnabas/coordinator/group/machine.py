@@ -25,6 +25,10 @@ from barnabas.protocol.schema import Message
 
 logger = logging.getLogger(__name__)
 
+# Groups and offsets looked at in one go, which takes a few milliseconds; and until the next.
+MAX_CLEANED_AT_ONCE = 5_000
+NEXT_PART_MS = 1
+
 
 class GroupMachine:
     """Of one shard."""
@@ -37,6 +41,8 @@ class GroupMachine:
         self._parts: list[Part] = []
         self._by_key: dict[type[Message], Part] = {}
         self._by_raw_type: dict[int, Part] = {}
+        # Groups that a round of cleaning has yet to look at.
+        self._unclean: list[str] = []
         # Until then entries are of an earlier life; afterwards they are the groups' own.
         self.is_loaded = False
         self.classic = ClassicGroups(self)
@@ -100,7 +106,7 @@ class GroupMachine:
 
     def loaded(self, context: Context) -> None:
         self.is_loaded = True
-        self._schedule_cleanup(context)
+        self._schedule_cleanup(_interval_ms(context))
         for part in self._parts:
             part.loaded(context)
 
@@ -108,20 +114,34 @@ class GroupMachine:
         entries = [entry for part in self._parts for entry in part.metadata_changed(delta, context)]
         return Decision(entries, None, atomic=False)
 
-    def _schedule_cleanup(self, context: Context) -> None:
-        interval_ms = context.settings["offsets.retention.check.interval.ms"]
-        self.timers.schedule("cleanup", interval_ms, self.clean_up)
-
     def clean_up(self, context: Context) -> Decision[None]:
-        """Offsets that have expired go, and groups that are empty and have none left."""
-        self._schedule_cleanup(context)
+        """Offsets that have expired go, and groups that are empty and have none left; a part at a time."""
+        if not self._unclean:
+            self._unclean = [group.group_id for group in self.table]
         entries: list[Entry] = []
-        for group in self.table:
-            expired, is_nothing_left = self.offsets.expired(group.group_id, context)
-            entries += expired
+        expired: dict[str, int] = {}
+        looked_at = 0
+        while self._unclean and looked_at < MAX_CLEANED_AT_ONCE:
+            group = self.table.get(self._unclean.pop())
+            if group is None:
+                continue  # it has gone meanwhile
+            looked_at += 1 + self.offsets.count(group.group_id)
+            theirs, is_nothing_left = self.offsets.expired(group.group_id, context)
+            if theirs:
+                expired[group.group_id] = len(theirs)
+            entries += theirs
             if is_nothing_left and group.is_empty:
                 entries += group.tombstones()
-        return Decision(entries, None, atomic=False)
+        self._schedule_cleanup(NEXT_PART_MS if self._unclean else _interval_ms(context))
+
+        def accepted() -> None:
+            for group_id, count in expired.items():
+                self.events.note(group_id, context.now_ms, EventKind.OFFSETS_EXPIRED, count=count)
+
+        return Decision(entries, None, accepted, atomic=False)
+
+    def _schedule_cleanup(self, delay_ms: int) -> None:
+        self.timers.schedule("cleanup", delay_ms, self.clean_up)
 
     def delete(self, group_ids: Sequence[str], context: Context) -> Decision[dict[str, ErrorCode]]:
         """Groups with all that is theirs; what became of each."""
@@ -153,3 +173,8 @@ class GroupMachine:
         if self.table.remove(group_id) is not None:
             for part in self._parts:
                 part.group_removed(group_id)
+
+
+def _interval_ms(context: Context) -> int:
+    interval_ms: int = context.settings["offsets.retention.check.interval.ms"]
+    return interval_ms

@@ -120,6 +120,10 @@ class Offsets(Part):
     def has_offsets(self, group_id: str) -> bool:
         return bool(self.store.of_group(group_id)) or self.store.has_pending(group_id)
 
+    def count(self, group_id: str) -> int:
+        """Committed ones."""
+        return sum(map(len, self.store.of_group(group_id).values()))
+
     def tombstones(self, group_id: str) -> list[Entry]:
         """The end of all offsets of a group that is deleted."""
         return offsets_expiry.of_all(self.store, group_id)
