@@ -70,6 +70,7 @@ BUILT_FEATURES = frozenset(
         Feature.CONTROLLER,
         Feature.QUORUM,
         Feature.TOPICS,
+        Feature.GROUPS,
         Feature.AUTHORIZER,
         Feature.TRANSACTIONS,
     }

@@ -6,15 +6,39 @@ from collections.abc import Iterator, Mapping
 
 from barnabas.config import GROUP, ConfigError, Settings
 
-# Options with the bounds that the broker's options of the same group kind set for them.
+# Options, and the broker's options that are the least and the most of them.
 _BOUNDED = (
-    "consumer.heartbeat.interval.ms",
-    "consumer.session.timeout.ms",
-    "share.heartbeat.interval.ms",
-    "share.session.timeout.ms",
-    "share.record.lock.duration.ms",
-    "streams.heartbeat.interval.ms",
-    "streams.session.timeout.ms",
+    (
+        "consumer.heartbeat.interval.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+    ),
+    (
+        "consumer.session.timeout.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.max.session.timeout.ms",
+    ),
+    (
+        "share.heartbeat.interval.ms",
+        "group.share.min.heartbeat.interval.ms",
+        "group.share.max.heartbeat.interval.ms",
+    ),
+    ("share.session.timeout.ms", "group.share.min.session.timeout.ms", "group.share.max.session.timeout.ms"),
+    (
+        "share.record.lock.duration.ms",
+        "group.share.min.record.lock.duration.ms",
+        "group.share.max.record.lock.duration.ms",
+    ),
+    (
+        "streams.heartbeat.interval.ms",
+        "group.streams.min.heartbeat.interval.ms",
+        "group.streams.max.heartbeat.interval.ms",
+    ),
+    (
+        "streams.session.timeout.ms",
+        "group.streams.min.session.timeout.ms",
+        "group.streams.max.session.timeout.ms",
+    ),
 )
 _STANDBYS, _MOST_STANDBYS = "streams.num.standby.replicas", "group.streams.max.standby.replicas"
 _KINDS = ("consumer", "share", "streams")
@@ -28,9 +52,7 @@ def check_group_options(options: Mapping[str, str], broker: Settings) -> None:
 
 
 def _broken_rules(group: Settings, broker: Settings) -> Iterator[str]:
-    for name in _BOUNDED:
-        kind, _, rest = name.partition(".")
-        least, most = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+    for name, least, most in _BOUNDED:
         if group[name] < broker[least]:
             yield f"{name} must be greater than or equal to {least}"
         if group[name] > broker[most]:
