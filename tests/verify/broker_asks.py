@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tests.verify import broker_asks_cluster, broker_asks_configs, broker_asks_records, broker_asks_topics
+from tests.verify import (
+    broker_asks_admin,
+    broker_asks_cluster,
+    broker_asks_configs,
+    broker_asks_records,
+    broker_asks_topics,
+)
 from tests.verify.broker_ask import Ask, Raw
 
 ASKS: tuple[Ask | Raw, ...] = (
@@ -11,6 +17,7 @@ ASKS: tuple[Ask | Raw, ...] = (
     *broker_asks_records.PRODUCED,
     *broker_asks_records.READ,
     *broker_asks_configs.ASKS,
+    *broker_asks_admin.ASKS,
     *broker_asks_cluster.LAST,
 )
 # Title, with the version -> API.

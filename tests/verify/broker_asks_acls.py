@@ -9,7 +9,7 @@ from typing import Any
 
 from barnabas.security.acls import Operation, PatternType, Permission, ResourceType
 from tests.verify.broker_ask import Ask, Raw, TopicId, ask, batch
-from tests.verify.broker_asks_admin import election, moves, quota, upsertion
+from tests.verify.broker_asks_admin import election, folder, moves, quota, upsertion
 
 TOPIC, GROUP, CLUSTER, TXN = (
     ResourceType.TOPIC,
@@ -69,6 +69,8 @@ def like(
 
 
 # Topics that exist, and what rules say of each; `ghost` does not exist.
+GROUPS = ("g-closed", "g-seen", "g-open")
+TXNS = ("x-closed", "x-seen", "x-open")
 NAMES = (
     "open",
     "closed",
@@ -214,6 +216,45 @@ UNDER_RULES: list[Ask | Raw] = [
     ask("a transactional producer's id", "InitProducerId", "4", transactional_id="x-closed", transaction_timeout_ms=1000),
     ask("another transactional producer's id", "InitProducerId", "4", transactional_id="x-seen", transaction_timeout_ms=1000),
 ]
+GROUPS_UNDER_RULES: list[Ask | Raw] = [
+    ask("find coordinators of groups", "FindCoordinator", "4 6", key_type=0, coordinator_keys=list(GROUPS)),
+    ask("find coordinators of transactions", "FindCoordinator", "4", key_type=1, coordinator_keys=list(TXNS)),
+    *[ask(f"find the coordinator of {name}", "FindCoordinator", "0 3", key=name) for name in GROUPS],
+    *[ask(f"find the coordinator of {name}", "FindCoordinator", "1", key_type=1, key=name) for name in TXNS],
+    ask("a coordinator of shares", "FindCoordinator", "6", key_type=2, coordinator_keys=["a:b:0"]),
+    *[ask(f"join {name}", "JoinGroup", "4 9", group_id=name, session_timeout_ms=6000, rebalance_timeout_ms=6000, protocol_type="consumer", protocols=[]) for name in GROUPS[:2]],
+    *[ask(f"sync {name}", "SyncGroup", "3 5", group_id=name, generation_id=1, member_id="m", protocol_type="consumer", protocol_name="range", assignments=[]) for name in GROUPS],
+    ask("sync without a protocol", "SyncGroup", "5", group_id="g-closed", generation_id=1, member_id="m", protocol_type=None, protocol_name=None, assignments=[]),
+    *[ask(f"beat in {name}", "Heartbeat", "4", group_id=name, generation_id=1, member_id="m") for name in GROUPS],
+    *[ask(f"leave {name}", "LeaveGroup", "2", group_id=name, member_id="m") for name in GROUPS],
+    *[ask(f"leave {name} as a member", "LeaveGroup", "3 5", group_id=name, members=[{"member_id": "m", "group_instance_id": None}]) for name in GROUPS],
+    ask("describe groups", "DescribeGroups", "0 5 6", groups=list(GROUPS)),
+    ask("describe groups with operations", "DescribeGroups", "5", groups=list(GROUPS), include_authorized_operations=True),
+    ask("list groups", "ListGroups", "0 5"),
+    ask("delete groups", "DeleteGroups", "2", groups_names=list(GROUPS)),
+    *[ask(f"beat in the new way in {name}", "ConsumerGroupHeartbeat", "0 1", group_id=name, member_id="AAAAAAAAAAAAAAAAAAAAAQ", member_epoch=5, rebalance_timeout_ms=-1) for name in GROUPS],
+    ask("subscribe to what is closed", "ConsumerGroupHeartbeat", "1", group_id="g-open", member_id="AAAAAAAAAAAAAAAAAAAAAQ", member_epoch=0, rebalance_timeout_ms=6000, subscribed_topic_names=["open", "closed"], topic_partitions=[]),
+    ask("describe groups of the new kind", "ConsumerGroupDescribe", "0 1", group_ids=list(GROUPS), include_authorized_operations=True),
+    *[ask(f"commit to {name}", "OffsetCommit", "2 8 9", group_id=name, topics=partitions(committed_offset=0)) for name in GROUPS],
+    *[ask(f"offsets of {name}", "OffsetFetch", "1 7", group_id=name, topics=[{"name": topic, "partition_indexes": [0]} for topic in NAMES]) for name in GROUPS],
+    *[ask(f"all offsets of {name}", "OffsetFetch", "5", group_id=name, topics=None) for name in GROUPS],
+    ask("offsets of many groups", "OffsetFetch", "8 9", groups=[{"group_id": name, "topics": None} for name in GROUPS]),
+    *[ask(f"delete offsets of {name}", "OffsetDelete", "0", group_id=name, topics=[{"name": topic, "partitions": [{"partition_index": 0}]} for topic in ("open", "closed", "readable", "ghost")]) for name in GROUPS],
+    ask("list groups that are there", "ListGroups", "4"),
+]
+IDS = {"producer_id": 4000, "producer_epoch": 0}
+TRANSACTIONS_UNDER_RULES: list[Ask | Raw] = [
+    *[ask(f"add partitions to {name}", "AddPartitionsToTxn", "0 3", v3_and_below_transactional_id=name, v3_and_below_producer_id=4000, v3_and_below_producer_epoch=0,
+          v3_and_below_topics=[{"name": topic, "partitions": [0]} for topic in ("open", "writable", "closed", "readable", "__consumer_offsets", "no-such")]) for name in TXNS],
+    *[ask(f"add offsets of g-open to {name}", "AddOffsetsToTxn", "0 4", transactional_id=name, group_id="g-open", **IDS) for name in TXNS],
+    *[ask(f"add offsets of {name}", "AddOffsetsToTxn", "3", transactional_id="x-open", group_id=name, **IDS) for name in GROUPS],
+    *[ask(f"commit offsets of g-open in {name}", "TxnOffsetCommit", "0 3 5", transactional_id=name, group_id="g-open", topics=partitions(committed_offset=0), **IDS) for name in TXNS],
+    *[ask(f"commit offsets of the group {name} in x-open", "TxnOffsetCommit", "3", transactional_id="x-open", group_id=name, topics=partitions(committed_offset=0), **IDS) for name in GROUPS],
+    *[ask(f"end {name}", "EndTxn", "0 3 5", transactional_id=name, committed=True, **IDS) for name in TXNS],
+    ask("describe transactions", "DescribeTransactions", "0", transactional_ids=list(TXNS)),
+    ask("list transactions", "ListTransactions", "0 2"),
+    *[ask(f"write in {name}", "Produce", "9", acks=-1, timeout_ms=9000, transactional_id=name, topic_data=[{"name": "open", "partition_data": [{"index": 0, "records": batch("a", producer_id=4000, producer_epoch=0, base_sequence=0, transactional=True)}]}]) for name in TXNS[:2]],
+]
 CLUSTER_RULES: list[Ask | Raw] = [
     ask("operations on the cluster, unguarded", "DescribeCluster", "1", include_cluster_authorized_operations=True),
     ask("rules of the cluster", "CreateAcls", "3", creations=[
@@ -238,6 +279,9 @@ CLUSTER_RULES: list[Ask | Raw] = [
     ask("topics of themselves where none may be made", "Metadata", "12", topics=[{"name": "unmade"}], allow_auto_topic_creation=True),
     ask("an id for who may write somewhere", "InitProducerId", "4", transactional_id=None, transaction_timeout_ms=1000),
     ask("no more changes of the cluster", "CreateAcls", "3", creations=[rule(CLUSTER, "kafka-cluster", ALTER, deny=True)]),
+    ask("no folders are changed", "AlterReplicaLogDirs", "1 2", dirs=[folder("/a", ("open", [0])), folder("/b", ("open", [1]))]),
+    ask("groups are listed one by one", "ListGroups", "4"),
+    ask("no markers but with cluster rights", "WriteTxnMarkers", "1", markers=[{"producer_id": 1, "producer_epoch": 0, "transaction_result": True, "topics": [{"name": "no-such", "partition_indexes": [0]}], "coordinator_epoch": 0}]),
     ask("no more rules", "CreateAcls", "1 3", creations=[rule(TOPIC, "t", READ), rule(TOPIC, "u", READ)]),
     ask("no rules are deleted", "DeleteAcls", "1 3", filters=[like(), like(TOPIC)]),
     ask("no elections", "ElectLeaders", "0 2", topic_partitions=election(("open", [0]))),
@@ -249,4 +293,4 @@ CLUSTER_RULES: list[Ask | Raw] = [
     ask("operations on the cluster at last", "DescribeCluster", "1", include_cluster_authorized_operations=True),
 ]
 # fmt: on
-ASKS = [*RULES_MADE, *UNDER_RULES, *CLUSTER_RULES]
+ASKS = [*RULES_MADE, *UNDER_RULES, *GROUPS_UNDER_RULES, *TRANSACTIONS_UNDER_RULES, *CLUSTER_RULES]

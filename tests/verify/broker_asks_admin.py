@@ -27,6 +27,10 @@ def moving(*topics: tuple[str, list[int]]) -> list[dict[str, Any]]:
     return [{"name": name, "partition_indexes": indexes} for name, indexes in topics]
 
 
+def folder(path: str, *topics: tuple[str, list[int]]) -> dict[str, Any]:
+    return {"path": path, "topics": [{"name": name, "partitions": indexes} for name, indexes in topics]}
+
+
 def quota(entity: dict[str, str | None], **values: float | None) -> dict[str, Any]:
     return {
         "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity.items()],
@@ -95,6 +99,11 @@ ASKS: list[Ask | Raw] = [
     ask("moves", "ListPartitionReassignments", "0", topics=None),
     ask("moves of some", "ListPartitionReassignments", "0", topics=moving(("admin", [0, 9]), ("nothing", [0]))),
     ask("moves of none", "ListPartitionReassignments", "0", topics=[]),
+    # Log directories.
+    ask("move to a folder that there is not", "AlterReplicaLogDirs", "1 2", dirs=[folder("/no/such/folder", ("admin", [0, 1]))]),
+    ask("move to a folder what is unknown", "AlterReplicaLogDirs", "2", dirs=[folder("/no/such/folder", ("nothing", [0])), folder("/other", ("admin", [9]))]),
+    ask("move a name that is too long", "AlterReplicaLogDirs", "2", dirs=[folder("/no/such/folder", ("x" * 220, [0]))]),
+    ask("move nothing to a folder", "AlterReplicaLogDirs", "1 2", dirs=[]),
     # Quotas.
     ask("no quotas", "DescribeClientQuotas", "0 1", components=[]),
     ask("quotas only looked at", "AlterClientQuotas", "0 1", entries=[quota({"user": "u"}, producer_byte_rate=1000.0)], validate_only=True),

@@ -48,6 +48,21 @@ APIS_TO_COMPARE = {
     "UpdateFeatures",
     "ListConfigResources",
     "UnregisterBroker",
+    "ElectLeaders",
+    "AlterPartitionReassignments",
+    "ListPartitionReassignments",
+    "AlterReplicaLogDirs",
+    "DescribeClientQuotas",
+    "AlterClientQuotas",
+    "DescribeUserScramCredentials",
+    "AlterUserScramCredentials",
+    "CreateDelegationToken",
+    "RenewDelegationToken",
+    "ExpireDelegationToken",
+    "DescribeDelegationToken",
+    "CreateAcls",
+    "DescribeAcls",
+    "DeleteAcls",
 }
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorizer import Operation, check_cluster
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.requests import Call
 from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
@@ -19,5 +20,6 @@ KEY = 55
 
 
 def handle(broker: Broker, request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
-    check_cluster(broker.authorizer, call, Operation.DESCRIBE)
+    if not broker.authorizer.allows(call, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return broker.metadata.describe_quorum(request, call.api_version)
