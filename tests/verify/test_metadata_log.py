@@ -47,6 +47,8 @@ from tests.controller.request_table import CASES, Case, answer_form, without_ids
 from tests.verify.apache_broker import PORT_BASES, ApacheBroker
 from tools.ports import free_oracle_base
 
+# Apache Kafka's node may register with its own controller before that has taken office; it tries again.
+OWN_RACE = "apiKey=CONTROLLER_REGISTRATION"
 KAFKA = "4.1.0"
 METADATA = "__cluster_metadata-0"
 WAIT_S = 20
@@ -294,8 +296,11 @@ def test_a_folder_goes_back_and_forth(
             broker.start()
             assert _topics(kafka_tool, broker) == expected
         assert epochs == [2, 4, 6]
-        log = broker.server_log.read_text()
-        broken = [line for line in log.splitlines() if re.search(r" (ERROR|FATAL) |[Cc]orrupt", line)]
+        broken = [
+            line
+            for line in broker.server_log.read_text().splitlines()
+            if re.search(r" (ERROR|FATAL) |[Cc]orrupt", line) and OWN_RACE not in line
+        ]
         assert not broken, broken[:5]
 
 
