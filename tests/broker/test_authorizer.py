@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import logging
+import re
 
 import pytest
 
+from barnabas.base.errors import ErrorCode
 from barnabas.broker.authorizer import AllowEverything, Operation, Resource
 from barnabas.broker.authorizer_standard import StandardAuthorizer, authorizer_for
+from barnabas.broker.metrics import Metrics
 from barnabas.broker.requests import Call
+from barnabas.broker.routes import Role, routes_for
 from barnabas.config.errors import ConfigError
+from barnabas.config.option import Mode
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import EMPTY_IMAGE, Image
+from barnabas.protocol.apis import api_named
+from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.records.metadata import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from barnabas.protocol.schema import Message
 from barnabas.runtime.network import Address
 from barnabas.security import rules
 from barnabas.security.acls import Permission
-from tests.broker.front_world import node_of
+from tests.broker.front_world import Front, node_of
 from tests.security.test_rules import rule
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -146,3 +155,49 @@ def test_no_authorizer_and_a_bad_super_user() -> None:
     assert isinstance(authorizer_for(node_of().settings), AllowEverything)
     with pytest.raises(ConfigError, match="format principalType:principalName but got admin"):
         authorizer_for(node_of(**{"authorizer.class.name": STANDARD, "super.users": "admin"}).settings)
+
+
+def test_a_broker_follows_rules_as_they_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"authorizer.class.name": STANDARD, "allow.everyone.if.no.acl.found": "true"}
+    secret = rule("secret", principal="User:alice")
+    asked = MetadataRequest(topics=[MetadataRequest.Topic(name="secret")], allow_auto_topic_creation=False)
+    with Front(monkeypatch, **options) as front:
+
+        def code() -> int:
+            answered: int = front.ask(asked, 4).topics[0].error_code
+            return answered
+
+        assert code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        front.broker.metadata.commit(secret)  # type: ignore[attr-defined]  # a stand-in
+        assert code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "whether there is one is not told"
+        front.broker.metadata.commit(RemoveAccessControlEntryRecord(id=secret.id))  # type: ignore[attr-defined]
+        assert code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# How a handler asks: itself, or through what several of them have in common.
+ASKING = re.compile(r"authorizer\.|authorize\w*\(|check_cluster\(|check_member_request\(")
+# They are for everybody: who has not authenticated yet must be able to, and tokens are refused to all.
+FOR_EVERYBODY = {
+    "ApiVersions",
+    "SaslHandshake",
+    "SaslAuthenticate",
+    "CreateDelegationToken",
+    "RenewDelegationToken",
+    "ExpireDelegationToken",
+    "DescribeDelegationToken",
+}
+
+
+@pytest.mark.parametrize("role", [Role.CLIENT, Role.CONTROLLER])
+def test_every_api_asks_the_authorizer(role: Role) -> None:
+    """An API that forgets to ask is open to all; which it asks what, `make verify` holds against Apache Kafka."""
+    without = set()
+    for route in routes_for(Mode.KRAFT, role, node_of().settings, Metrics()).values():
+        module = importlib.import_module(f"barnabas.broker.handlers.{route._module}")
+        if not ASKING.search(inspect.getsource(module)):
+            without.add(route.api.name)
+    assert without == {name for name in FOR_EVERYBODY if api_named(name).key in routes_of(role)}
+
+
+def routes_of(role: Role) -> set[int]:
+    return set(routes_for(Mode.KRAFT, role, node_of().settings, Metrics()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.verify.broker_ask import Ask, Raw, ask, raw_request
+from tests.verify.broker_ask import Ask, Raw, ask, batch, raw_request
 
 PREFERRED, UNCLEAN = 0, 1
 SHA_256, SHA_512 = 1, 2
@@ -142,6 +142,13 @@ ASKS: list[Ask | Raw] = [
     ask("quotas by nothing", "DescribeClientQuotas", "1", components=[of("user", EXACT)]),
     ask("quotas by too much", "DescribeClientQuotas", "1", components=[of("user", SPECIFIED, "x")]),
     ask("quotas by a strange match", "DescribeClientQuotas", "1", components=[of("user", 9, "x")]),
+    # Quotas held to: who is over its quota is told for how long, and a fetch gives nothing meanwhile.
+    ask("a record to fetch", "Produce", "9", acks=-1, timeout_ms=9000, topic_data=[{"name": "admin", "partition_data": [{"index": 1, "records": batch("x" * 1000)}]}]),
+    ask("a small quota", "AlterClientQuotas", "1", entries=[quota({"client-id": "judge"}, producer_byte_rate=220.0, consumer_byte_rate=109.0)]),
+    ask("write under quota", "Produce", "9", acks=-1, timeout_ms=9000, topic_data=[{"name": "admin", "partition_data": [{"index": 0, "records": batch("x" * 2000)}]}]),
+    ask("write over quota", "Produce", "9", acks=-1, timeout_ms=9000, topic_data=[{"name": "admin", "partition_data": [{"index": 0, "records": batch("x" * 70)}]}]),
+    *[ask(f"fetch over quota by {how}", "Fetch", "12", max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, session_epoch=epoch, topics=[{"topic": "admin", "partitions": [{"partition": 1, "partition_max_bytes": 1 << 20}]}]) for how, epoch in {"itself": -1, "session": 0}.items()],
+    ask("no more small quota", "AlterClientQuotas", "1", entries=[quota({"client-id": "judge"}, producer_byte_rate=None, consumer_byte_rate=None)]),
     ask("quotas taken back", "AlterClientQuotas", "0", entries=[
         quota({"user": "u"}, consumer_byte_rate=None, request_percentage=None, producer_byte_rate=None),
         quota({"user": "u", "client-id": "c"}, consumer_byte_rate=None),

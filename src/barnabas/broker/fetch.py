@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_ENDPOINTS = 16
 LAST_VERSION_WITHOUT_STORAGE_ERROR = 5
+_SIZE_BYTES = 4
+_BUFFERS = (bytes, bytearray, memoryview)
 _TELL_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -189,7 +191,7 @@ class Fetch:
     def response(self, answers: list[tuple[PartitionKey, PartitionData]]) -> FetchResponse:
         response = FetchResponse(throttle_time_ms=0, responses=[])
         if self._limits is not None:
-            response.throttle_time_ms = self._limits.fetched(self.found_bytes)
+            response.throttle_time_ms = self._limits.fetched(self._size_of(answers))
             if response.throttle_time_ms:
                 # Nothing is given, and nothing is noted in the session: the client asks for it again.
                 response.session_id = 0 if self._session is None else self._session.id
@@ -216,6 +218,15 @@ class Fetch:
             )
         _group(response, answers, by_id=self._version >= FIRST_VERSION_WITH_TOPIC_IDS)
         return response
+
+    def _size_of(self, answers: list[tuple[PartitionKey, PartitionData]]) -> int:
+        """What an answer would take, as Apache Kafka reckons it; within a session what is new in it."""
+        told = [pair for pair in answers if self._session is None or pair[1].records is not NO_RECORDS]
+        whole = FetchResponse(throttle_time_ms=0, responses=[])
+        _group(whole, told, by_id=self._version >= FIRST_VERSION_WITH_TOPIC_IDS)
+        pieces = whole.encode_pieces(self._version)
+        sizes = (len(one) if isinstance(one, _BUFFERS) else one.length for one in pieces)
+        return _SIZE_BYTES + sum(sizes)
 
     def _finish(self, response: FetchResponse, one: Wanted, data: PartitionData) -> None:
         """How an error is told depends on the version of the request."""

@@ -227,3 +227,13 @@ def test_a_login_where_none_is_needed(broker: Any) -> None:
     assert (handshake.error_code, handshake.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
     login = sasl_authenticate.handle(broker, SaslAuthenticateRequest(auth_bytes=b""), call_of(36, 2))
     assert login.error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_controllers_are_told_to_those_who_may_alter_the_cluster() -> None:
+    broker: Any = FakeBroker()
+    broker.authorizer = Denying((Operation.ALTER, Resource.CLUSTER, None))
+    request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
+    with pytest.raises(KafkaError, match="needs ALTER permission"):
+        describe_cluster.handle(broker, request, call_of(60, 1, listener="CONTROLLER"))
+    request.endpoint_type = 1
+    assert describe_cluster.handle(broker, request, call_of(60, 1)).error_code == 0

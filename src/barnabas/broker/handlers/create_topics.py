@@ -43,7 +43,9 @@ def handle(broker: Broker, request: CreateTopicsRequest, call: Call) -> Answer[C
     hidden = {
         topic.name
         for topic in wanted
-        if not broker.authorizer.allows(call, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name)
+        if not broker.authorizer.allows(
+            call, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name, quiet=True
+        )
     }
     broker.metadata.ask(asked, call.api_version, call.principal).then(
         partial(_joined, answer, results, hidden), answer.fail
@@ -65,7 +67,7 @@ def _why_not(broker: Broker, call: Call, name: str, count: int) -> tuple[ErrorCo
         return ErrorCode.INVALID_REQUEST, f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
     allows = broker.authorizer.allows
     if not (
-        allows(call, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
+        allows(call, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME, quiet=True)
         or allows(call, Operation.CREATE, Resource.TOPIC, name)
     ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."

@@ -87,7 +87,7 @@ def _asked(request: DeleteTopicsRequest, results: list[_Result]) -> tuple[list[s
 
 def _may(broker: Broker, call: Call, operation: Operation, name: str) -> bool:
     allows = broker.authorizer.allows
-    return allows(call, Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME) or allows(
+    return allows(call, Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME, quiet=True) or allows(
         call, operation, Resource.TOPIC, name
     )
 

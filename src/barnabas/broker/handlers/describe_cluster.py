@@ -2,6 +2,7 @@
 
 * On a broker's listener the endpoints are brokers, on a controller's they are controllers; asking for the
   other kind is MISMATCHED_ENDPOINT_TYPE (KIP-919).
+* A broker tells everybody; of controllers only those hear who may alter the cluster.
 * Fenced brokers are told from version 2 on, if asked for (KIP-1073).
 """
 
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker import cluster_view
+from barnabas.broker.authorizer import Operation, check_cluster
 from barnabas.broker.handlers.metadata import cluster_operations
 from barnabas.broker.requests import Call
 from barnabas.broker.routes import Role
@@ -26,6 +28,8 @@ _TYPES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
     here = CONTROLLERS if broker.role_of(call.listener) is Role.CONTROLLER else BROKERS
+    if here == CONTROLLERS:
+        check_cluster(broker.authorizer, call, Operation.ALTER)
     _check_type(request.endpoint_type, here, call.api_version)
     nodes = _controllers(broker) if here == CONTROLLERS else _brokers(broker, request, call)
     controller = (

@@ -35,7 +35,9 @@ def handle(
     image, allows = broker.image, broker.authorizer.allows
     wants_all = not request.topics
     names = _names(image, request)
-    allowed = [name for name in names if allows(call, Operation.DESCRIBE, Resource.TOPIC, name)]
+    allowed = [
+        name for name in names if allows(call, Operation.DESCRIBE, Resource.TOPIC, name, quiet=wants_all)
+    ]
     room = max(1, min(broker.settings[_LIMIT], request.response_partition_limit))
     response = _page(image, request, allowed, room, call, skip_missing=wants_all)
     for topic in response.topics:

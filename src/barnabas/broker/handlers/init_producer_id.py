@@ -58,7 +58,7 @@ def _authorize(broker: Broker, transactional_id: str | None, call: Call) -> None
         if not authorizer.allows(call, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     elif not authorizer.allows(
-        call, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME
+        call, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME, quiet=True
     ) and not authorizer.allows_any(call, Operation.WRITE, Resource.TOPIC):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 

@@ -115,7 +115,7 @@ def _all_topics(broker: Broker, call: Call) -> list[MetadataResponse.Topic]:
     return [
         _described(image, image.topics[image.topic_ids[name]], call)
         for name in sorted(image.topic_ids)
-        if broker.authorizer.allows(call, Operation.DESCRIBE, Resource.TOPIC, name)
+        if broker.authorizer.allows(call, Operation.DESCRIBE, Resource.TOPIC, name, quiet=True)
     ]
 
 
@@ -149,7 +149,7 @@ def _missing_topics(
     creatable = [
         name
         for name in names
-        if allows(call, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
+        if allows(call, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME, quiet=True)
         or allows(call, Operation.CREATE, Resource.TOPIC, name)
     ]
     told = broker.auto_topics.create(creatable, call)

@@ -28,7 +28,7 @@ Answered = OffsetForLeaderEpochResponse.EpochEndOffset
 
 def handle(broker: Broker, request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
     allows = broker.authorizer.allows
-    is_broker = allows(call, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+    is_broker = allows(call, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, quiet=True)
     response = OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=[])
     for topic in request.topics:
         if is_broker or allows(call, Operation.DESCRIBE, Resource.TOPIC, topic.topic):
