@@ -198,7 +198,7 @@ def test_clients_are_forgotten_when_there_are_too_many(monkeypatch: pytest.Monke
 def test_a_fetch_over_quota_gives_nothing_and_changes_no_session() -> None:
     world = World()
     world.topic("t")
-    record = b"x" * 900
+    record = b"x" * 800
     world.produce("t", *(batch_of(record) for _ in range(4)))
     made = ClientQuotas(node_of().settings, world.clock)
     made.load(image_with(quota(FETCH, 100.0, user="ANONYMOUS")).image)
