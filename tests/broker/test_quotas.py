@@ -199,7 +199,7 @@ def test_a_fetch_over_quota_gives_nothing_and_changes_no_session() -> None:
     world = World()
     world.topic("t")
     record = b"x" * 800
-    world.produce("t", *(batch_of(record) for _ in range(4)))
+    world.produce("t", batch_of(record))
     made = ClientQuotas(node_of().settings, world.clock)
     made.load(image_with(quota(FETCH, 100.0, user="ANONYMOUS")).image)
     world.quotas = made
