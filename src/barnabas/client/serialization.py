@@ -72,7 +72,7 @@ def serializer(given: Any, option: str) -> Serialize | None:
             return None
         if name in _SERIALIZERS:
             return _SERIALIZERS[name]
-    elif isinstance(given, type):
+    elif isinstance(given, type) and hasattr(given, "serialize"):
         return serializer(given(), option)
     elif hasattr(given, "serialize"):
         return given.serialize  # type: ignore[no-any-return]  # the user's own object
@@ -89,7 +89,7 @@ def deserializer(given: Any, option: str) -> Deserialize | None:
             return None
         if name in _DESERIALIZERS:
             return _DESERIALIZERS[name]
-    elif isinstance(given, type):
+    elif isinstance(given, type) and hasattr(given, "deserialize"):
         return deserializer(given(), option)
     elif hasattr(given, "deserialize"):
         return given.deserialize  # type: ignore[no-any-return]  # the user's own object

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -24,7 +22,6 @@ SETTINGS = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.min.session.timeout.ms": "1000",
 }
-TIMEOUT_S = 30
 _numbers = itertools.count(1)
 
 
@@ -61,17 +58,3 @@ def topic(fresh_name: Callable[[], str]) -> str:
 @pytest.fixture
 def group(fresh_name: Callable[[], str]) -> str:
     return fresh_name()
-
-
-@pytest.fixture
-def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Run a coroutine to its end, which must come in time."""
-
-    def run_in_time(work: Coroutine[Any, Any, Any]) -> Any:
-        async def in_time() -> Any:
-            async with asyncio.timeout(TIMEOUT_S):
-                return await work
-
-        return asyncio.run(in_time())
-
-    return run_in_time

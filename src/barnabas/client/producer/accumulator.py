@@ -55,13 +55,10 @@ class Lane:
         self.rewrite = False
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """In front of what comes after it."""
-        if not batch.has_sequence:
-            self.queue.appendleft(batch)
-            return
+        """In front of what comes after it, whatever sequence numbers both have now."""
         place = 0
         for waiting in self.queue:
-            if not waiting.has_sequence or waiting.base_sequence > batch.base_sequence:
+            if waiting.serial > batch.serial:
                 break
             place += 1
         self.queue.insert(place, batch)
@@ -105,6 +102,7 @@ class Accumulator:
         self._transactional = settings["transactional.id"] is not None
         self.memory_bytes: int = settings["buffer.memory"]
         self.used_bytes = 0
+        self._batches = 0
         self.by_topic: dict[str, TopicLanes] = {}
         # Lanes whose first batch may be sent.
         self.sendable: dict[Lane, None] = {}
@@ -132,12 +130,14 @@ class Accumulator:
         """A new batch at the end of a queue; there must be room for it."""
         self.close_batch(lane)
         limit_bytes = max(self._batch_bytes, record_bytes)
+        self._batches += 1
         batch = ProducerBatch(
             lane.where.topic,
             lane.where.partition,
             limit_bytes,
             self.charge_for(record_bytes),
             self._loop.time(),
+            serial=(self._batches,),
             codec=self._codec,
             level=self._level,
             transactional=self._transactional,

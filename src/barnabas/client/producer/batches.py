@@ -69,6 +69,7 @@ class ProducerBatch:
         "parts",
         "producer_epoch",
         "producer_id",
+        "serial",
         "topic",
         "transactional",
     )
@@ -81,6 +82,7 @@ class ProducerBatch:
         charged_bytes: int,
         created_at: float,
         *,
+        serial: tuple[int, ...] = (0,),
         codec: Codec = Codec.NONE,
         level: int | None = None,
         transactional: bool = False,
@@ -89,6 +91,8 @@ class ProducerBatch:
         self.partition = partition
         self.charged_bytes = charged_bytes
         self.created_at = created_at
+        # Its place among the batches of the producer; a part of it comes after it and before the next.
+        self.serial = serial
         self.codec = codec
         self.level = level
         self.transactional = transactional
@@ -235,6 +239,7 @@ class ProducerBatch:
                         part_bytes,
                         0,
                         self.created_at,
+                        serial=(*self.serial, len(parts)),
                         codec=self.codec,
                         level=self.level,
                         transactional=self.transactional,

@@ -1,0 +1,264 @@
+"""The sender against brokers that fail in every way: nothing is lost, repeated or out of order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from barnabas.base.errors import ErrorCode
+from barnabas.client import Producer
+from barnabas.client import errors as client_errors
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from tests.client.scripted import PRODUCER_ID, TOPIC, Hangup, ScriptedBroker, scripted
+
+Run = Callable[[Any], Any]
+# Small enough that each record is a batch of its own.
+ONE_EACH: dict[str, Any] = {"batch_size": 1, "linger_ms": 0, "retry_backoff_ms": 5, "reconnect_backoff_ms": 5}
+
+
+def sequences(broker: ScriptedBroker) -> list[tuple[int, int]]:
+    """Epoch and first sequence number of every batch in the log."""
+    return [(batch.producer_epoch, batch.base_sequence) for batch in broker.log]
+
+
+def values(broker: ScriptedBroker) -> list[bytes | None]:
+    return [record.value for batch in broker.log for record in batch.records()]
+
+
+class InOrder:
+    """As a real broker, it takes only the sequence number that comes next."""
+
+    def __init__(self, broker: ScriptedBroker) -> None:
+        self._broker = broker
+        self._expected: dict[int, int] = {}
+
+    def __call__(self, request: ProduceRequest, version: int) -> Any:
+        epoch, sequence, count = _identity(request)
+        expected = self._expected.get(epoch, 0)
+        if sequence < expected:
+            return self._broker.produced(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+        if sequence > expected:
+            return self._broker.produced(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        self._expected[epoch] = expected + count
+        return self._broker.produced(0, self._broker.take(request))
+
+
+def _identity(request: ProduceRequest) -> tuple[int, int, int]:
+    from barnabas.batch.view import BatchView
+
+    records = request.topic_data[0].partition_data[0].records
+    assert isinstance(records, bytes | bytearray | memoryview)
+    batch = BatchView(bytes(records))
+    assert batch.producer_id == PRODUCER_ID
+    return batch.producer_epoch, batch.base_sequence, batch.record_count
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.REQUEST_TIMED_OUT,
+    ],
+)
+def test_what_may_succeed_later_is_sent_again(run: Run, code: ErrorCode) -> None:
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+            broker.once(ProduceRequest, lambda *_: broker.produced(code))
+            assert (await producer.send_and_wait(TOPIC, b"x")).offset == 0
+            assert sequences(broker) == [(0, 0)]
+            assert broker.count(MetadataRequest) >= 2, "where it belongs was asked anew"
+
+    run(work())
+
+
+def test_order_holds_when_the_first_of_five_fails(run: Run) -> None:
+    # M-F3
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+            broker.handlers[ProduceRequest] = InOrder(broker)
+            broker.once(ProduceRequest, lambda *_: broker.produced(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            sent = [await producer.send(TOPIC, b"%d" % number) for number in range(20)]
+            assert [(await one).offset for one in sent] == list(range(20))
+            assert values(broker) == [b"%d" % number for number in range(20)]
+            assert sequences(broker) == [(0, number) for number in range(20)]
+            assert broker.count(ProduceRequest) > 20
+
+    run(work())
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_connection_that_breaks_repeats_nothing(run: Run, taken: bool) -> None:
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+            strict = InOrder(broker)
+            broker.handlers[ProduceRequest] = strict
+
+            def break_off(request: ProduceRequest, version: int) -> Any:
+                if taken:
+                    strict(request, version)
+                raise Hangup
+
+            await producer.send_and_wait(TOPIC, b"before")
+            broker.once(ProduceRequest, break_off)
+            sent = [await producer.send(TOPIC, b"%d" % number) for number in range(10)]
+            for one in sent:
+                await one
+            assert values(broker) == [b"before", *(b"%d" % number for number in range(10))]
+
+    run(work())
+
+
+def test_a_batch_that_is_given_up_makes_room_for_the_next_epoch(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+            broker.handlers[ProduceRequest] = InOrder(broker)
+            broker.once(ProduceRequest, lambda *_: broker.produced(ErrorCode.INVALID_RECORD))
+            sent = [await producer.send(TOPIC, b"%d" % number) for number in range(5)]
+            with pytest.raises(client_errors.InvalidRecordError):
+                await sent[0]
+            assert [(await one).offset for one in sent[1:]] == [0, 1, 2, 3]
+            assert sequences(broker) == [(1, 0), (1, 1), (1, 2), (1, 3)]
+            assert broker.count(InitProducerIdRequest) == 1
+
+    run(work())
+
+
+def test_a_broker_that_has_forgotten_the_producer(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+            await producer.send_and_wait(TOPIC, b"first")
+            broker.once(ProduceRequest, lambda *_: broker.produced(ErrorCode.UNKNOWN_PRODUCER_ID))
+            assert (await producer.send_and_wait(TOPIC, b"second")).offset == 1
+            assert sequences(broker) == [(0, 0), (1, 0)]
+
+    run(work())
+
+
+def test_the_delivery_time_out_ends_it(run: Run) -> None:
+    async def work() -> None:
+        options = {**ONE_EACH, "delivery_timeout_ms": 300, "request_timeout_ms": 200}
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+            usual = broker.handlers[ProduceRequest]
+            broker.handlers[ProduceRequest] = lambda *_: None
+            delivery = await producer.send(TOPIC, b"never heard of")
+            with pytest.raises(client_errors.KafkaTimeoutError, match="300 ms"):
+                await delivery
+            assert isinstance(delivery.error, TimeoutError)
+            broker.handlers[ProduceRequest] = usual
+            assert (await producer.send_and_wait(TOPIC, b"later")).offset == 0
+            # Nobody knows whether the first was written: numbers start anew.
+            assert sequences(broker) == [(1, 0)]
+
+    run(work())
+
+
+def test_no_retries_are_none(run: Run) -> None:
+    async def work() -> None:
+        options = {**ONE_EACH, "retries": 0}
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+            broker.once(ProduceRequest, lambda *_: broker.produced(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            with pytest.raises(client_errors.NotLeaderOrFollowerError):
+                await producer.send_and_wait(TOPIC, b"x")
+            assert broker.count(ProduceRequest) == 1
+            assert broker.count(InitProducerIdRequest) == 0, "retries=0 is not idempotent"
+
+    run(work())
+
+
+def test_a_broker_that_asks_for_a_pause_gets_it(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+
+            def throttled(request: ProduceRequest, version: int) -> Any:
+                return broker.produced(0, broker.take(request), throttle_ms=300)
+
+            broker.once(ProduceRequest, throttled)
+            await producer.send_and_wait(TOPIC, b"x")
+            second = await producer.send(TOPIC, b"y")
+            await asyncio.sleep(0.1)
+            assert broker.count(ProduceRequest) == 1
+            await second
+            assert broker.count(ProduceRequest) == 2
+
+    run(work())
+
+
+def test_no_more_requests_in_flight_than_allowed(run: Run) -> None:
+    async def work() -> None:
+        options = {**ONE_EACH, "max_in_flight_requests_per_connection": 2}
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+            await producer.partitions_for(TOPIC)
+            broker.handlers[ProduceRequest] = lambda *_: None
+            for _ in range(5):
+                await producer.send(TOPIC, b"x")
+            for _ in range(20):
+                await asyncio.sleep(0.01)
+            assert broker.count(ProduceRequest) == 2
+            await producer.close(timeout_ms=0)
+
+    run(work())
+
+
+def test_a_broker_that_goes_and_comes_back(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+            await producer.send_and_wait(TOPIC, b"before")
+            await broker.stop()
+            waiting = await producer.send(TOPIC, b"meanwhile")
+            await asyncio.sleep(0.2)
+            assert not waiting.done
+            await broker.start()
+            assert (await waiting).offset == 1
+            assert values(broker) == [b"before", b"meanwhile"]
+
+    run(work())
+
+
+def test_an_old_broker_is_spoken_to_in_old_words(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker:
+            broker.highest = {0: 5, 3: 5, 18: 2, 22: 1}
+            async with Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+                assert (await producer.send_and_wait(TOPIC, b"x")).offset == 0
+            versions = {type(request): version for request, version in broker.asked}
+            assert (versions[ProduceRequest], versions[MetadataRequest]) == (5, 5)
+
+    run(work())
+
+
+def test_a_topic_that_grows_is_noticed(run: Run) -> None:
+    async def work() -> None:
+        options = {**ONE_EACH, "metadata_max_age_ms": 50}
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+            await producer.send_and_wait(TOPIC, b"x")
+            broker.partitions = 3
+            for _ in range(100):
+                await asyncio.sleep(0.02)
+                await producer.send(TOPIC, b"x", partition=0)
+                if producer._accumulator.by_topic[TOPIC].count == 3:
+                    return
+            raise AssertionError("the new partitions were not noticed")
+
+    run(work())
+
+
+def test_closing_without_time_fails_what_waits(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker:
+            producer = Producer(bootstrap_servers=broker.bootstrap, linger_ms=10_000, batch_size=100_000)
+            await producer.partitions_for(TOPIC)
+            broker.handlers[ProduceRequest] = lambda *_: None
+            delivery = await producer.send(TOPIC, b"x")
+            await producer.close(timeout_ms=50)
+            with pytest.raises(client_errors.RequestTimedOutError, match="closed"):
+                await delivery
+
+    run(work())
