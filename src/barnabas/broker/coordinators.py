@@ -12,12 +12,12 @@ from barnabas.batch.compression import Codec
 from barnabas.broker.replicas import Replicas
 from barnabas.broker.shards import Shards
 from barnabas.broker.transactions import Transactions
-from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.metadata.delta import Delta
 from barnabas.runtime.timers import TimerDoor
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
+    from barnabas.coordinator.group.machine import GroupMachine
 
 
 class Coordinators:
@@ -31,7 +31,7 @@ class Coordinators:
             timers,
             topic=CONSUMER_OFFSETS,
             partitions=settings["offsets.topic.num.partitions"],
-            make_machine=GroupMachine,
+            make_machine=_group_machine,
             codec=lambda: Codec(broker.settings["offsets.topic.compression.codec"]),
             commit_timeout_ms=settings["offsets.commit.timeout.ms"],
             load_bytes=settings["offsets.load.buffer.size"],
@@ -48,3 +48,10 @@ class Coordinators:
         self.transactions.stop()
         for shards in self._all:
             shards.stop()
+
+
+def _group_machine(partition: int) -> GroupMachine:
+    """Imported when the first partition of the groups' topic is led here: many brokers have none at once."""
+    from barnabas.coordinator.group.machine import GroupMachine
+
+    return GroupMachine(partition)

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.authorizer import Authorizer
 from barnabas.broker.authorizer_standard import authorizer_for
@@ -41,7 +41,6 @@ from barnabas.config.listeners import Endpoint
 from barnabas.config.node import Node
 from barnabas.config.option import Mode
 from barnabas.config.settings import Settings
-from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import ConfigResource, Image
 from barnabas.runtime.chance import Random, random_uuid
@@ -51,6 +50,9 @@ from barnabas.runtime.executor import WorkerDoor
 from barnabas.runtime.later import Later
 from barnabas.runtime.network import Network
 from barnabas.runtime.timers import TimerDoor
+
+if TYPE_CHECKING:
+    from barnabas.coordinator.group.machine import GroupMachine
 
 logger = logging.getLogger(__name__)
 

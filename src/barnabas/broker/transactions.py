@@ -22,7 +22,6 @@ from barnabas.broker.txn_endings import Endings
 from barnabas.broker.txn_markers import Markers
 from barnabas.broker.txn_verifier import CoordinatorVerifier
 from barnabas.coordinator.decision import Context, Decision
-from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.coordinator.txn.ending import EndRequest, NeedsProducerId
 from barnabas.coordinator.txn.listing import Filter, describe
 from barnabas.coordinator.txn.machine import (
@@ -39,6 +38,7 @@ from barnabas.storage.names import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
+    from barnabas.coordinator.group.machine import GroupMachine
 
 logger = logging.getLogger(__name__)
 

@@ -9,6 +9,8 @@ offsets of the transaction count.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import CONSUMER_OFFSETS
 from barnabas.batch.control import EndTransactionMarker, build_marker
@@ -17,11 +19,13 @@ from barnabas.broker.replicas_hosted import Hosted
 from barnabas.broker.shards import Shards
 from barnabas.broker.surroundings import Surroundings
 from barnabas.coordinator.decision import Marker
-from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.replica.waiting import Waiter
 from barnabas.runtime.later import Later
 from barnabas.storage.names import TopicPartition
 from barnabas.storage.producer_append import AppendOrigin
+
+if TYPE_CHECKING:
+    from barnabas.coordinator.group.machine import GroupMachine
 
 _ALL_IN_SYNC = -1
 _MS = 1_000_000
