@@ -11,7 +11,6 @@ import fcntl
 import os
 import struct
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -222,6 +221,8 @@ def nameless_file(features: DiskFeatures) -> int:
     """A descriptor of a file without a name, in memory where the system can, else in the temporary folder."""
     if features.memory_files:
         return os.memfd_create("barnabas")
+    import tempfile  # needed where the system cannot, and slow to import
+
     descriptor, path = tempfile.mkstemp(prefix="barnabas-")
     os.unlink(path)
     return descriptor

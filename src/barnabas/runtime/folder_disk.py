@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -247,6 +246,8 @@ class FolderDisk(WholeFiles):
             self._cache.remove(os.path.abspath(path))
 
     def remove_tree(self, path: str) -> None:
+        import shutil  # and with it three archivers, at every start
+
         self._cache.keep_below(os.path.abspath(path))
         with contextlib.suppress(FileNotFoundError):
             self._with_room(lambda: shutil.rmtree(path))

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.coordinator.group.regexes import compiled
 from barnabas.coordinator.txn.transaction import STATES_BY_NAME, State, Transaction
 
 NO_DURATION = -1
@@ -58,6 +57,9 @@ def id_pattern(pattern: str | None) -> Callable[[str], bool] | None:
     """Whether a whole id matches an expression in RE2's syntax; None: all do."""
     if not pattern:
         return None
+    # Few ask by a pattern: the others need not pay for all that groups know of them.
+    from barnabas.coordinator.group.regexes import compiled
+
     try:
         # By RE2 itself: with Python's own expressions a pattern could take the broker for ever.
         matching = compiled(pattern)
