@@ -53,17 +53,16 @@ class Retries:
     async def until(self, deadline: Deadline, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """The first success; KafkaTimeoutError, with the last reason, when the time is over."""
         failures = 0
+        last: RetriableError | None = None
         while True:
             try:
                 async with asyncio.timeout(deadline.left_s):
                     return await attempt()
             except RetriableError as error:
-                await self.wait_or_give_up(deadline, what, failures, error)
-            except TimeoutError as error:
-                if isinstance(error, KafkaTimeoutError):
-                    await self.wait_or_give_up(deadline, what, failures, error)
-                else:
-                    raise _too_late(deadline, what, None) from None
+                last = error
+            except TimeoutError:
+                raise _too_late(deadline, what, last) from last
+            await self.wait_or_give_up(deadline, what, failures, last)
             failures += 1
 
     async def wait_or_give_up(

@@ -35,7 +35,7 @@ def arrow_batch(chunk: Chunk, include_headers: bool) -> pa.RecordBatch | None:
     Columns: topic, partition, offset, timestamp (milliseconds), timestamp_type, key, value, and on demand
     headers.
     """
-    left = chunk.rest() if chunk.is_begun else chunk
+    left = chunk.rest()
     batches = []
     while (batch := left.next_batch()) is not None:
         batches.append(_renewed(batch) if isinstance(batch, OldBatch) else batch)

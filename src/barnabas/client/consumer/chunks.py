@@ -6,10 +6,10 @@ transactions).  What may not: requests and positions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from barnabas.base.errors import ErrorCode
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.compression import DECOMPRESSED_LIMIT, Codec
 from barnabas.batch.control import batch_marker
 from barnabas.batch.engine.consume import ConsumerRecord, decode_consumed
@@ -43,6 +43,7 @@ class Chunk:
         "_check_crcs",
         "_data",
         "_first_offset",
+        "_next",
         "_records",
         "_taken",
         "end_offset",
@@ -67,14 +68,16 @@ class Chunk:
         # Producers whose transaction, as far as it was read, is one that was aborted.
         self._aborting: set[int] = set()
         self._check_crcs = check_crcs
-        batches = list(all_batches(data))
-        self._batches: Iterator[BatchView | OldBatch] = iter(batches)
+        self._batches: list[BatchView | OldBatch] = list(all_batches(data))
+        self._next = 0
         self._records: list[ConsumerRecord] = []
         self._taken = 0
         # Where a reader goes on after what it has taken.
         self.next_offset = fetch_offset
         self.offset_epoch = NO_EPOCH
-        self.end_offset = max(fetch_offset, batches[-1].next_offset) if batches else fetch_offset
+        self.end_offset = fetch_offset
+        if self._batches:
+            self.end_offset = max(fetch_offset, self._batches[-1].next_offset)
 
     @property
     def size(self) -> int:
@@ -86,7 +89,12 @@ class Chunk:
             batch = self.next_batch()
             if batch is None:
                 return []
-            self._records = self._decode(batch)
+            try:
+                self._records = self._decode(batch)
+            except KafkaError:
+                # It is met again until the reader goes elsewhere.
+                self._next -= 1
+                raise
             self._taken = 0
             if not self._records:
                 self._passed(batch)
@@ -98,10 +106,6 @@ class Chunk:
         self.next_offset = taken[-1].offset + 1
         self.offset_epoch = taken[-1].leader_epoch
         return taken
-
-    @property
-    def is_begun(self) -> bool:
-        return self.next_offset != self._first_offset
 
     def rest(self) -> Chunk:
         """What was not taken yet, as a chunk of its own."""
@@ -118,13 +122,15 @@ class Chunk:
 
     def next_batch(self) -> BatchView | OldBatch | None:
         """The next batch whose records are to be seen."""
-        for batch in self._batches:
+        while self._next < len(self._batches):
+            batch = self._batches[self._next]
+            if isinstance(batch, BatchView) and batch.next_offset > self._first_offset and self._check_crcs:
+                batch.ensure_valid()
+            self._next += 1
             if isinstance(batch, OldBatch):
                 return batch
             if batch.next_offset <= self._first_offset:
                 continue
-            if self._check_crcs:
-                batch.ensure_valid()
             if batch.is_control:
                 self._end_transaction(batch)
             elif not self._is_aborted(batch):

@@ -1,0 +1,176 @@
+"""Finding a cluster and keeping up with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from barnabas.base.errors import ErrorCode
+from barnabas.client import Admin
+from barnabas.client import errors as client_errors
+from barnabas.client.pool import backoff_s
+from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from barnabas.runtime.chance import SeededRandom
+from tests.client.scripted import TOPIC, scripted
+from tools.ports import free_ports
+
+Run = Callable[[Any], Any]
+QUICK = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5, "retry_backoff_max_ms": 20}
+
+
+def test_nobody_is_there(run: Run) -> None:
+    async def work() -> None:
+        (port,) = free_ports(1)
+        async with Admin(bootstrap_servers=f"127.0.0.1:{port}", **QUICK) as admin:
+            with pytest.raises(client_errors.KafkaTimeoutError, match=f"{port}.*no connection could be made"):
+                await admin.list_topics(timeout_ms=200)
+
+    run(work())
+
+
+def test_a_name_that_means_nothing(run: Run) -> None:
+    async def work() -> None:
+        async with Admin(bootstrap_servers="no-such-host.invalid:9092", **QUICK) as admin:
+            with pytest.raises(client_errors.KafkaTimeoutError, match="no-such-host"):
+                await admin.list_topics(timeout_ms=300)
+
+    run(work())
+
+
+def test_one_bootstrap_server_that_lives_is_enough(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker:
+            (dead,) = free_ports(1)
+            servers = [f"127.0.0.1:{dead}", broker.bootstrap]
+            async with Admin(bootstrap_servers=servers, **QUICK) as admin:
+                assert TOPIC in await admin.list_topics()
+
+    run(work())
+
+
+def test_a_broker_that_does_not_answer_is_left(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as silent, scripted() as broker:
+            silent.handlers[MetadataRequest] = lambda *_: None
+            servers = [silent.bootstrap, broker.bootstrap]
+            options = {**QUICK, "request_timeout_ms": 100}
+            async with Admin(bootstrap_servers=servers, **options) as admin:
+                for _ in range(5):
+                    assert TOPIC in await admin.list_topics()
+
+    run(work())
+
+
+def test_something_else_that_listens_is_no_broker(run: Run) -> None:
+    async def work() -> None:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(10)
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with Admin(bootstrap_servers=f"127.0.0.1:{port}", **QUICK) as admin:
+            with pytest.raises(client_errors.KafkaTimeoutError, match="could not be handled"):
+                await admin.list_topics(timeout_ms=200)
+        server.close()
+        await server.wait_closed()
+
+    run(work())
+
+
+def test_a_cluster_that_moved_is_found_by_the_bootstrap_servers_again(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as first, scripted() as second:
+            servers = [first.bootstrap, second.bootstrap]
+            async with Admin(bootstrap_servers=servers, **QUICK) as admin:
+                await admin.list_topics()
+                for gone, left in ((first, second), (second, first)):
+                    await gone.stop()
+                    assert TOPIC in await admin.list_topics(timeout_ms=5000)
+                    await gone.start()
+                    assert left.port
+
+    run(work())
+
+
+def test_metadata_that_is_too_old_starts_over(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker:
+            refusal = MetadataResponse(brokers=[], topics=[], error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+            async with Admin(bootstrap_servers=broker.bootstrap, **QUICK) as admin:
+                await admin.cluster.update()
+                broker.once(MetadataRequest, lambda *_: refusal)
+                with pytest.raises(client_errors.RebootstrapRequiredError):
+                    await admin.cluster.update()
+                assert admin.cluster.metadata.brokers == {}
+                await admin.cluster.update()
+                assert list(admin.cluster.metadata.brokers) == [1]
+
+    run(work())
+
+
+def test_a_coordinator_that_moved_is_looked_up_again(run: Run) -> None:
+    from barnabas.client import OffsetAndMetadata, TopicPartition
+
+    async def work() -> None:
+        async with scripted() as broker:
+            where = TopicPartition(TOPIC, 0)
+
+            def commit(code: int) -> OffsetCommitResponse:
+                part = OffsetCommitResponse.Partition(partition_index=0, error_code=code)
+                return OffsetCommitResponse(
+                    topics=[OffsetCommitResponse.Topic(name=TOPIC, partitions=[part])]
+                )
+
+            broker.handlers[OffsetCommitRequest] = lambda *_: commit(0)
+            broker.once(OffsetCommitRequest, lambda *_: commit(ErrorCode.NOT_COORDINATOR))
+            loading = FindCoordinatorResponse.Coordinator(
+                key="g",
+                node_id=-1,
+                host="",
+                port=-1,
+                error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                error_message=None,
+            )
+            broker.once(FindCoordinatorRequest, lambda *_: FindCoordinatorResponse(coordinators=[loading]))
+            async with Admin(bootstrap_servers=broker.bootstrap, **QUICK) as admin:
+                done = await admin.alter_consumer_group_offsets("g", {where: OffsetAndMetadata(1)})
+                done.raise_first()
+            assert broker.count(FindCoordinatorRequest) == 3
+            assert broker.count(OffsetCommitRequest) == 2
+
+    run(work())
+
+
+def test_idle_connections_are_closed(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker:
+            options = {**QUICK, "connections_max_idle_ms": 50}
+            async with Admin(bootstrap_servers=broker.bootstrap, **options) as admin:
+                await admin.list_topics()
+                for _ in range(100):
+                    await asyncio.sleep(0.02)
+                    if not admin.cluster.pool._links:
+                        break
+                else:
+                    raise AssertionError("the connection was kept")
+                before = broker.connections
+                await admin.list_topics()
+                assert broker.connections > before
+
+    run(work())
+
+
+def test_pauses_double_up_to_a_limit() -> None:
+    random = SeededRandom(1)
+    pauses = [backoff_s(100, 1000, failures, random) for failures in range(8)]
+    for failures, pause in enumerate(pauses):
+        plain = min(0.1 * 2**failures, 1.0)
+        assert 0.8 * plain <= pause <= 1.2 * plain
