@@ -291,3 +291,18 @@ def test_answers_of_several_shards_come_together_in_order() -> None:
     for one in failing:
         one.fail(error)
     assert value_of(failed) is error
+
+
+def test_a_member_that_is_gone_when_its_answer_comes_harms_nobody(front: Front) -> None:
+    wire = ready(front)
+    first = enter(wire)
+    other = front.connect()
+    member_id = other.ask(join(), 9).member_id
+    other.send(request_bytes(join(member_id), 9))
+    assert other.is_silent()
+    other.sock.close()
+    front.serve_for_a_while()
+    joined = wire.ask(join(first), 9)
+    assert (joined.generation_id, len(joined.members)) == (2, 2), "it may yet come back"
+    beat = HeartbeatRequest(group_id="g", generation_id=2, member_id=first)
+    assert wire.ask(beat, 4).error_code == 0

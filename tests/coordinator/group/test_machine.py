@@ -8,7 +8,8 @@ from barnabas.batch.records import Record
 from barnabas.coordinator.entry import encode
 from barnabas.coordinator.group.classic_group import ClassicGroup
 from barnabas.coordinator.group.classic_records import new_group_entry
-from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.coordinator.group.machine import MAX_LINES_PER_LOAD, GroupMachine
+from tests.coordinator.shard_world import ShardWorld
 
 
 def test_a_record_that_cannot_be_read_is_passed_over_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -40,3 +41,12 @@ def test_records_of_kinds_of_groups_that_are_not_served_are_passed_over(
     machine.load(columns(bytes(build([Record(0, 0, share_group, b"\0\0\0\0\0\1\0\0")]))), None)
     assert "ShareGroup" in caplog.text
     assert len(machine.table) == 0
+
+
+def test_many_unreadable_records_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    world = ShardWorld(lambda: GroupMachine(3))
+    world.store.batches.append(([(b"\x7f\xff", b"")] * 10_000, None))
+    world.reload()
+    lines = [record.getMessage() for record in caplog.records if "passed over" in record.getMessage()]
+    assert len(lines) == MAX_LINES_PER_LOAD + 1
+    assert lines[-1] == "__consumer_offsets-3: 10000 records were passed over in all"

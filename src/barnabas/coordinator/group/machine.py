@@ -20,10 +20,12 @@ from barnabas.coordinator.group.part import Part
 from barnabas.coordinator.group.table import GroupTable
 from barnabas.coordinator.timers import Timers
 from barnabas.metadata.delta import Delta
-from barnabas.protocol.primitives import ProtocolError
 from barnabas.protocol.schema import Message
 
 logger = logging.getLogger(__name__)
+
+# Of records that cannot be read: with so many lines the log has said enough.
+MAX_LINES_PER_LOAD = 100
 
 # Groups and offsets looked at in one go, which takes a few milliseconds; and until the next.
 MAX_CLEANED_AT_ONCE = 5_000
@@ -45,6 +47,7 @@ class GroupMachine:
         self._unclean: list[str] = []
         # Until then entries are of an earlier life; afterwards they are the groups' own.
         self.is_loaded = False
+        self._passed_over = 0
         self.classic = ClassicGroups(self)
         self.add(self.classic)
         self.consumer = ConsumerGroups(self)
@@ -82,7 +85,8 @@ class GroupMachine:
                     part.load_row(key, value, stamp)
                 else:
                     self._load(columns.key(row), value, columns.offsets[row], stamp)
-            except (ProtocolError, ValueError, KafkaError) as error:
+            except Exception as error:
+                # Whatever is wrong with it, the groups of all other records are worth more.
                 self._pass_over(columns.offsets[row], str(error))
 
     def _load(self, key: bytes | None, value: bytes | None, offset: int, stamp: ProducerStamp | None) -> None:
@@ -95,17 +99,23 @@ class GroupMachine:
             self.apply(entry, stamp)
 
     def _pass_over(self, offset: int, reason: str) -> None:
-        logger.warning(
-            "__consumer_offsets-%d: the record at offset %d is passed over: %s",
-            self.partition,
-            offset,
-            reason,
-        )
+        self._passed_over += 1
+        if self._passed_over <= MAX_LINES_PER_LOAD:
+            logger.warning(
+                "__consumer_offsets-%d: the record at offset %d is passed over: %s",
+                self.partition,
+                offset,
+                reason,
+            )
 
     # Soft state
 
     def loaded(self, context: Context) -> None:
         self.is_loaded = True
+        if self._passed_over > MAX_LINES_PER_LOAD:
+            logger.warning(
+                "__consumer_offsets-%d: %d records were passed over in all", self.partition, self._passed_over
+            )
         self._schedule_cleanup(_interval_ms(context))
         for part in self._parts:
             part.loaded(context)
