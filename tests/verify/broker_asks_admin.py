@@ -145,8 +145,7 @@ ASKS: list[Ask | Raw] = [
     # Quotas held to: who is over its quota is told for how long, and a fetch gives nothing meanwhile.
     ask("a record to fetch", "Produce", "9", acks=-1, timeout_ms=9000, topic_data=[{"name": "admin", "partition_data": [{"index": 1, "records": batch("x" * 1000)}]}]),
     ask("a small quota", "AlterClientQuotas", "1", entries=[quota({"client-id": "judge"}, producer_byte_rate=220.0, consumer_byte_rate=109.0)]),
-    ask("write under quota", "Produce", "9", acks=-1, timeout_ms=9000, topic_data=[{"name": "admin", "partition_data": [{"index": 0, "records": batch("x" * 2000)}]}]),
-    ask("write over quota", "Produce", "9", acks=-1, timeout_ms=9000, topic_data=[{"name": "admin", "partition_data": [{"index": 0, "records": batch("x" * 70)}]}]),
+    ask("write over quota", "Produce", "9", acks=-1, timeout_ms=9000, topic_data=[{"name": "admin", "partition_data": [{"index": 0, "records": batch("x" * 2150)}]}]),
     *[ask(f"fetch over quota by {how}", "Fetch", "12", max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, session_epoch=epoch, topics=[{"topic": "admin", "partitions": [{"partition": 1, "partition_max_bytes": 1 << 20}]}]) for how, epoch in {"itself": -1, "session": 0}.items()],
     ask("no more small quota", "AlterClientQuotas", "1", entries=[quota({"client-id": "judge"}, producer_byte_rate=None, consumer_byte_rate=None)]),
     ask("quotas taken back", "AlterClientQuotas", "0", entries=[
