@@ -38,6 +38,15 @@ class Coordinators:
         )
         self.transactions = Transactions(broker, replicas, timers, self.groups)
         self._all: list[Shards[Any]] = [self.groups, self.transactions.shards]
+        gauge = broker.metrics.gauge
+        gauge("groups", "groups that are coordinated here", self._count_groups)
+        gauge("coordinators_loading", "partitions of coordinators that are being loaded", self._count_loading)
+
+    def _count_groups(self) -> int:
+        return sum(len(machine.table) for machine in self.groups.machines())
+
+    def _count_loading(self) -> int:
+        return sum(shards.loading_count for shards in self._all)
 
     def apply(self, delta: Delta) -> None:
         """A committed delta, after the replicas have heard of it."""

@@ -132,12 +132,20 @@ class Shards(Generic[M]):
         return partition_for_group(key, self._count)
 
     @property
+    def loading_count(self) -> int:
+        return sum(place.state is _State.LOADING for place in self._places.values())
+
+    @property
     def is_loading(self) -> bool:
-        return any(place.state is _State.LOADING for place in self._places.values())
+        return self.loading_count > 0
 
     def active(self) -> Iterator[int]:
         """The partitions whose shards serve."""
         return iter([index for index, place in self._places.items() if place.shard is not None])
+
+    def machines(self) -> Iterator[M]:
+        """Those that serve."""
+        return iter([place.machine for place in self._places.values() if place.shard is not None])
 
     def _shard(self, index: int) -> _Place[M]:
         if not self._is_active:
