@@ -18,19 +18,25 @@ from tests.verify.broker_answers import differences, prepared
 from tests.verify.broker_ask import Asker, Plain
 from tests.verify.broker_asks_offsets import ASKS, LONGEST_TEXT
 
+CHECK_RETENTION_MS = 400
+RETENTION_PATIENCE_S = 2.5
 SETTINGS = {
     "offset.metadata.max.bytes": str(LONGEST_TEXT),
     "unstable.api.versions.enable": "true",
     "group.initial.rebalance.delay.ms": "0",
+    "offsets.retention.check.interval.ms": str(CHECK_RETENTION_MS),
 }
 APACHE_SETTLES_S = 0.5
 OURS_SETTLES_S = 0.1
 READY_PATIENCE_S = 60
 READY_PAUSE_S = 0.2
-GROUPS = ("loner", "club", "other", "named", "by-id", "modern", "modern-tx", "")
+GROUPS = ("loner", "club", "other", "named", "by-id", "modern", "modern-tx", "fleeting", "lasting", "")
 TRANSACTIONAL_IDS = ("tx", "members")
 MEMBER_ID = re.compile(r"^(judge|name)-[0-9a-f]{8}-[0-9a-f-]{27}$")
 TITLES = [f"{one.title} v{version}" for one in ASKS for version in one.versions]
+EXPIRING = [
+    f"{what} of a {group} group" for group in ("fleeting", "lasting") for what in ("offsets", "state")
+]
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +56,8 @@ def asked(port: int, settles_s: float) -> dict[str, Plain]:
     asker = Asker(port, settles_s)
     wait_for_coordinators(asker)
     answers = asker.run(ASKS)
+    answers.update(after_retention(asker))
+    asker.close()
     return {title: shown(prepared("", answer, asker.topic_names)) for title, answer in answers.items()}
 
 
@@ -77,6 +85,22 @@ def is_ready_for_transactions(asker: Asker) -> bool:
     return all(one["error_code"] == unknown for one in described["transaction_states"])
 
 
+def after_retention(asker: Asker) -> dict[str, Plain]:
+    """An offset that brings its own, short retention, and a group that has no other."""
+    row = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
+    topics = [{"name": "letters", "partitions": [row]}]
+    found: dict[str, Plain] = {}
+    for group, retention_ms in (("fleeting", 1), ("lasting", 3_600_000)):
+        asker.one(
+            "OffsetCommit", 3, group_id=group, member_id="", topics=topics, retention_time_ms=retention_ms
+        )
+    time.sleep(RETENTION_PATIENCE_S)
+    for group in ("fleeting", "lasting"):
+        found[f"offsets of a {group} group"] = asker.one("OffsetFetch", 7, group_id=group, topics=None)
+        found[f"state of a {group} group"] = asker.one("DescribeGroups", 5, groups=[group])
+    return found
+
+
 def shown(answer: Plain) -> Plain:
     """Without what is drawn at random, and in an order of its own where Java's is that of a hash map."""
     if isinstance(answer, dict):
@@ -98,7 +122,7 @@ def test_there_are_two_hundred_requests() -> None:
     assert len(TITLES) == len(set(TITLES)) >= 200
 
 
-@pytest.mark.parametrize("title", TITLES)
+@pytest.mark.parametrize("title", [*TITLES, *EXPIRING])
 def test_answers_are_equal(answers: Answers, title: str) -> None:
     found = differences(answers.theirs[title], answers.ours[title])
     assert not found, "Apache Kafka's -> ours\n" + "\n".join(found)
