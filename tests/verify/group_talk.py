@@ -187,7 +187,7 @@ class Talk:
         answer = self._ask(request, version, ConsumerGroupHeartbeatResponse)
         told: Plain = {
             "error": ErrorCode(answer.error_code).name,
-            "message": self._plain(answer.error_message),
+            "message": self.plain(answer.error_message),
             "member": self._id(answer.member_id),
             "epoch": answer.member_epoch,
             "interval": answer.heartbeat_interval_ms,
@@ -210,8 +210,8 @@ class Talk:
                 "epoch": member.member_epoch,
                 "client": member.client_id,
                 "host": member.client_host,
-                "names": sorted(self._plain(name) or "" for name in member.subscribed_topic_names),
-                "regex": self._plain(member.subscribed_topic_regex),
+                "names": sorted(self.plain(name) or "" for name in member.subscribed_topic_names),
+                "regex": self.plain(member.subscribed_topic_regex),
                 "assignment": self._partitions(member.assignment.topic_partitions),
                 "target": self._partitions(member.target_assignment.topic_partitions),
                 "type": member.member_type,
@@ -220,7 +220,7 @@ class Talk:
         ]
         told = {
             "error": ErrorCode(one.error_code).name,
-            "message": self._plain(one.error_message),
+            "message": self.plain(one.error_message),
             "state": one.group_state,
             "epoch": one.group_epoch,
             "assignment epoch": one.assignment_epoch,
@@ -311,7 +311,7 @@ class Talk:
             assert end == len(answer.assignment)
             told["version"] = version
             told["assignment"] = {
-                self._plain(one.topic): sorted(one.partitions)
+                self.plain(one.topic): sorted(one.partitions)
                 for one in sorted(read.assigned_partitions, key=lambda one: str(one.topic))
             }
         return self._say(f"sync {group} {self._id(member)} {generation}", told)
@@ -409,7 +409,7 @@ class Talk:
         one = self._ask(request, 6, DescribeGroupsResponse).groups[0]
         told = {
             "error": ErrorCode(one.error_code).name,
-            "message": self._plain(one.error_message),
+            "message": self.plain(one.error_message),
             "state": one.group_state,
             "type": one.protocol_type,
             "protocol": one.protocol_data,
@@ -431,7 +431,7 @@ class Talk:
         return self._topic_ids.get(self.prefix + name, Uuid.from_words(7, 7))
 
     def _partitions(self, topics: Any) -> dict[str, list[int]]:
-        named = sorted((self._plain(self._topic_names.get(one.topic_id, "?")), one) for one in topics)
+        named = sorted((self.plain(self._topic_names.get(one.topic_id, "?")), one) for one in topics)
         return {str(name): sorted(one.partitions) for name, one in named}
 
     def _id(self, member: str | None) -> str | None:
@@ -440,9 +440,12 @@ class Talk:
             return member
         return self._made_up.setdefault(member, f"made up {len(self._made_up)}")
 
-    def _plain(self, text: str | None) -> str | None:
+    def plain(self, text: str | None) -> str | None:
+        """Without what is the talk's own: prefixes, ids that a broker made up, ids of topics."""
         if text is None:
             return None
         for made_up, name in self._made_up.items():
             text = text.replace(made_up, name)
+        for topic_id, name in self._topic_names.items():
+            text = text.replace(str(topic_id), name)
         return text.replace(self.prefix, "")
