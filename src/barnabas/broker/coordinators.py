@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.base.topic_names import CONSUMER_OFFSETS
 from barnabas.batch.compression import Codec
+from barnabas.broker.metrics import Metrics
 from barnabas.broker.replicas import Replicas
 from barnabas.broker.shards import Shards
 from barnabas.broker.transactions import Transactions
@@ -38,9 +39,12 @@ class Coordinators:
         )
         self.transactions = Transactions(broker, replicas, timers, self.groups)
         self._all: list[Shards[Any]] = [self.groups, self.transactions.shards]
-        gauge = broker.metrics.gauge
-        gauge("groups", "groups that are coordinated here", self._count_groups)
-        gauge("coordinators_loading", "partitions of coordinators that are being loaded", self._count_loading)
+
+    def add_gauges(self, metrics: Metrics) -> None:
+        metrics.gauge("groups", "groups that are coordinated here", self._count_groups)
+        metrics.gauge(
+            "coordinators_loading", "partitions of coordinators that are being loaded", self._count_loading
+        )
 
     def _count_groups(self) -> int:
         return sum(len(machine.table) for machine in self.groups.machines())

@@ -231,6 +231,7 @@ class Broker:
         )
         self._replicas.on_dir_failed.append(self._dir_failed)
         self._coordinators = Coordinators(self, self._replicas, self._loop.timers)
+        self._coordinators.add_gauges(self.metrics)
         self.lifecycle.caught_up.then(partial(self._go_on, self._caught_up, done), done.fail)
         self.lifecycle.start(
             folders.cluster_id,
