@@ -46,6 +46,19 @@ class Coordinators:
             "coordinators_loading", "partitions of coordinators that are being loaded", self._count_loading
         )
 
+        metrics.gauge(
+            "transactional_ids", "transactional ids that are coordinated here", self._count_transactional_ids
+        )
+        metrics.gauge(
+            "open_transactions", "transactions that have begun and are not complete", self._count_open
+        )
+
+    def _count_transactional_ids(self) -> int:
+        return sum(len(machine.transactions) for machine in self.transactions.shards.machines())
+
+    def _count_open(self) -> int:
+        return sum(machine.open_count for machine in self.transactions.shards.machines())
+
     def _count_groups(self) -> int:
         return sum(len(machine.table) for machine in self.groups.machines())
 

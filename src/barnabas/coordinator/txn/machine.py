@@ -146,6 +146,11 @@ class TransactionMachine:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return found
 
+    @property
+    def open_count(self) -> int:
+        """How many transactions have begun and are not complete."""
+        return len(self._open)
+
     def prepared(self) -> list[Prepared]:
         """Those whose partitions are still to be told: what a coordinator goes on with after a restart."""
         found = (self.transactions[one] for one in self._open)
