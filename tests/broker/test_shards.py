@@ -144,6 +144,44 @@ def test_answers_wait_for_the_followers() -> None:
     assert (value_of(first), value_of(read)) == ("kept", ["loaded", 1])
 
 
+def follower_catches_up(world: ShardsWorld) -> None:
+    hosted = world.replicas.partitions[CONSUMER_OFFSETS, 0]
+    now_ns = world.clock.monotonic_ns()
+    follower = hosted.follower(2, knows_epoch=True)
+    end_offset = world.log(CONSUMER_OFFSETS).end_offset
+    hosted.follower_fetched(follower, end_offset, log_start_offset=0, broker_epoch=100, now_ns=now_ns)
+    world.replicas.room.changed(hosted)
+    world.tick()
+
+
+@pytest.mark.parametrize("is_in_time", [True, False])
+def test_a_timer_of_a_request_that_comes_with_an_answer_is_run(is_in_time: bool) -> None:
+    world = ShardsWorld()
+    world.offsets_topic(replicas=(BROKER, 2))
+    ran: list[str] = []
+
+    def due(context: Context) -> Decision[None]:
+        ran.append("timer")
+        return Decision((), None)
+
+    def set_timer(book: Book, context: Context) -> Decision[None]:
+        book.timers.schedule("timer", 100, due)
+        return Decision((), None)
+
+    def ask(answer: object) -> None:
+        world.shards.ask_partition(0, set_timer)
+
+    world.keep(1).then(ask, ask)
+    if is_in_time:
+        follower_catches_up(world)
+    else:
+        world.tick(COMMIT_TIMEOUT_MS)
+    world.tick(99)
+    assert not ran
+    world.tick(1)
+    assert ran == ["timer"]
+
+
 def test_followers_that_are_too_slow_are_told_and_later_ones_wait_on() -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2))

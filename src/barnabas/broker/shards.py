@@ -236,6 +236,10 @@ class Shards(Generic[M]):
             return
         if shard.next_expiry is not None:
             self.look_at_commits(place, is_waiting=False)
+        self._set_timer(place)
+
+    def _set_timer(self, place: _Place[M]) -> None:
+        """Have the loop come back for the first of the shard's timers."""
         deadline_ms = place.machine.timers.next_deadline()
         if deadline_ms != place.deadline_ms:
             place.deadline_ms = deadline_ms
@@ -250,6 +254,9 @@ class Shards(Generic[M]):
         if shard is None:
             return False
         shard.look_at_commits()
+        if is_waiting:
+            # A reply may have brought the next request, and that set a timer.
+            self._set_timer(place)
         expiry_ms = shard.next_expiry
         if expiry_ms is None:
             return False
@@ -263,7 +270,7 @@ class Shards(Generic[M]):
         shard = place.shard
         if shard is not None:
             shard.expire(self._monotonic_ms())
-            self.look_at_commits(place, is_waiting=False)
+            self._after(place)
 
     def _run_due(self, place: _Place[M]) -> None:
         place.deadline_ms = None
