@@ -101,8 +101,9 @@ def test_a_start_that_takes_too_long_is_given_up(site: Site) -> None:
     assert line.startswith("barnabas: the start took longer than server.max.startup.time.ms=0")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_stops_a_server_in_the_foreground(site: Site, number: signal.Signals) -> None:
+@pytest.mark.parametrize("numbers", [[signal.SIGINT], [signal.SIGHUP], [signal.SIGTERM, signal.SIGINT]])
+def test_a_signal_stops_a_server_in_the_foreground(site: Site, numbers: list[signal.Signals]) -> None:
+    """So do two at once, as timeout(1) sends them."""
     site.format()
     process = subprocess.Popen(
         [sys.executable, "-m", "barnabas", "server-start", str(site.config)],
@@ -113,7 +114,8 @@ def test_a_signal_stops_a_server_in_the_foreground(site: Site, number: signal.Si
     for line in process.stderr:
         if "serves PLAINTEXT" in line:
             break
-    process.send_signal(number)
+    for number in numbers:
+        process.send_signal(number)
     rest = process.stderr.read()
     process.stderr.close()
     assert process.wait(PATIENCE_S) == 0

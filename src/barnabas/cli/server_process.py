@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 # server.max.startup.time.ms, if nobody sets it.
 NO_LIMIT = 2**63 - 1
+# Signals that come closer together are one wish: timeout(1) and terminals tell a process and its whole group.
+SAME_WISH_NS = 500_000_000
 
 
 class ServerProcess:
@@ -71,6 +73,7 @@ class ServerProcess:
         self._registration: Registration | None = None
         self._failure: BaseException | None = None
         self._is_stopping = False
+        self._stop_asked_ns: int | None = None
         self._has_stopped = False
         try:
             self._broker = Broker(
@@ -170,9 +173,14 @@ class ServerProcess:
     # Stopping -------------------------------------------------------------------------------------------
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._is_stopping:
-            # Whoever asks twice does not want to wait for the end of the draining.
+        now_ns = self._clock.monotonic_ns()
+        if self._stop_asked_ns is None:
+            self._stop_asked_ns = now_ns
+        elif now_ns - self._stop_asked_ns >= SAME_WISH_NS:
+            # Whoever asks again does not want to wait for the end of the draining.
             os._exit(Exit.INTERRUPTED)
+        if self._is_stopping:
+            return
         self._is_stopping = True
         self._reactor.post(self._stop)
 
