@@ -293,6 +293,9 @@ FENCED_ONES: list[Ask] = [
     markers("of a newer coordinator", marker(HANGING, 5, COMMIT, "ledger", 3, coordinator=3)),
     markers("of the older one again", marker(HANGING, 5, COMMIT, "ledger", 3, coordinator=2)),
     *look("it was ended", 3),
+    # The first transaction of a producer, without bumps of its epoch.
+    add("by other", "3", "other", OTHER, 0, partitions(ledger=[1])),
+    end("other commits", "4", "other", OTHER, 0, COMMIT),
 ]
 # The epochs of `worn` are used up before these are asked.
 LAST_EPOCH = 2**15 - 2

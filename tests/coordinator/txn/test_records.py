@@ -6,7 +6,12 @@ import pytest
 
 from barnabas.coordinator.entry import TRANSACTION, Entry, decode, encode
 from barnabas.coordinator.txn.records import entry_of, tombstone_of, transaction_of
-from barnabas.coordinator.txn.transaction import LAST_CLIENT_EPOCH, State, Transaction
+from barnabas.coordinator.txn.transaction import (
+    LAST_CLIENT_EPOCH,
+    State,
+    Transaction,
+    new_transaction,
+)
 from barnabas.protocol.records.transaction_log import TransactionLogValue
 from barnabas.storage.names import TopicPartition
 
@@ -68,6 +73,20 @@ def test_a_new_id_survives_a_restart_between_the_end_and_its_completion() -> Non
     complete = read_back(prepared, 2).complete(400)
     assert (complete.producer_id, complete.producer_epoch) == (9, 0)
     assert read_back(complete, 2).previous_producer_id == 7
+
+
+@pytest.mark.parametrize("client_version", [0, 2])
+def test_other_records_do_not_name_other_ids(client_version: int) -> None:
+    """As Apache Kafka 4.1 writes them."""
+    begun = new_transaction("shop", 7, 60_000, 100).increment_epoch(60_000, None, 100)
+    added = begun.add(PARTITIONS, client_version, 200)
+    prepared = added.prepare(commit=True, client_version=client_version, now_ms=300)
+    worn = Transaction("shop", 6, LAST_CLIENT_EPOCH, 60_000, State.COMPLETE_ABORT, frozenset(), 1, 2)
+    rotated = worn.rotate(7, 60_000, 300, keep_epoch=True)
+    for one in (begun, added, prepared, prepared.complete(400), rotated):
+        value = entry_of(one, 2).value
+        assert isinstance(value, TransactionLogValue)
+        assert (value.previous_producer_id, value.next_producer_id) == (-1, -1), one.state
 
 
 def test_a_forgotten_id_is_a_tombstone() -> None:

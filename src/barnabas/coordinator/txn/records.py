@@ -25,6 +25,7 @@ from barnabas.storage.names import TopicPartition
 
 _NO_PARTITIONS: frozenset[TopicPartition] = frozenset()
 _KNOWN_STATES = frozenset(State)
+_COMPLETE = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 
 def entry_of(transaction: Transaction, level: int) -> Entry:
@@ -43,7 +44,7 @@ def entry_of(transaction: Transaction, level: int) -> Entry:
         return Entry(key, value, 0)
     value.client_transaction_version = transaction.client_version
     value.next_producer_id = transaction.next_producer_id
-    if transaction.state.is_at_rest and transaction.producer_epoch == 0 and transaction.start_ms >= 0:
+    if transaction.state in _COMPLETE and transaction.previous_producer_id != transaction.producer_id:
         value.previous_producer_id = transaction.previous_producer_id
     return Entry(key, value, 1)
 
