@@ -18,7 +18,7 @@ APACHE = f"Apache Kafka {VERSION}"
 NODE = "broker-1"
 STOP_PATIENCE_S = 120
 # A broker listens on the base port + 1, its controller on + 101.
-PORT_BASES = range(24_000, 60_000, 211)
+PORT_BASES = range(23_100, 32_500, 211)
 
 
 class ApacheServer:

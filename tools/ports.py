@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 # Where the oracle's brokers listen, from the first port that was asked for.
 _OF_THE_ORACLE = (1, 101)
@@ -18,9 +19,14 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def free_oracle_base(bases: Iterable[int]) -> int:
-    """The first of these at which the oracle finds its ports free: runs side by side do not meet."""
-    for base in bases:
+def free_oracle_base(bases: Sequence[int]) -> int:
+    """One of these at which the oracle finds its ports free.
+
+    Each process begins to look elsewhere: a port that is free only while its server is started again is not
+    taken by a run beside it.
+    """
+    first = os.getpid() % len(bases)
+    for base in [*bases[first:], *bases[:first]]:
         try:
             for offset in _OF_THE_ORACLE:
                 socket.create_server(("localhost", base + offset)).close()

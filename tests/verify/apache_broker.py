@@ -21,7 +21,8 @@ NODE = "broker-1"
 PRODUCE_VERSION = 9
 ASK_TIMEOUT_S = 30
 # A broker listens on the base port + 1, its controller on + 101.
-PORT_BASES = range(23_000, 60_000, 211)
+# Below the ports that outgoing connections are given.
+PORT_BASES = range(23_000, 32_500, 211)
 
 
 class Seen(NamedTuple):
