@@ -66,7 +66,7 @@ def compute_target(
             f"Failed to compute a new target assignment for epoch {epoch}: {error}",
         ) from error
     written = []
-    for member_id in spec.member_ids():
+    for member_id in spec.member_ids:
         new = assigned.get(member_id, NO_PARTITIONS)
         if new != group.target.get(member_id):
             written.append(entries.target_assignment(group.group_id, member_id, new))

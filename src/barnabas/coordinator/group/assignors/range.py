@@ -66,7 +66,7 @@ def _sorted_members(spec: GroupSpec) -> list[str]:
         instance = spec.members[member].instance_id
         return (instance is None, _utf16(member if instance is None else instance))
 
-    return sorted(spec.member_ids(), key=key)
+    return sorted(spec.member_ids, key=key)
 
 
 def _utf16(text: str) -> str:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
+from barnabas.base.hashing import java_string_hash
 from barnabas.base.ids import Uuid
 from barnabas.base.java_order import buckets_of_copy, hash_map_order, order_by_hash
 
@@ -18,6 +20,8 @@ from barnabas.base.java_order import buckets_of_copy, hash_map_order, order_by_h
 Assignment = Mapping[Uuid, frozenset[int]]
 
 NO_PARTITIONS: Assignment = {}
+# Hashes of member ids that are kept.
+MAX_MEMBER_HASHES = 16_384
 
 
 class AssignorError(Exception):
@@ -43,7 +47,7 @@ class MemberSpec:
         return order_by_hash(self.topics, Uuid.java_hash, buckets_of_copy(self.subscription_size))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupSpec:
     """A group: its members in the order of joining, and who was to own a partition before."""
 
@@ -55,15 +59,19 @@ class GroupSpec:
     # How many partitions a topic has, None for one that does not exist.
     partition_count: Callable[[Uuid], int | None]
 
+    @cached_property
     def member_ids(self) -> list[str]:
-        return hash_map_order(self.members)
+        return order_by_hash(self.members, _member_hash)
 
+
+# Members are put in order each time that one of them joins; their ids stay the same.
+_member_hash = lru_cache(maxsize=MAX_MEMBER_HASHES)(java_string_hash)
 
 Assignor = Callable[[GroupSpec], dict[str, Assignment]]
 
 
 def topics_of_assignment(assignment: Assignment) -> list[Uuid]:
-    return order_by_hash(assignment, Uuid.java_hash)
+    return order_by_hash(assignment, Uuid.java_hash) if len(assignment) > 1 else list(assignment)
 
 
 def partitions_in_order(partitions: Iterable[int]) -> list[int]:

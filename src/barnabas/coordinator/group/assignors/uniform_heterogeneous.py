@@ -33,7 +33,7 @@ class _Sharing:
 
     def __init__(self, spec: GroupSpec) -> None:
         self._spec = spec
-        self._members = spec.member_ids()
+        self._members = spec.member_ids
         # How many partitions each member has.
         self._loads = [0] * len(self._members)
         self._subscribers: dict[Uuid, list[int]] = {}

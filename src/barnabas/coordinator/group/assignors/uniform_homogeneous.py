@@ -18,7 +18,7 @@ from barnabas.coordinator.group.assignors.spec import (
 
 def assign(spec: GroupSpec) -> dict[str, Assignment]:
     """Not called for a group without members."""
-    members = spec.member_ids()
+    members = spec.member_ids
     topics = spec.members[members[0]].topics_as_set()
     if not topics:
         return {}
