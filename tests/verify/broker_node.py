@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,7 +25,6 @@ from tools.ports import free_oracle_base
 START_PATIENCE_S = 60
 STOP_PATIENCE_S = 60
 LOOK_EACH_S = 0.05
-UP_AGAIN_S = 1
 VERSION = "4.1.0"
 
 
@@ -118,8 +118,9 @@ def apache_then_ours(
     try:
         done = oracle(VERSION, *up, *overrides, *options)
         if done.returncode != 0:
-            # The oracle may take a broker for dead while its `java` is being executed; then it is found alive.
-            time.sleep(UP_AGAIN_S)
+            # The oracle may take a broker for dead while its `java` is being executed: begin anew.
+            oracle(VERSION, "down", "--dir", str(home), "--kill")
+            shutil.rmtree(home, ignore_errors=True)
             done = oracle(VERSION, *up, *overrides, *options)
         assert done.returncode == 0, done.stderr[-3000:]
         yield apache, ours
