@@ -239,7 +239,6 @@ def patterns(talk: Talk) -> None:
         talk.topic(name, 2)
     pattern = talk.prefix + "t.*"
     talk.beat("g", "m1", 0, regex=pattern, server_assignor="range")
-    talk.describe("g")
     time.sleep(RESOLVED_S)
     talk.describe("g")
     talk.beat("g", "m1", 1)

@@ -136,6 +136,15 @@ class Talk:
         self._ask(probe, 1, ConsumerGroupHeartbeatResponse)
         return sum(len(one.partitions) for one in assignment.topic_partitions) if assignment else 0
 
+    def know(self, name: str) -> None:
+        """A topic that was there before."""
+        whole = self.prefix + name
+        request = MetadataRequest(topics=[MetadataRequest.Topic(name=whole)], allow_auto_topic_creation=False)
+        topic = self._ask(request, 12, MetadataResponse).topics[0]
+        assert topic.error_code == ErrorCode.NONE, topic
+        self._topic_ids[whole] = topic.topic_id
+        self._topic_names[topic.topic_id] = whole
+
     def coordinator(self, group: str) -> None:
         """Wait until the group has a coordinator that serves it."""
         limit = time.monotonic() + PATIENCE_S
