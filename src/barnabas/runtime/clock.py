@@ -25,6 +25,8 @@ class SystemClock:
 
     # The system's own function: it is called for every request.
     monotonic_ns = staticmethod(time.monotonic_ns)
+    # The same for those who ask for every record; other clocks have milliseconds only.
+    wall_ns = staticmethod(time.time_ns)
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000

@@ -6,8 +6,10 @@ transactions.
 
 from __future__ import annotations
 
+import asyncio
+
 from barnabas.client.cluster import Cluster
-from barnabas.client.errors.kinds import check
+from barnabas.client.errors.kinds import RetriableError, check
 from barnabas.client.producer.accumulator import NO_IDENTITY
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -33,8 +35,17 @@ class Identity:
         producer_id, epoch = self.pair
         self.pair = (producer_id, epoch + 1) if epoch + 1 < MAX_EPOCH else NO_IDENTITY
 
-    async def acquire(self) -> None:
-        """A fresh id; a RetriableError when no broker has one now."""
+    async def obtain(self) -> None:
+        """A fresh id, however long it takes; raises what no further attempt would change."""
+        failures = 0
+        while not self.is_known:
+            try:
+                await self._ask()
+            except RetriableError:
+                await asyncio.sleep(self._cluster.retries.pause_s(failures))
+                failures += 1
+
+    async def _ask(self) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
         answer = await self._cluster.ask_any(request, InitProducerIdResponse)
         check(answer.error_code)

@@ -371,16 +371,10 @@ class Sender:
         if self.transactions is not None:
             # A transactional producer's identity comes with its transactions.
             return
-        failures = 0
-        while not self.identity.is_known:
-            try:
-                await self.identity.acquire()
-            except RetriableError:
-                await asyncio.sleep(self._cluster.retries.pause_s(failures))
-                failures += 1
-            except KafkaError as error:
-                self.abort(error, unsent_only=True)
-                return
+        try:
+            await self.identity.obtain()
+        except KafkaError as error:
+            self.abort(error, unsent_only=True)
         self.wake()
 
     async def close(self) -> None:
