@@ -7,10 +7,12 @@ Apache Kafka's tools took both; a wrong flag is refused in one line that offers 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from barnabas.cli.exits import HelpShownError, UsageError
+from barnabas import __version__
+from barnabas.cli.exits import Exit, HelpShownError, UsageError
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -53,6 +55,42 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise HelpShownError(message or "")
+
+
+class KafkaParser(ArgumentParser):
+    """For the tools that Apache Kafka has too: run bare they show their usage, and what may be given once
+    must not be given twice (to take the last of them would hide a slip)."""
+
+    def __init__(self, prog: str, description: str, epilog: str | None = None) -> None:
+        super().__init__(prog, description, epilog)
+        self.register("action", None, _StoreOnce)
+        self.register("action", "store", _StoreOnce)
+        self.add_argument(
+            "--version", action="version", version=f"barnabas {__version__}", help="show the version"
+        )
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        if not arguments:
+            self.print_help(sys.stderr)
+            raise HelpShownError("", Exit.USAGE)
+        return super().parse(arguments)
+
+
+class _StoreOnce(argparse.Action):
+    """Keeps the value of a flag that may be given only once."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        given: set[str] = namespace.__dict__.setdefault("_given", set())
+        if option_string is not None and self.dest in given:
+            parser.error(f"{option_string} is given more than once")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
 
 
 def did_you_mean(wrong: str, right: Iterable[str]) -> str:

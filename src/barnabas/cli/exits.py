@@ -38,7 +38,11 @@ class UsageError(CommandError):
 
 
 class HelpShownError(Exception):
-    """Help or the version was asked for and printed; there is nothing more to do."""
+    """Help, the version or the usage has been printed; there is nothing more to do."""
+
+    def __init__(self, message: str = "", code: Exit = Exit.OK) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def code_for(error: OSError) -> Exit:

@@ -84,8 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.BROKEN_PIPE
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except HelpShownError:
-        return Exit.OK
+    except HelpShownError as shown:
+        return int(shown.code)
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
@@ -120,7 +120,9 @@ def explain(error: Exception) -> tuple[str, Exit]:
     from barnabas.base.errors import KafkaError
 
     if isinstance(error, KafkaError):
-        return f"barnabas: {error}", Exit.FAILED
+        from barnabas.cli.kafka_errors import exit_code, sentence
+
+        return f"barnabas: {sentence(error)}", exit_code(error)
     text = " ".join(str(error).split())
     advice = f"(a fault of barnabas; set {TRACEBACK_VARIABLE}=1 to see where, and please report it)"
     return f"barnabas: unexpected {type(error).__name__}: {text} {advice}", Exit.FAILED

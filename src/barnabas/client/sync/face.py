@@ -14,14 +14,16 @@ from barnabas.client.errors.local import ClosedError
 from barnabas.runtime.loop_thread import LoopThread
 
 C = TypeVar("C")
+# A face of a client is a face of each of the parts that the client is made of.
+C_co = TypeVar("C_co", covariant=True)
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Face(Generic[C]):
+class Face(Generic[C_co]):
     """One client and its thread."""
 
-    def __init__(self, thread: LoopThread, client: C) -> None:
+    def __init__(self, thread: LoopThread, client: C_co) -> None:
         self._thread = thread
         self._client = client
         self._is_ending = False
