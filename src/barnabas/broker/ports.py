@@ -10,6 +10,16 @@ from collections.abc import Iterator
 class CannotListenError(Exception):
     """A port or an address is not to be had; the message says which and what to do."""
 
+    def __init__(self, place: object, error: OSError, option: str) -> None:
+        super().__init__(f"cannot listen on {place}: {_reason(error, option)}")
+        self.place = place
+        self.error = error
+        self.option = option
+
+    def by_option(self, option: str) -> str:
+        """The message for whoever chooses the port by another option."""
+        return f"cannot listen on {self.place}: {_reason(self.error, option)}"
+
 
 @contextlib.contextmanager
 def taking(place: object, option: str) -> Iterator[None]:
@@ -17,7 +27,7 @@ def taking(place: object, option: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CannotListenError(f"cannot listen on {place}: {_reason(error, option)}") from error
+        raise CannotListenError(place, error, option) from error
 
 
 def _reason(error: OSError, option: str) -> str:

@@ -57,23 +57,30 @@ def _data_folder(given: str | None) -> Iterator[str]:
 def _serve(options: Namespace, folder: str) -> int:
     import logging
 
+    from barnabas.broker.ports import CannotListenError
+    from barnabas.cli.node_file import overrides_of
     from barnabas.cli.server_process import ServerProcess
     from barnabas.cli.server_start import parse_metrics
     from barnabas.config.errors import ConfigError
     from barnabas.config.node import read_node
-    from barnabas.config.overrides import parse_overrides
 
     def listening(info: ServerInfo) -> None:
         _greet(info, folder, kept=options.data is not None)
 
     metrics_at = parse_metrics(options.metrics)
+    overrides = overrides_of(PROGRAM, options.override)
     try:
-        node = read_node({**settings(options.port, folder), **parse_overrides(options.override)})
+        node = read_node({**settings(options.port, folder), **overrides})
         format_data(node, folder)
         with logging_to(None, options.log_format, logging.INFO if options.verbose else logging.WARNING):
             return ServerProcess(node, listening, metrics_at=metrics_at).run()
     except ConfigError as error:
         raise CommandError(f"barnabas: {error}") from error
+    except CommandError as error:
+        refused = error.__cause__
+        if isinstance(refused, CannotListenError) and refused.option not in (*overrides, "--metrics"):
+            raise CommandError(f"barnabas: {refused.by_option('--port')}") from error
+        raise
 
 
 def settings(port: int, folder: str) -> dict[str, str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from barnabas.cli.exits import CommandError
+from barnabas.cli.exits import CommandError, UsageError
 from barnabas.config import BROKER, ConfigError
 from barnabas.config.node import Node, parse_node
+from barnabas.config.overrides import parse_overrides
 from barnabas.config.properties import LARGEST_FILE, PropertiesError, loads
 from barnabas.runtime.disk import Disk
 
@@ -31,3 +33,11 @@ def node_of(disk: Disk, path: str) -> Node:
     for warning in BROKER.unknown_warnings(node.settings.given, node.mode):
         print(f"{path}: {warning}", file=sys.stderr)
     return node
+
+
+def overrides_of(program: str, arguments: Sequence[str]) -> dict[str, str]:
+    """What `--override key=value` sets; anything else is a wrong command line."""
+    try:
+        return parse_overrides(arguments)
+    except ConfigError as error:
+        raise UsageError(f"{program}: {error}; see {program} --help") from error

@@ -51,17 +51,17 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run_here(options: Namespace, ready_fd: int | None) -> int:
     """Serve in this process; tell whoever waits at the descriptor when it listens."""
-    from barnabas.cli.node_file import read_properties
+    from barnabas.cli.node_file import overrides_of, read_properties
     from barnabas.cli.running_servers import ServerInfo
     from barnabas.cli.server_process import ServerProcess
     from barnabas.config.node import read_node
-    from barnabas.config.overrides import parse_overrides
     from barnabas.runtime.folder_disk import FolderDisk
 
     metrics_at = parse_metrics(options.metrics)
+    overrides = overrides_of(PROGRAM, options.override)
     try:
         given = read_properties(FolderDisk(), options.file)
-        node = read_node({**given, **parse_overrides(options.override)})
+        node = read_node({**given, **overrides})
         log = None if ready_fd is None else _log_path(node.node_id)
 
         def listening(info: ServerInfo) -> None:

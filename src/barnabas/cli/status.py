@@ -14,9 +14,23 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRespons
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.folder_disk import FolderDisk
 from barnabas.runtime.network import Address
+from barnabas.security.acls import Operation
 
 PROGRAM = "barnabas status"
 METADATA_VERSION = 9
+# All that a cluster may be asked for; without an authorizer, everybody may do all of it.
+ALL_OPERATIONS = sum(
+    1 << operation
+    for operation in (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    )
+)
 EVERYWHERE = ("::", "0.0.0.0", "")
 
 
@@ -61,6 +75,7 @@ def _look_at(info: ServerInfo) -> dict[str, object]:
         "topics": len(seen.topics),
         "partitions": len(partitions),
         "partitions_without_leader": sum(one.leader_id < 0 for one in partitions),
+        "topics_may_be_hidden": seen.cluster_authorized_operations & ALL_OPERATIONS != ALL_OPERATIONS,
     }
 
 
@@ -68,7 +83,9 @@ def _metadata(info: ServerInfo) -> MetadataResponse:
     host, _, port = next(iter(info.listeners.values())).rpartition(":")
     host = host.strip("[]")
     server = Address("127.0.0.1" if host in EVERYWHERE else host, int(port))
-    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    request = MetadataRequest(
+        topics=None, allow_auto_topic_creation=False, include_cluster_authorized_operations=True
+    )
     return ask(server, request, METADATA_VERSION, MetadataResponse)
 
 
@@ -85,4 +102,6 @@ def _line(row: dict[str, object]) -> str:
         text += f"  {row['topics']} topics, {row['partitions']} partitions"
         if row["partitions_without_leader"]:
             text += f" ({row['partitions_without_leader']} WITHOUT LEADER)"
+        if row["topics_may_be_hidden"]:
+            text += " that anybody may see; an authorizer hides others, ask as somebody who may see them"
     return text
