@@ -1,0 +1,28 @@
+"""barnabas in Apache Spark, through PySpark: a session, sources, a sink and pipelines; no jar is needed.
+
+    from barnabas.spark import session
+
+    spark = session()
+    orders = spark.read.format("barnabas").option("kafka.bootstrap.servers", "localhost:9092") ...
+
+PySpark is an extra (`pip install 'barnabas[spark]'`), so nothing here imports it before it is needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+# This import comes here, not late: the function takes the place of its module's name in the package.
+from barnabas.spark.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register", "session"]
+
+
+def register(spark: SparkSession) -> None:
+    """Let a session that was made elsewhere know the formats `barnabas` and `barnabas-log`."""
+    from barnabas.spark.data_source import register as register_formats
+
+    register_formats(spark)

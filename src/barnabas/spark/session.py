@@ -1,0 +1,100 @@
+"""A Spark session that works at once: Java found, our formats registered, settings that suit one machine.
+
+What lives here: the defaults and why.  What may not: pipelines and formats.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barnabas.spark.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+# On a cluster nobody knows here how many cores there will be.
+CLUSTER_SHUFFLE_PARTITIONS = 16
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:\s*,\s*\d+)?\])?")
+_LOG_SETTINGS = Path(__file__).parent / "log4j2.properties"
+
+
+def session(app: str = "barnabas", master: str = "local[*]", **conf: object) -> SparkSession:
+    """A session with the formats `barnabas` and `barnabas-log`; the running one if there is one.
+
+    `conf` has Spark's own names: `session(**{"spark.driver.memory": "4g"})`; None takes a default away.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise ImportError("barnabas.spark needs PySpark: pip install 'barnabas[spark]'") from error
+    from barnabas.spark.data_source import register
+
+    _prepare_environment(master)
+    # A session that runs takes what may be changed while it runs, and neither name nor memory.
+    running = SparkSession.getActiveSession()
+    chosen = {} if running is not None else defaults(app, master)
+    chosen.update({name: _text(value) for name, value in conf.items() if value is not None})
+    builder = SparkSession.builder
+    for name, value in chosen.items():
+        if not (name in conf and conf[name] is None):
+            builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    if running is None:
+        spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    return spark
+
+
+def defaults(app: str, master: str) -> dict[str, str]:
+    """What a session is set to where its user says nothing else."""
+    cores = local_cores(master)
+    chosen = {
+        "spark.app.name": app,
+        "spark.master": master,
+        # Windows of logs mean the same on every machine.
+        "spark.sql.session.timeZone": "UTC",
+        # State that outgrows the memory of one machine.
+        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+        # Each is a task and a state store in every batch: 200, Spark's default, cost seconds on one machine.
+        "spark.sql.shuffle.partitions": str(cores or CLUSTER_SHUFFLE_PARTITIONS),
+        # Our source takes filters on partition, offset and timestamp.
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
+        "spark.driver.memory": "2g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}",
+    }
+    if cores:
+        # No look-up of the machine's own name, and no port that others can reach.
+        chosen["spark.driver.host"] = chosen["spark.driver.bindAddress"] = "127.0.0.1"
+    return chosen
+
+
+def local_cores(master: str) -> int:
+    """How many tasks run at once on a local master; 0 for a cluster."""
+    found = _LOCAL.fullmatch(master)
+    if found is None:
+        return 0
+    if found.group(1) == "*":
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(found.group(1) or 1)
+
+
+def _prepare_environment(master: str) -> None:
+    """What Spark reads from the environment of the process that starts it."""
+    os.environ["JAVA_HOME"] = str(java_home())
+    # Not whatever `python3` is on the path: the one that has barnabas.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if local_cores(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

