@@ -5,6 +5,9 @@ A producer's send() comes down to one call here, so a record costs no object of 
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import Any
+
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
@@ -14,14 +17,52 @@ from barnabas.batch.engine.varints import size_of_varint, subtract_wrapping
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
+class Delivery:
+    """A record that was taken; await it to know where it was written, or why not."""
+
+    def __init__(self, batch: Any, index: i64, timestamp_ms: i64) -> None:
+        # Whoever owns the batch knows what becomes of it.
+        self._batch = batch
+        self._index: i64 = index
+        self._timestamp_ms: i64 = timestamp_ms
+
+    @property
+    def index(self) -> i64:
+        """The record's number in its batch."""
+        return self._index
+
+    @property
+    def done(self) -> bool:
+        return bool(self._batch.is_done)
+
+    @property
+    def error(self) -> Any:
+        """Why it was not written; None while that is open, or if it was."""
+        return self._batch.error_of(self._index)
+
+    @property
+    def metadata(self) -> Any:
+        """Where it was written; raises why not."""
+        return self._batch.metadata_of(self._index, self._timestamp_ms)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        waiting: Generator[Any, None, Any] = self._batch.awaited(self._index, self._timestamp_ms)
+        return waiting
+
+    def __repr__(self) -> str:
+        state = "delivered" if self.done else "on its way"
+        return f"Delivery({self._batch.topic}-{self._batch.partition}, {state})"
+
+
 class Gatherer:
     """The payload of a batch that is being filled.
 
     `append` gives the record's number in the batch, or -1 if it would make the payload longer than `limit`;
-    the first record always fits.
+    the first record always fits.  `take` gives what its sender gets, or None.
     """
 
-    def __init__(self, limit: i64) -> None:
+    def __init__(self, limit: i64, owner: Any = None) -> None:
+        self._owner = owner
         self._out = BytesWriter()
         self._limit: i64 = limit
         self._count: i64 = 0
@@ -62,6 +103,14 @@ class Gatherer:
         encode_record(self._out, index, delta, key, value, headers)
         self._count = index + 1
         return index
+
+    def take(
+        self, timestamp_ms: i64, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> Delivery | None:
+        index: i64 = self.append(timestamp_ms, key, value, headers)
+        if index < 0:
+            return None
+        return Delivery(self._owner, index, timestamp_ms)
 
     def append_values(self, timestamp: i64, values: list[bytes | None], start: i64) -> i64:
         """Records without key and headers, from `start` on, as many as fit; where to go on."""

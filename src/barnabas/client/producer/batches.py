@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
 from barnabas.base.errors import KafkaError
 from barnabas.batch.build import assemble, attribute_bits
 from barnabas.batch.compression import Codec, compress
-from barnabas.batch.engine.gather import Gatherer
+from barnabas.batch.engine.gather import Delivery, Gatherer
 from barnabas.batch.records import (
     NO_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -28,7 +28,9 @@ logger = logging.getLogger(__name__)
 NO_OFFSET = -1
 NO_TIME = -1
 
-Append = Callable[[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]], int]
+Headers = tuple[tuple[str, bytes | None], ...]
+Append = Callable[[int, bytes | None, bytes | None, Headers], int]
+Take = Callable[[int, bytes | None, bytes | None, Headers], Delivery | None]
 
 
 class RecordMetadata(NamedTuple):
@@ -44,7 +46,10 @@ OnDelivery = Callable[[RecordMetadata | None, KafkaError | None], object]
 
 
 class ProducerBatch:
-    """Records for one partition.  `append` gives a record's number, or -1 when the batch is full."""
+    """Records for one partition.
+
+    `append` gives a record's number, or -1 when the batch is full; `take` the delivery of it, or None.
+    """
 
     __slots__ = (
         "_future",
@@ -70,6 +75,7 @@ class ProducerBatch:
         "producer_epoch",
         "producer_id",
         "serial",
+        "take",
         "topic",
         "transactional",
     )
@@ -96,8 +102,9 @@ class ProducerBatch:
         self.codec = codec
         self.level = level
         self.transactional = transactional
-        self._gatherer = Gatherer(limit_bytes - HEADER_SIZE)
+        self._gatherer = Gatherer(limit_bytes - HEADER_SIZE, self)
         self.append: Append = self._gatherer.append
+        self.take: Take = self._gatherer.take
         self._payload: bytes | None = None
         self._future: asyncio.Future[None] | None = None
         # Who wants to hear what became of which record, and the record's time.
@@ -216,6 +223,24 @@ class ProducerBatch:
                     )
             except Exception:
                 logger.exception("the callback of a delivery failed")
+
+    # ------------------------------------------------------------------------- what a delivery wants to know
+
+    def error_of(self, index: int) -> KafkaError | None:
+        return self.part_of(index)[0].error
+
+    def metadata_of(self, index: int, timestamp_ms: int) -> RecordMetadata:
+        part, place = self.part_of(index)
+        if part.error is not None:
+            raise part.error
+        if not part.is_done:
+            raise asyncio.InvalidStateError("the record is not delivered yet: await it first")
+        return part.metadata(place, timestamp_ms)
+
+    def awaited(self, index: int, timestamp_ms: int) -> Generator[Any, None, RecordMetadata]:
+        if not self.is_done:
+            yield from asyncio.shield(self.future).__await__()
+        return self.metadata_of(index, timestamp_ms)
 
     def metadata(self, index: int, timestamp_ms: int) -> RecordMetadata:
         """Where one of its records was written."""

@@ -109,11 +109,11 @@ class Producer:
                     batch = lane.open
                     if batch is not None:
                         time_ms = self._now_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
-                        index = batch.append(time_ms, key, value, ())
-                        if index >= 0:
+                        delivery = batch.take(time_ms, key, value, ())
+                        if delivery is not None:
                             if on_delivery is not None:
-                                batch.listen(on_delivery, index, time_ms)
-                            return Delivery(batch, index, time_ms)
+                                batch.listen(on_delivery, delivery.index, time_ms)
+                            return delivery
                 except TypeError:
                     # Something is not bytes: the long way has words for it.
                     pass
@@ -134,7 +134,10 @@ class Producer:
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
         """Send a record, and wait until it is written."""
-        return await (await self.send(topic, value, key, partition, headers, timestamp_ms))
+        metadata: RecordMetadata = await (
+            await self.send(topic, value, key, partition, headers, timestamp_ms)
+        )
+        return metadata
 
     def send_nowait(
         self,
@@ -193,15 +196,13 @@ class Producer:
             if batch is None:
                 return None
             time_ms = self._now_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
-            index = batch.append(time_ms, key, value, headers_of(headers))
+            delivery = batch.take(time_ms, key, value, headers_of(headers))
         except TypeError:
             # Something is not bytes: the long way has words for it.
             return None
-        if index < 0:
-            return None
-        if on_delivery is not None:
-            batch.listen(on_delivery, index, time_ms)
-        return Delivery(batch, index, time_ms)
+        if delivery is not None and on_delivery is not None:
+            batch.listen(on_delivery, delivery.index, time_ms)
+        return delivery
 
     async def _send_carefully(self, given: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
         self._check_open()

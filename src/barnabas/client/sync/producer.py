@@ -109,7 +109,8 @@ class Producer(Face[AsyncProducer]):
                 if delivery.error is not None:
                     raise delivery.error
                 assert delivery._taken is not None
-                return await delivery._taken
+                metadata: RecordMetadata = await delivery._taken
+                return metadata
         except KafkaError as error:
             delivery.error = error
             raise
