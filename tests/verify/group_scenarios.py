@@ -5,19 +5,15 @@ What lives here: one function a scenario.  What may not: how requests look (`gro
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from tests.verify.group_talk import Plain, Talk
+from tests.verify.group_talk import Talk
 
 Scenario = Callable[[Talk], None]
 
 # Patterns are resolved apart from the heartbeat that brought them.
 RESOLVED_S = 0.5
-COMMITTED_S = 0.2
-WALK_STEPS = 60
-MEMBERS = ("m1", "m2", "m3", "m4")
 
 
 def joins_and_splits(talk: Talk) -> None:
@@ -300,244 +296,6 @@ def offsets_are_fenced(talk: Talk) -> None:
     talk.fetch("g", None, -1, "t")
 
 
-def kinds_of_groups(talk: Talk) -> None:
-    """What one kind says to the other's requests, and empty groups that change their kind."""
-    talk.topic("t", 2)
-    first = talk.join("c", "", ["t"])
-    joined = talk.join("c", first["raw"], ["t"])
-    talk.sync("c", first["raw"], joined["generation"], assignments={first["raw"]: {"t": [0, 1]}})
-    talk.beat("c", "m", 1)
-    talk.beat("c", first["raw"], -1)
-    talk.describe("c")
-    talk.leave("c", (first["raw"], None))
-    talk.describe_classic("c")
-    talk.beat("c", "m", 1)
-    talk.beat("c", "m", 0, names=["t"])
-    talk.describe_classic("c")
-    talk.listed("c")
-    talk.beat("c", "m", -1)
-    talk.describe("c")
-    talk.listed("c")
-    again = talk.join("c", "", ["t"])
-    # It is told to come back before what it changed is committed.
-    time.sleep(COMMITTED_S)
-    talk.listed("c")
-    talk.describe("c")
-    again = talk.join("c", again["raw"], ["t"])
-    talk.listed("c")
-    talk.join("c", "", ["t"], protocol_type="connect")
-    # A group that is no consumers' cannot be changed.
-    other = talk.join("k", "", ["t"], protocol_type="connect")
-    talk.join("k", other["raw"], ["t"], protocol_type="connect")
-    talk.beat("k", "m", 0, names=["t"])
-
-
-def upgrade(talk: Talk) -> None:
-    talk.topic("t", 4)
-    a = talk.join("g", "", ["t"])["raw"]
-    joined = talk.join("g", a, ["t"])
-    talk.sync("g", a, joined["generation"], assignments={a: {"t": [0, 1, 2, 3]}})
-    talk.commit("g", a, joined["generation"], "t", 5)
-    # Range goes by member ids, and those that a broker makes up come last.
-    talk.beat("g", "m", 0, names=["t"], server_assignor="range")
-    talk.listed("g")
-    talk.describe("g")
-    talk.commit("g", a, 1, "t", 6)
-    talk.commit("g", a, 2, "t", 6)
-    talk.sync("g", a, 1)
-    talk.classic_beat("g", a, 1)
-    talk.classic_beat("g", a, 2)
-    talk.classic_beat("g", "m", 2)
-    talk.join("g", a, ["t"], owned={"t": [0, 1, 2, 3]})
-    talk.describe("g")
-    talk.sync("g", a, 1)
-    talk.classic_beat("g", a, 1)
-    talk.beat("g", "m", 2)
-    talk.join("g", a, ["t"], owned={"t": [0, 1]})
-    talk.sync("g", a, 2)
-    talk.sync("g", a, 2, protocol="roundrobin")
-    talk.sync("g", a, 2, protocol_type="connect")
-    talk.classic_beat("g", a, 2)
-    talk.beat("g", "m", 2)
-    talk.describe("g")
-    talk.fetch("g", None, -1, "t")
-    talk.join("g", "", ["t"], protocols=("sticky",))
-    talk.join("g", "", ["t"])
-    talk.join("g", "b", ["t"])
-    talk.describe("g")
-    talk.classic_beat("g", a, 2)
-    talk.leave("g", (a, None), ("nobody", None), ("", "nothing"))
-    talk.leave("g", ("b", None))
-    talk.describe("g")
-    settle(talk, "g", ["m"])
-    talk.describe("g")
-
-
-def downgrade(talk: Talk) -> None:
-    talk.topic("t", 2)
-    talk.beat("g", "m", 0, names=["t"])
-    a = talk.join("g", "", ["t"])["raw"]
-    talk.join("g", a, ["t"])
-    talk.describe("g")
-    talk.beat("g", "m", 1, owned={"t": [0]})
-    talk.classic_beat("g", a, 2)
-    joined = talk.join("g", a, ["t"])
-    talk.sync("g", a, joined["generation"])
-    talk.commit("g", a, joined["generation"], "t", 3)
-    talk.beat("g", "m", -1)
-    talk.listed("g")
-    talk.describe_classic("g")
-    talk.classic_beat("g", a, 2)
-    talk.classic_beat("g", a, 3)
-    joined = talk.join("g", a, ["t"])
-    talk.sync("g", a, joined["generation"], assignments={a: {"t": [0, 1]}})
-    talk.describe_classic("g")
-    talk.fetch("g", None, -1, "t")
-    talk.beat("g", "m", 0, names=["t"])
-    talk.listed("g")
-
-
-def downgrade_by_static_member(talk: Talk) -> None:
-    talk.topic("t", 2)
-    talk.beat("g", "m", 0, names=["t"], instance_id="one")
-    joined = talk.join("g", "", ["t"], instance="one")
-    talk.listed("g")
-    talk.describe_classic("g")
-    talk.sync("g", joined["raw"], joined["generation"], instance="one")
-    talk.beat("g", "m", 1, instance_id="one")
-    talk.beat("g", "n", 0, names=["t"], instance_id="one")
-    talk.listed("g")
-    talk.describe("g")
-
-
-def static_members_of_both_kinds(talk: Talk) -> None:
-    talk.topic("t", 4)
-    talk.beat("g", "m", 0, names=["t"], instance_id="one")
-    talk.beat("g", "n", 0, names=["t"], instance_id="two")
-    talk.beat("g", "m", 1, owned={"t": [0, 1]}, instance_id="one")
-    talk.beat("g", "n", 2, instance_id="two")
-    first = talk.join("g", "", ["t"], instance="one")
-    talk.describe("g")
-    talk.sync("g", first["raw"], first["generation"], instance="one")
-    talk.sync("g", "m", first["generation"], instance="one")
-    talk.sync("g", first["raw"], first["generation"], instance="none")
-    talk.classic_beat("g", first["raw"], first["generation"], "one")
-    talk.join("g", "other", ["t"], instance="one")
-    talk.join("g", "other", ["t"], instance="new")
-    talk.beat("g", "p", 0, names=["t"], instance_id="one")
-    talk.describe("g")
-    talk.leave("g", ("", "one"), ("wrong", "two"))
-    talk.describe("g")
-
-
-def random_walk(seed: int) -> Scenario:
-    """Whatever members may come to say, right or wrong.
-
-    Several topics are handed out by range: the others go by the order of topic ids, which are drawn at random.
-    """
-
-    def walk(talk: Talk) -> None:
-        chance = random.Random(seed)
-        topics = {"t": chance.randint(1, 7), "u": chance.randint(1, 4)}
-        if seed % 2:
-            del topics["u"]
-        for name, partitions in topics.items():
-            talk.topic(name, partitions)
-        known: dict[str, Plain] = {}
-        for _ in range(WALK_STEPS):
-            _random_beat(talk, chance, known, list(topics))
-            if chance.random() < 0.15:
-                talk.describe("g")
-        talk.describe("g")
-
-    return walk
-
-
-def _random_beat(
-    talk: Talk,
-    chance: random.Random,
-    known: dict[str, Plain],
-    topics: list[str],
-    members: Sequence[str] = MEMBERS,
-) -> None:
-    member = chance.choice(members)
-    last = known.get(member)
-    joins = last is None or chance.random() < 0.05
-    epoch = 0 if joins or last is None else last["epoch"]
-    if chance.random() < 0.1:
-        epoch = chance.choice([epoch - 1, epoch + 1, 1, 2, -1, -1])
-    more: dict[str, object] = {}
-    if epoch == 0 or chance.random() < 0.15:
-        more["names"] = chance.sample(topics, chance.randint(1, len(topics)))
-    if epoch != 0 and last is not None and chance.random() < 0.6:
-        more["owned"] = last["assignment"]
-    if len(topics) > 1:
-        more["server_assignor"] = "range"
-    elif chance.random() < 0.1:
-        more["server_assignor"] = chance.choice(["range", "uniform"])
-    answer = talk.beat("g", member, epoch, **more)  # type: ignore[arg-type]  # of several kinds
-    if answer["error"] != "NONE" or epoch < 0:
-        if (
-            answer["error"] in ("UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "GROUP_ID_NOT_FOUND")
-            or epoch == -1
-        ):
-            known.pop(member, None)
-        return
-    assignment = answer["assignment"]
-    if assignment is None:
-        assignment = last["assignment"] if last is not None else {}
-    known[member] = {"epoch": answer["epoch"], "assignment": assignment}
-
-
-def random_walk_of_both_kinds(seed: int) -> Scenario:
-    """The same with members of the classic kind; one of the other kind always stays, and some are static."""
-
-    def walk(talk: Talk) -> None:
-        chance = random.Random(seed)
-        talk.topic("t", chance.randint(1, 7))
-        talk.beat("g", "anchor", 0, names=["t"])
-        known: dict[str, Plain] = {"anchor": {"epoch": 1, "assignment": {}}}
-        classic: dict[str, int] = {}
-        for _ in range(WALK_STEPS):
-            if chance.random() < 0.4:
-                _random_beat(talk, chance, known, ["t"], ["m1", "m2"])
-            elif chance.random() < 0.2:
-                last = talk.beat("g", "anchor", known["anchor"]["epoch"], owned=known["anchor"]["assignment"])
-                given = last["assignment"]
-                assignment = known["anchor"]["assignment"] if given is None else given
-                known["anchor"] = {"epoch": last["epoch"], "assignment": assignment}
-            else:
-                _random_classic(talk, chance, classic)
-            if chance.random() < 0.15:
-                talk.describe("g")
-        talk.describe("g")
-
-    return walk
-
-
-def _random_classic(talk: Talk, chance: random.Random, known: dict[str, int]) -> None:
-    member = chance.choice(["c1", "c2", "c3"])
-    generation = known.get(member, 1)
-    if chance.random() < 0.1:
-        generation += chance.choice([-1, 1])
-    what = chance.choice(["join", "join", "sync", "sync", "beat", "beat", "beat", "leave", "commit"])
-    if what == "join" or member not in known:
-        owned = {"t": chance.sample(range(7), chance.randint(0, 2))} if chance.random() < 0.5 else None
-        protocols = chance.choice([("range",), ("range", "roundrobin"), ("sticky",)])
-        answer = talk.join("g", member, ["t"], owned=owned, protocols=protocols)
-        if answer["error"] == "NONE":
-            known[member] = answer["generation"]
-    elif what == "sync":
-        talk.sync("g", member, generation)
-    elif what == "beat":
-        talk.classic_beat("g", member, generation)
-    elif what == "commit":
-        talk.commit("g", member, generation, "t", chance.randint(0, 9))
-    elif chance.random() < 0.4:
-        talk.leave("g", (member, None))
-        known.pop(member, None)
-
-
 def settle(talk: Talk, group: str, members: list[str]) -> None:
     """Let members give up and take over until nothing changes any more."""
     owned: dict[str, dict[str, list[int]]] = {}
@@ -571,12 +329,5 @@ SCENARIOS: dict[str, Scenario] = {
         assignors,
         patterns,
         offsets_are_fenced,
-        kinds_of_groups,
-        upgrade,
-        downgrade,
-        downgrade_by_static_member,
-        static_members_of_both_kinds,
     )
 }
-SCENARIOS |= {f"random_walk_{seed}": random_walk(seed) for seed in range(20)}
-SCENARIOS |= {f"random_walk_of_both_kinds_{seed}": random_walk_of_both_kinds(seed) for seed in range(20)}

@@ -17,10 +17,15 @@ import pytest
 from barnabas.base.errors import ErrorCode
 from tests.coordinator.group.assign_world import answer, cases
 from tests.verify.broker_node import VERSION, apache_then_ours
+from tests.verify.group_migrations import MIGRATIONS
 from tests.verify.group_records import records_of
-from tests.verify.group_scenarios import RESOLVED_S, SCENARIOS
-from tests.verify.group_talk import Plain, Talk
+from tests.verify.group_scenarios import RESOLVED_S
+from tests.verify.group_scenarios import SCENARIOS as TOLD
+from tests.verify.group_talk import Talk
+from tests.verify.group_topics import Plain
+from tests.verify.group_walks import RANDOM_WALKS
 
+SCENARIOS = {**TOLD, **MIGRATIONS, **RANDOM_WALKS}
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 SETTINGS = {
     "offsets.topic.num.partitions": "3",
