@@ -1,0 +1,88 @@
+"""Record with Apache Kafka's tools what the sessions of the command line answer.
+
+`python -m tools.record_sessions topics configs …` runs the commands of tests/data/cli/sessions/NAME.txt, one
+broker of Apache Kafka 4.1.0 for each file, and writes the file again with what came out.  It needs the
+oracle, a script that fetches and runs Apache Kafka; `BARNABAS_ORACLE` says where it is.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cli.differences import Differences
+from tests.cli.sessions import Command, Places, Session, read_session
+from tools.ports import free_oracle_base
+
+PROJECT = Path(__file__).resolve().parents[1]
+SESSIONS = PROJECT / "tests" / "data" / "cli" / "sessions"
+ORACLE = Path(os.environ.get("BARNABAS_ORACLE", PROJECT.parent / "shared" / "oracle" / "kafka"))
+VERSION = "4.1.0"
+PORT_BASES = range(23_000, 32_500, 211)
+TOOL_TIMEOUT_S = 120
+# How long the cluster is given to settle before a command that is asked again is recorded.
+SETTLING_ATTEMPTS = 3
+
+
+def oracle(*arguments: str) -> list[str]:
+    return [str(ORACLE), "-k", VERSION, *arguments]
+
+
+@contextmanager
+def apache_kafka(folder: Path, settings: dict[str, str]) -> Iterator[Places]:
+    """One broker, running; it is down when this ends."""
+    base = free_oracle_base(PORT_BASES)
+    files = folder / "files"
+    files.mkdir()
+    chosen = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    home = str(folder / "kafka")
+    subprocess.run(oracle("up", "--dir", home, "--port", str(base), *chosen), check=True, capture_output=True)
+    try:
+        yield Places(f"localhost:{base + 1}", f"localhost:{base + 101}", files)
+    finally:
+        subprocess.run(oracle("down", "--dir", home, "--kill"), check=True, capture_output=True)
+
+
+def run(command: Command, places: Places) -> tuple[int, str]:
+    """The exit code of Apache Kafka's tool, and both its streams in the order in which they came."""
+    name, *arguments = command.words(places)
+    done = subprocess.run(
+        oracle("tool", name, *arguments),
+        input=command.input,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=TOOL_TIMEOUT_S,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def record(session: Session, differences: Differences) -> None:
+    with tempfile.TemporaryDirectory(prefix="barnabas-sessions-") as name:
+        folder = Path(name)
+        with apache_kafka(folder, session.settings) as places:
+            session.write_files(places.files)
+            for command in session.commands:
+                for _ in range(SETTLING_ATTEMPTS if command.settles else 1):
+                    command.exit, text = run(command, places)
+                command.output = differences.without_java(places.normalise(text).splitlines())
+                print(f"[{command.exit}] {command.line}", file=sys.stderr)
+
+
+def main(names: Sequence[str]) -> int:
+    differences = Differences()
+    for name in names:
+        path = SESSIONS / f"{name}.txt"
+        session = read_session(path)
+        record(session, differences)
+        path.write_text(session.text())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
