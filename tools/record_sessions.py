@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.cli.actors import Actors
 from tests.cli.differences import Differences
 from tests.cli.sessions import Command, Places, Session, read_session
 from tools.ports import free_oracle_base
@@ -65,13 +66,16 @@ def run(command: Command, places: Places) -> tuple[int, str]:
 def record(session: Session, differences: Differences) -> None:
     with tempfile.TemporaryDirectory(prefix="barnabas-sessions-") as name:
         folder = Path(name)
-        with apache_kafka(folder, session.settings) as places:
+        with apache_kafka(folder, session.settings) as places, Actors(places.server) as actors:
             session.write_files(places.files)
-            for command in session.commands:
-                for _ in range(SETTLING_ATTEMPTS if command.settles else 1):
-                    command.exit, text = run(command, places)
-                command.output = differences.without_java(places.normalise(text).splitlines())
-                print(f"[{command.exit}] {command.line}", file=sys.stderr)
+            for part in session.parts:
+                if isinstance(part, str):
+                    actors.act(part)
+                    continue
+                for _ in range(SETTLING_ATTEMPTS if part.settles else 1):
+                    part.exit, text = run(part, places)
+                part.output = differences.without_java(places.normalise(text).splitlines())
+                print(f"[{part.exit}] {part.line}", file=sys.stderr)
 
 
 def main(names: Sequence[str]) -> int:
