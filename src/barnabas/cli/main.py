@@ -22,10 +22,12 @@ COMMANDS = {
     "dev": ("barnabas.cli.dev", "run one broker for development; nothing to set up"),
     "doctor": ("barnabas.cli.doctor", "check this installation and say what to do next"),
     "dump-log": ("barnabas.cli.dump_log", "print what is in the files of a log"),
+    "metadata-shell": ("barnabas.cli.metadata_shell", "walk through metadata like through a tree of files"),
     "server-start": ("barnabas.cli.server_start", "run a node as its server.properties says"),
     "server-stop": ("barnabas.cli.server_stop", "stop nodes on this machine, and wait until they have"),
     "status": ("barnabas.cli.status", "show the nodes on this machine, and whether they answer"),
     "storage": ("barnabas.cli.storage", "format data folders, look into them, look up feature levels"),
+    "topics": ("barnabas.cli.topics", "create, list, describe, alter and delete topics"),
 }
 
 

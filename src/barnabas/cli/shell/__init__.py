@@ -1,0 +1,1 @@
+"""The metadata shell: the metadata of a cluster as a tree of folders and files."""
