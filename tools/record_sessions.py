@@ -74,7 +74,8 @@ def record(session: Session, differences: Differences) -> None:
                     continue
                 for _ in range(SETTLING_ATTEMPTS if part.settles else 1):
                     part.exit, text = run(part, places)
-                part.output = differences.without_java(places.normalise(text).splitlines())
+                plain = "\n".join(differences.without_java(text.splitlines()))
+                part.output = places.normalise(plain).splitlines()
                 print(f"[{part.exit}] {part.line}", file=sys.stderr)
 
 

@@ -43,6 +43,7 @@ class Differences:
         given = tomllib.loads(path.read_text())
         self._jvm_lines = [re.compile(pattern) for pattern in given["jvm"]["lines"]]
         self._usage_begins = re.compile(given["usage"]["begins"])
+        self._advice = re.compile(given["usage"]["advice"])
         self.exits = [
             ExitRule(re.compile(one["when"], re.S), one["kafka"], one["ours"], one["why"])
             for one in given.get("exit", ())
@@ -70,6 +71,10 @@ class Differences:
         while kept and not kept[-1] and len(kept) > 1:
             kept.pop()
         return kept
+
+    def without_advice(self, lines: Iterable[str]) -> list[str]:
+        """Our output without the words that send people to the usage text."""
+        return [self._advice.sub("", line) for line in lines]
 
     def exit_of_ours(self, command: str, output: str, kafka: int) -> int:
         """The code with which ours ends where Apache Kafka's tool ends with this one."""

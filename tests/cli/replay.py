@@ -16,6 +16,7 @@ from pathlib import Path
 from unittest import mock
 
 from barnabas.cli.main import main
+from tests.cli.actors import Actors
 from tests.cli.differences import Differences
 from tests.cli.sessions import Command, Places, Session, read_session
 from tools.ports import free_ports
@@ -82,15 +83,22 @@ class _Bytes(io.BytesIO):
 
 
 def replay(recorded: Session, places: Places, differences: Differences) -> None:
-    """Run all commands; the first that answers otherwise fails, with both answers side by side."""
+    """Run all commands; those that answer otherwise are told at the end, both answers side by side."""
     recorded.write_files(places.files)
-    for command in recorded.commands:
-        fault = fault_of(command, places, differences)
-        deadline = time.monotonic() + SETTLING_S
-        while fault and command.settles and time.monotonic() < deadline:
-            time.sleep(PAUSE_S)
-            fault = fault_of(command, places, differences)
-        assert not fault, f"{recorded.name}: $ {command.line}\n{fault}"
+    faults = []
+    with Actors(places.server) as actors:
+        for part in recorded.parts:
+            if isinstance(part, str):
+                actors.act(part)
+                continue
+            fault = fault_of(part, places, differences)
+            deadline = time.monotonic() + SETTLING_S
+            while fault and part.settles and time.monotonic() < deadline:
+                time.sleep(PAUSE_S)
+                fault = fault_of(part, places, differences)
+            if fault:
+                faults.append(f"{recorded.name}: $ {part.line}\n{fault}")
+    assert not faults, "\n\n".join(faults)
 
 
 def fault_of(command: Command, places: Places, differences: Differences) -> str:
@@ -100,7 +108,7 @@ def fault_of(command: Command, places: Places, differences: Differences) -> str:
     kafka = "\n".join(command.output)
     wanted_code = differences.exit_of_ours(command.line, kafka, command.exit)
     wanted, unordered = differences.output_of_ours(command.line, kafka)
-    seen = "\n".join(differences.without_java(places.normalise(both).splitlines()))
+    seen = places.normalise("\n".join(differences.without_advice(both.splitlines())))
     faults = []
     if code != wanted_code:
         faults.append(f"ended with {code}, not {wanted_code} (Apache Kafka: {command.exit})")

@@ -6,6 +6,9 @@ look for those names, so ours print them too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.cli.exits import CommandError, Exit
 from barnabas.config.errors import ConfigError
@@ -113,3 +116,12 @@ def java_name(code: int) -> str:
 def as_java(error: KafkaError) -> str:
     """As Java shows an exception: its class and its message."""
     return f"{java_name(error.code)}: {error.message}"
+
+
+@contextmanager
+def told_as(prefix: str) -> Iterator[None]:
+    """What the cluster refuses within is told after these words, in the words of the cluster."""
+    try:
+        yield
+    except KafkaError as error:
+        raise CommandError(f"{prefix}{error.message}", exit_code(error)) from error

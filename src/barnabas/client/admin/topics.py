@@ -23,6 +23,7 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRespons
 from barnabas.security.acls import Operation
 
 BROKER_DEFAULT = -1
+PARTITIONS_PER_RESPONSE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,7 @@ class TopicCalls(AdminCalls):
         topics: Iterable[str | Uuid],
         *,
         include_authorized_operations: bool = False,
+        partition_size_limit_per_response: int = PARTITIONS_PER_RESPONSE,
         timeout_ms: int | None = None,
     ) -> Outcomes[str | Uuid, TopicDescription]:
         """Partitions with leader, replicas and ISR; by name also with ELR, where the broker tells it."""
@@ -154,7 +156,7 @@ class TopicCalls(AdminCalls):
         )
         if names:
             try:
-                described = await self._describe_pages(names, timeout_ms)
+                described = await self._describe_pages(names, partition_size_limit_per_response, timeout_ms)
             except UnsupportedVersionError:
                 described = await self._describe_names(names, include_authorized_operations, timeout_ms)
             found.update(described)
@@ -163,7 +165,7 @@ class TopicCalls(AdminCalls):
         return Outcomes(found)
 
     async def _describe_pages(
-        self, names: list[str], timeout_ms: int | None
+        self, names: list[str], page_size: int, timeout_ms: int | None
     ) -> dict[str, TopicDescription | KafkaError]:
         """DescribeTopicPartitions gives so many partitions at a time, and where to go on."""
         found: dict[str, TopicDescription | KafkaError] = {}
@@ -171,6 +173,7 @@ class TopicCalls(AdminCalls):
         while True:
             request = DescribeTopicPartitionsRequest(
                 topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in sorted(names)],
+                response_partition_limit=page_size,
                 cursor=cursor,
             )
             answer = await self._ask_any(request, DescribeTopicPartitionsResponse, timeout_ms)
