@@ -40,6 +40,12 @@ class Face(Generic[C_co]):
     def close(self) -> None:
         raise NotImplementedError
 
+    def call(self, work: Callable[[C], Coroutine[Any, Any, T]]) -> T:
+        """Wait for work that takes the asyncio client."""
+        if self._is_closed:
+            raise ClosedError("the client is closed; open a new one")
+        return self._thread.run(work(self._client))
+
     def _end(self, closing: Coroutine[Any, Any, None]) -> None:
         if self._is_ending:
             closing.close()
