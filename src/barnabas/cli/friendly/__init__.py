@@ -1,0 +1,1 @@
+"""The friendly face of the command line: topic, produce, consume, tail, group, explain, top, segment."""

@@ -1,0 +1,201 @@
+"""How the friendly commands print: one module for `-o table|wide|json|jsonl|yaml|name`.
+
+A command gives rows of plain data (what JSON can hold) and says which columns a table has; everything else
+follows.  Rows are printed as they come, so that a command that never ends can be piped.
+
+    printer = Printer(options.output, COLUMNS, name="topic")
+    for row in rows:
+        printer.row(row)
+    printer.end()
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TextIO
+
+from barnabas.cli.exits import one_line
+from barnabas.cli.friendly.yaml_text import yaml_item
+
+Row = Mapping[str, object]
+
+# A table cuts what is longer; `wide` shows it all.
+MAX_CELL = 80
+# Rows that a table looks at to find out how wide its columns are; later ones may be wider.
+ROWS_AHEAD = 1_000
+NOTHING = "-"
+
+
+class Output(StrEnum):
+    """The formats of `-o`."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    JSONL = "jsonl"
+    YAML = "yaml"
+    NAME = "name"
+
+
+FORMATS = tuple(one.value for one in Output)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table: the field of the row that it shows, and how."""
+
+    field: str
+    is_number: bool = False
+    # Only with `-o wide`.
+    is_wide: bool = False
+    show: Callable[[object], str] | None = None
+    title: str = ""
+
+    @property
+    def heading(self) -> str:
+        return self.title or self.field.replace("_", " ").upper()
+
+    def cell(self, row: Row) -> str:
+        value = row.get(self.field)
+        if value is None:
+            return NOTHING
+        return one_line(self.show(value) if self.show is not None else plain(value))
+
+
+def plain(value: object) -> str:
+    """A value as a table shows it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(plain, value)) or NOTHING
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={plain(one)}" for key, one in value.items()) or NOTHING
+    return str(value) or NOTHING
+
+
+class Printer:
+    """Prints rows in the format that was asked for."""
+
+    def __init__(
+        self,
+        output: str,
+        columns: Sequence[Column],
+        *,
+        name: str | Callable[[Row], str],
+        stream: TextIO | None = None,
+        is_endless: bool = False,
+    ) -> None:
+        self._output = Output(output)
+        is_wide = self._output is Output.WIDE
+        self._columns = [column for column in columns if is_wide or not column.is_wide]
+        self._name = name
+        self._stream = sys.stdout if stream is None else stream
+        self._count = 0
+        # Cells of the first rows of a table, until the widths are known; whoever waits for rows of an endless
+        # command wants to see each at once.
+        self._ahead: list[list[str]] | None = []
+        self._rows_ahead = 1 if is_endless else ROWS_AHEAD
+        self._widths: list[int] = []
+
+    def row(self, row: Row) -> None:
+        write = self._stream.write
+        self._count += 1
+        match self._output:
+            case Output.TABLE | Output.WIDE:
+                self._table_row([self._cut(column.cell(row)) for column in self._columns])
+            case Output.JSON:
+                write("[\n" if self._count == 1 else ",\n")
+                write(_indented(json.dumps(row, indent=2, ensure_ascii=False)))
+            case Output.JSONL:
+                write(json.dumps(row, ensure_ascii=False, separators=(", ", ": ")) + "\n")
+            case Output.YAML:
+                write(yaml_item(row))
+            case Output.NAME:
+                name = self._name
+                write(one_line(str(row[name]) if isinstance(name, str) else name(row)) + "\n")
+
+    def all(self, rows: Iterable[Row]) -> int:
+        """Print rows and end; how many there were."""
+        for row in rows:
+            self.row(row)
+        self.end()
+        return self._count
+
+    def end(self) -> None:
+        """What is still to be printed."""
+        if self._output is Output.JSON:
+            self._stream.write("[]\n" if self._count == 0 else "\n]\n")
+        elif self._output is Output.YAML and self._count == 0:
+            self._stream.write("[]\n")
+        elif self._ahead:
+            self._settle()
+
+    def flush(self) -> None:
+        """Show what was printed so far."""
+        if self._ahead:
+            self._settle()
+        self._stream.flush()
+
+    # Tables ---------------------------------------------------------------------------------------------
+
+    def _cut(self, cell: str) -> str:
+        if self._output is Output.WIDE or len(cell) <= MAX_CELL:
+            return cell
+        return cell[: MAX_CELL - 1] + "…"
+
+    def _table_row(self, cells: list[str]) -> None:
+        if self._ahead is None:
+            self._line(cells)
+            return
+        self._ahead.append(cells)
+        if len(self._ahead) >= self._rows_ahead:
+            self._settle()
+
+    def _settle(self) -> None:
+        """The first rows tell how wide the columns are."""
+        rows = self._ahead or []
+        self._ahead = None
+        headings = [column.heading for column in self._columns]
+        self._widths = [max(len(row[number]) for row in [headings, *rows]) for number in range(len(headings))]
+        self._line(headings, Style.BOLD)
+        for row in rows:
+            self._line(row)
+
+    def _line(self, cells: Sequence[str], style: Style | None = None) -> None:
+        parts = [
+            cell.rjust(width) if column.is_number else cell.ljust(width)
+            for cell, width, column in zip(cells, self._widths, self._columns, strict=True)
+        ]
+        text = "  ".join(parts).rstrip()
+        self._stream.write((styled(text, style, self._stream) if style else text) + "\n")
+
+
+def _indented(text: str) -> str:
+    return "\n".join("  " + line for line in text.splitlines())
+
+
+# Colours ----------------------------------------------------------------------------------------------------
+
+
+class Style(StrEnum):
+    """How a terminal shows a text."""
+
+    BOLD = "1"
+    RED = "31"
+    GREEN = "32"
+    YELLOW = "33"
+
+
+def has_colours(stream: TextIO) -> bool:
+    """On a terminal that can, unless NO_COLOR is set (https://no-color.org)."""
+    is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return is_wanted and stream.isatty()
+
+
+def styled(text: str, style: Style, stream: TextIO) -> str:
+    return f"\x1b[{style.value}m{text}\x1b[0m" if has_colours(stream) else text

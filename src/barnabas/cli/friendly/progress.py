@@ -1,0 +1,69 @@
+"""Progress of long work, on a terminal only and on stderr, so that it is never among the data."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Self, TextIO
+
+from barnabas.runtime.clock import Clock, SystemClock
+
+# The eye sees no more than this, and every line costs a write.
+EVERY_NS = 100_000_000
+WIDTH = 30
+_ERASE = "\r\x1b[K"
+
+
+class Progress:
+    """A bar if the total is known, else a count.
+
+    with Progress("reading", total) as progress:
+        progress.add(1)
+    """
+
+    def __init__(
+        self,
+        what: str,
+        total: int | None = None,
+        *,
+        unit: str = "records",
+        stream: TextIO | None = None,
+        is_shown: bool = True,
+        clock: Clock | None = None,
+    ) -> None:
+        self._what = what
+        self._total = total
+        self._unit = unit
+        self._stream = sys.stderr if stream is None else stream
+        self._is_shown = is_shown and self._stream.isatty()
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._next_ns = self._clock.monotonic_ns()
+        self._start_ns = self._next_ns
+        self.done = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_shown:
+            self._stream.write(_ERASE)
+            self._stream.flush()
+
+    def add(self, count: int) -> None:
+        self.done += count
+        if self._is_shown and self._clock.monotonic_ns() >= self._next_ns:
+            self._next_ns = self._clock.monotonic_ns() + EVERY_NS
+            self._stream.write(_ERASE + self.line())
+            self._stream.flush()
+
+    def line(self) -> str:
+        passed_s = (self._clock.monotonic_ns() - self._start_ns) / 1e9
+        rate = f"{self.done / passed_s:,.0f} {self._unit}/s" if passed_s > 0 else ""
+        if not self._total:
+            return f"{self._what} {self.done:,} {self._unit}  {rate}".rstrip()
+        share = min(1.0, self.done / self._total)
+        filled = round(share * WIDTH)
+        bar = "█" * filled + "░" * (WIDTH - filled)
+        return f"{self._what} {bar} {share:4.0%}  {self.done:,} of {self._total:,}  {rate}".rstrip()
