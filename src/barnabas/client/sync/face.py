@@ -40,7 +40,7 @@ class Face(Generic[C_co]):
     def close(self) -> None:
         raise NotImplementedError
 
-    def call(self, work: Callable[[C], Coroutine[Any, Any, T]]) -> T:
+    def call(self, work: Callable[[C_co], Coroutine[Any, Any, T]]) -> T:
         """Wait for work that takes the asyncio client."""
         if self._is_closed:
             raise ClosedError("the client is closed; open a new one")
