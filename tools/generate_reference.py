@@ -44,6 +44,7 @@ EXITS = {
     Exit.TIMED_OUT: "it took too long",
     Exit.INTERRUPTED: "Ctrl+C",
     Exit.BROKEN_PIPE: "whoever read the output went away",
+    Exit.TERMINATED: "SIGTERM",
 }
 
 

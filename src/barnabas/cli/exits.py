@@ -20,6 +20,7 @@ class Exit(IntEnum):
     TIMED_OUT = 6
     INTERRUPTED = 130
     BROKEN_PIPE = 141  # As the shell reports a program that SIGPIPE ended; `| head` is no error to show.
+    TERMINATED = 143  # As the shell reports a program that SIGTERM ended.
 
 
 class CommandError(Exception):

@@ -20,6 +20,8 @@ TRACEBACK_VARIABLE = "BARNABAS_TRACEBACK"
 # Name of the command: module with `run(arguments) -> int`, and one line for the help.
 COMMANDS = {
     "dev": ("barnabas.cli.dev", "run one broker for development; nothing to set up"),
+    "console-consumer": ("barnabas.cli.console_consumer", "print the records of topics"),
+    "console-producer": ("barnabas.cli.console_producer", "send lines as records"),
     "doctor": ("barnabas.cli.doctor", "check this installation and say what to do next"),
     "dump-log": ("barnabas.cli.dump_log", "print what is in the files of a log"),
     "metadata-shell": ("barnabas.cli.metadata_shell", "walk through metadata like through a tree of files"),

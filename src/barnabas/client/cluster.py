@@ -7,6 +7,7 @@ a node.  What may not: connections (pool) and what is done with the answers.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import TypeVar
@@ -29,6 +30,8 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRespons
 from barnabas.protocol.schema import Message
 from barnabas.runtime.asyncio_network import AsyncioNetwork
 from barnabas.runtime.chance import Random, SystemRandom
+
+logger = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Message)
 BROKER_ENDPOINTS = 1
@@ -73,6 +76,8 @@ class Cluster:
         self.wanted: set[str] | None = set()
         self.on_update: list[Callable[[], None]] = []
         self._auto_create = allow_auto_topic_creation
+        # Topics that were last told to be unknown, so that it is said once.
+        self._unknown: set[str] = set()
         self._updating: asyncio.Task[None] | None = None
         self._coordinators: dict[tuple[CoordinatorType, str], Node] = {}
 
@@ -129,6 +134,19 @@ class Cluster:
             self.metadata.brokers = {}
         check(answer.error_code)
         self.metadata.take(answer, asyncio.get_running_loop().time())
+        if self._auto_create:
+            self._warn_of_unknown(answer)
+
+    def _warn_of_unknown(self, answer: MetadataResponse) -> None:
+        """To ask for a topic creates it where brokers allow that: a slip in its name should not go unseen."""
+        unknown = {
+            topic.name
+            for topic in answer.topics
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None
+        }
+        for name in sorted(unknown - self._unknown):
+            logger.warning("the topic %s does not exist: asked for it, so that it may be created", name)
+        self._unknown = unknown
 
     async def topic(self, name: str, deadline: Deadline) -> Topic:
         """A topic that has partitions; waits for it, and so for its creation where that is allowed."""

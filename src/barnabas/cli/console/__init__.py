@@ -1,0 +1,1 @@
+"""Parts of console-producer and console-consumer: lines to records, records to text."""
