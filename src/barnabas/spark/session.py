@@ -62,8 +62,6 @@ def defaults(app: str, master: str) -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         # Each is a task and a state store in every batch: 200, Spark's default, cost seconds on one machine.
         "spark.sql.shuffle.partitions": str(cores or CLUSTER_SHUFFLE_PARTITIONS),
-        # Our source takes filters on partition, offset and timestamp.
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",

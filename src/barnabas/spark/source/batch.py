@@ -1,0 +1,74 @@
+"""Batch reads: `spark.read.format("barnabas")`.
+
+What lives here: what Spark calls when it plans and runs a batch query.  What may not: how ranges are found
+(planning) and read (fetching, rows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from barnabas.spark.source.filters import Pushed
+from barnabas.spark.source.offset_reader import OffsetReader
+from barnabas.spark.source.options import SourceOptions
+from barnabas.spark.source.planning import batch_ranges
+from barnabas.spark.source.ranges import OffsetRange, cut
+from barnabas.spark.source.task import RangePartition, read_range
+
+
+class BatchReader(DataSourceReader):
+    """Reads what is there when the query is planned."""
+
+    def __init__(self, schema: StructType, options: SourceOptions) -> None:
+        self._schema = schema
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return self._planned(Pushed())
+
+    def _planned(self, pushed: Pushed) -> list[InputPartition]:
+        options = self._options
+        reader = OffsetReader(options)
+        try:
+            ranges = pushed.keep(batch_ranges(options, reader))
+            if pushed.not_before_ms is not None:
+                ranges = _from_time(ranges, pushed.not_before_ms, reader)
+        finally:
+            reader.close()
+        wanted = cut(ranges, options.min_partitions, options.max_records_per_partition)
+        return [RangePartition(one, pushed.not_before_ms) for one in wanted]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_range(self._schema, self._options, partition)
+
+
+class FilteringBatchReader(BatchReader):
+    """The same, with filters that Spark hands down."""
+
+    def __init__(self, schema: StructType, options: SourceOptions) -> None:
+        super().__init__(schema, options)
+        self._pushed = Pushed()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        return self._pushed.take(filters)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return self._planned(self._pushed)
+
+
+def _from_time(ranges: list[OffsetRange], time_ms: int, reader: OffsetReader) -> list[OffsetRange]:
+    """All records before the first one of a time are older."""
+    found = reader.at_times({one.where: time_ms for one in ranges if one.size > 0})
+    kept = []
+    for one in ranges:
+        start = found.get(one.where)
+        if start is not None and start < one.end:
+            later = start > one.start
+            kept.append(
+                OffsetRange(one.where, max(start, one.start), one.end, one.from_earliest and not later)
+            )
+    return kept

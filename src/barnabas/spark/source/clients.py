@@ -1,0 +1,89 @@
+"""The clients of a Spark process: one loop, and one connection pool for each set of `kafka.` options.
+
+What lives here: what planners and tasks share as long as their process lives.  What may not: what is asked.
+A worker process of Spark runs many tasks, one after the other; connecting anew for each would cost more than
+a small micro-batch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from barnabas.client.admin.admin import Admin
+from barnabas.client.cluster import Cluster
+from barnabas.client.options import consumer_options
+from barnabas.config import ADMIN, CONSUMER
+from barnabas.config.errors import ConfigError
+from barnabas.config.settings import Settings
+from barnabas.runtime.loop_thread import LoopThread
+from barnabas.spark.source.offsets import OptionError
+
+T = TypeVar("T")
+
+# Sets of options that a process keeps connections for; the oldest gives way.
+MAX_CLUSTERS = 8
+
+
+class _Shared:
+    """What belongs to this process: a fork has connections of its own."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.loop = LoopThread("barnabas-spark")
+        self.clusters: dict[tuple[tuple[str, str], ...], tuple[Settings, Cluster]] = {}
+
+
+_shared: _Shared | None = None
+
+
+def _here() -> _Shared:
+    global _shared  # noqa: PLW0603 - one for the process is what it is for
+    if _shared is None or _shared.pid != os.getpid():
+        _shared = _Shared()
+    return _shared
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Wait for a coroutine on the process's loop."""
+    return _here().loop.run(work)
+
+
+def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
+    """Start a coroutine on the process's loop."""
+    return _here().loop.submit(work)
+
+
+def cluster_for(client: Mapping[str, str]) -> tuple[Settings, Cluster]:
+    """The settings and the connections for these options."""
+    here = _here()
+    key = tuple(sorted(client.items()))
+    if key not in here.clusters:
+        if len(here.clusters) >= MAX_CLUSTERS:
+            _, oldest = here.clusters.pop(next(iter(here.clusters)))
+            here.loop.run(oldest.close())
+        settings = consumer_settings(client)
+
+        async def made() -> Cluster:
+            return Cluster(settings)
+
+        here.clusters[key] = (settings, here.loop.run(made()))
+    return here.clusters[key]
+
+
+def consumer_settings(client: Mapping[str, str]) -> Settings:
+    """The `kafka.` options as a consumer's; a wrong one names itself."""
+    try:
+        return consumer_options(dict(client), {})
+    except ConfigError as error:
+        raise OptionError(f"option kafka.*: {error}") from None
+
+
+def new_admin(client: Mapping[str, str]) -> Admin:
+    """An admin client with those of the options that one has; to be made on the loop."""
+    known = ADMIN.options()
+    of_consumers = CONSUMER.options()
+    given = {name: value for name, value in client.items() if name in known or name not in of_consumers}
+    return Admin(given)

@@ -1,0 +1,220 @@
+"""The records of a range of offsets, as the broker keeps them: whole batches, undecoded.
+
+What lives here: fetching one answer ahead of the reader, and what to do when a broker moves, is away, or has
+the records no more.  What may not: rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from barnabas.base.errors import ErrorCode
+from barnabas.client.cluster import Cluster
+from barnabas.client.consumer.chunks import AbortedTransaction, Chunk
+from barnabas.client.consumer.fetch_session import FINAL_EPOCH, NO_SESSION, TOPIC_ID_VERSION
+from barnabas.client.errors.data import UnknownTopicOrPartitionError
+from barnabas.client.errors.kinds import AuthorizationError, RetriableError, error_for
+from barnabas.client.errors.local import KafkaTimeoutError
+from barnabas.client.model import NO_NODE, Partition, TopicPartition
+from barnabas.client.pool import Purpose
+from barnabas.client.waiting import Deadline
+from barnabas.config.settings import Settings
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.primitives import record_view
+from barnabas.spark.source import clients
+from barnabas.spark.source.bounds import bounds_of
+from barnabas.spark.source.loss import LossReport
+from barnabas.spark.source.ranges import OffsetRange
+
+FETCH_KEY = FetchRequest.schema.key or 0
+# One partition is asked for much at a time: a round trip and an Arrow batch for every 8 MiB.  The first
+# fetch is smaller, for queries that want only a few rows.
+FETCH_BYTES = 8 << 20
+FIRST_FETCH_BYTES = 1 << 20
+MAX_WAIT_MS = 500
+# How long a partition may be unknown before it counts as deleted.
+UNKNOWN_PATIENCE_MS = 10_000
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a broker has at an offset; without `data` it has nothing there (any more)."""
+
+    offset: int
+    data: bytes
+    aborted: tuple[AbortedTransaction, ...] | None
+    log_start_offset: int
+    end_offset: int
+    is_deleted: bool = False
+
+
+def chunks(
+    client: Mapping[str, str], wanted: OffsetRange, poll_timeout_ms: int, report: LossReport
+) -> Iterator[Chunk]:
+    """The batches of a range, in the order of their offsets.
+
+    The first and last chunk may hold records that are not of the range.
+    """
+    settings, cluster = clients.cluster_for(client)
+    source = _Source(settings, cluster, wanted.where, poll_timeout_ms)
+    offset = wanted.start
+    coming: Future[Fetched] | None = clients.submit(source.fetch(offset, FIRST_FETCH_BYTES))
+    from_earliest = wanted.from_earliest
+    try:
+        while coming is not None:
+            fetched, coming = coming.result(), None
+            if not fetched.data:
+                offset = _next_available(fetched, wanted, from_earliest, report)
+                if offset < wanted.end:
+                    coming = clients.submit(source.fetch(offset, FETCH_BYTES))
+                continue
+            chunk = Chunk(wanted.where, fetched.data, offset, fetched.aborted, source.check_crcs)
+            if fetched.log_start_offset > offset and not from_earliest:
+                # Retention took the beginning of what was asked for while it was being fetched.
+                _check_gap(chunk, fetched, wanted, report)
+            offset, from_earliest = chunk.end_offset, False
+            if offset < wanted.end:
+                coming = clients.submit(source.fetch(offset, FETCH_BYTES))
+            yield chunk
+    finally:
+        if coming is not None:
+            coming.cancel()
+
+
+def _next_available(fetched: Fetched, wanted: OffsetRange, from_earliest: bool, report: LossReport) -> int:
+    """Where to go on after an offset that a partition does not have; the end of the range if nowhere."""
+    where, offset = wanted.where, fetched.offset
+    if fetched.is_deleted:
+        report.lost(f"{where} was deleted, so offsets {offset} to {wanted.end - 1} cannot be read")
+        return wanted.end
+    first, end = fetched.log_start_offset, fetched.end_offset
+    if offset < first and from_earliest:
+        return min(first, wanted.end)
+    report.lost(
+        f"{where} has offsets {first} to {end - 1}, so {offset} to {wanted.end - 1} cannot all be read"
+    )
+    if offset >= end or first >= wanted.end:
+        return wanted.end
+    return max(first, offset)
+
+
+def _check_gap(chunk: Chunk, fetched: Fetched, wanted: OffsetRange, report: LossReport) -> None:
+    """A gap that compaction or transactions left is none; one below the first offset there is lost."""
+    batch = chunk.rest().next_batch()
+    first = chunk.end_offset if batch is None else max(getattr(batch, "base_offset", 0), fetched.offset)
+    if first > fetched.offset:
+        report.lost(
+            f"{wanted.where} begins at offset {fetched.log_start_offset} now, not at {fetched.offset}"
+        )
+
+
+class _Source:
+    """One partition, wherever its leader is."""
+
+    def __init__(
+        self, settings: Settings, cluster: Cluster, where: TopicPartition, poll_timeout_ms: int
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._where = where
+        self._poll_timeout_ms = poll_timeout_ms
+        self._committed_only = settings["isolation.level"] == "read_committed"
+        self.check_crcs: bool = settings["check.crcs"]
+        # A replica nearby that the leader has named (KIP-392).
+        self._preferred = NO_NODE
+
+    async def fetch(self, offset: int, size: int) -> Fetched:
+        """What is at an offset; a time-out names the reason if nobody answers for so long."""
+        deadline = Deadline(self._poll_timeout_ms)
+        patience = Deadline(min(UNKNOWN_PATIENCE_MS, self._poll_timeout_ms))
+        failures = 0
+        while True:
+            try:
+                fetched = await self._attempt(offset, size)
+                if fetched.data or deadline.passed or not fetched.log_start_offset <= offset:
+                    return fetched
+                # Nothing is there yet: a leader that was just elected may not know its end.
+                continue
+            except UnknownTopicOrPartitionError:
+                if patience.passed:
+                    return Fetched(offset, b"", None, -1, -1, is_deleted=True)
+                reason: Exception = UnknownTopicOrPartitionError(f"{self._where} is not known")
+            except RetriableError as error:
+                reason = error
+            self._cluster.metadata.expire()
+            self._preferred = NO_NODE
+            pause_s = self._cluster.retries.pause_s(failures)
+            if pause_s >= deadline.left_s:
+                raise KafkaTimeoutError(
+                    f"{self._where} could not be read from offset {offset} on within "
+                    f"{self._poll_timeout_ms} ms: {reason}"
+                ) from reason
+            await asyncio.sleep(pause_s)
+            failures += 1
+
+    async def _attempt(self, offset: int, size: int) -> Fetched:
+        leader = (await self._cluster.leaders([self._where])).get(self._where)
+        if leader is None:
+            raise self._cluster.leaderless(self._where)
+        node_id = leader.leader if self._preferred == NO_NODE else self._preferred
+        link = await self._cluster.link_to(node_id, Purpose.FETCHES)
+        topic_id = self._cluster.metadata.topics[self._where.topic].id
+        version = None if any(topic_id) else TOPIC_ID_VERSION - 1
+        limit_ms = self._settings["request.timeout.ms"] + MAX_WAIT_MS
+        request = self._request(offset, size, leader)
+        answer = await link.ask(request, FetchResponse, highest=version, timeout_ms=limit_ms)
+        if answer.error_code:
+            raise error_for(answer.error_code)
+        return await self._taken(offset, answer.responses[0].partitions[0])
+
+    def _request(self, offset: int, size: int, leader: Partition) -> FetchRequest:
+        given = self._settings.is_given("max.partition.fetch.bytes")
+        most: int = self._settings["max.partition.fetch.bytes"] if given else size
+        partition = FetchRequest.Partition(
+            partition=self._where.partition,
+            current_leader_epoch=leader.leader_epoch,
+            fetch_offset=offset,
+            partition_max_bytes=most,
+        )
+        topic_id = self._cluster.metadata.topics[self._where.topic].id
+        return FetchRequest(
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=max(self._settings["fetch.max.bytes"], most),
+            isolation_level=1 if self._committed_only else 0,
+            session_id=NO_SESSION,
+            session_epoch=FINAL_EPOCH,
+            topics=[FetchRequest.Topic(topic=self._where.topic, topic_id=topic_id, partitions=[partition])],
+            rack_id=self._settings["client.rack"],
+        )
+
+    async def _taken(self, offset: int, told: FetchResponse.PartitionData) -> Fetched:
+        if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return await self._out_of_range(offset)
+        if told.error_code in _UNKNOWN:
+            raise UnknownTopicOrPartitionError(f"{self._where} is not known")
+        if told.error_code:
+            error = error_for(told.error_code)
+            if isinstance(error, AuthorizationError):
+                raise type(error)(f"not authorized to read {self._where.topic}")
+            raise error
+        if told.preferred_read_replica != NO_NODE:
+            self._preferred = told.preferred_read_replica
+        aborted = None
+        if self._committed_only:
+            aborted = tuple(
+                AbortedTransaction(one.first_offset, one.producer_id)
+                for one in told.aborted_transactions or ()
+            )
+        end = told.last_stable_offset if self._committed_only else told.high_watermark
+        data = bytes(record_view(told.records))
+        return Fetched(offset, data, aborted, told.log_start_offset, end)
+
+    async def _out_of_range(self, offset: int) -> Fetched:
+        """An answer of this kind does not tell what there is; so ask."""
+        first, end = await bounds_of(self._cluster, self._where, committed_only=self._committed_only)
+        return Fetched(offset, b"", None, first, end)

@@ -1,0 +1,137 @@
+"""Filters that a batch read need not leave to Spark: on topic, partition, offset and timestamp.
+
+What lives here: which filters are understood, and what they leave of ranges.  What may not: asking a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from barnabas.client.model import TopicPartition
+from barnabas.spark.source.ranges import OffsetRange
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+# These are never null, so there is nothing to filter.
+_NEVER_NULL = {("topic",), ("partition",), ("offset",), ("timestamp",), ("timestampType",)}
+
+
+class Pushed:
+    """The filters that were taken, all of which a row must pass."""
+
+    def __init__(self) -> None:
+        self._of_partitions: list[Callable[[TopicPartition], bool]] = []
+        self._offset_from: int | None = None
+        self._offset_until: int | None = None
+        # Records before the first one of this time cannot pass; later ones may be older all the same.
+        self.not_before_ms: int | None = None
+
+    def take(self, filters: Iterable[Filter]) -> list[Filter]:
+        """Those that Spark must still apply."""
+        return [one for one in filters if not self._take(one)]
+
+    def keep(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+        """What is left of the ranges."""
+        found = []
+        for one in ranges:
+            if all(passes(one.where) for passes in self._of_partitions):
+                start, end = one.start, one.end
+                if self._offset_from is not None and self._offset_from > start:
+                    start = min(self._offset_from, end)
+                if self._offset_until is not None:
+                    end = max(min(end, self._offset_until), start)
+                is_same_start = start == one.start
+                found.append(
+                    replace(one, start=start, end=end, from_earliest=one.from_earliest and is_same_start)
+                )
+        return found
+
+    def _take(self, one: Filter) -> bool:
+        if isinstance(one, IsNotNull):
+            return one.attribute in _NEVER_NULL
+        attribute, value = getattr(one, "attribute", None), getattr(one, "value", None)
+        if value is None:
+            return False
+        if attribute == ("topic",):
+            return self._take_name(one, value)
+        if attribute == ("partition",):
+            return self._take_partition(one, value)
+        if attribute == ("offset",):
+            return self._take_offset(one, value)
+        if attribute == ("timestamp",):
+            self._take_time(one, value)
+        return False
+
+    def _take_name(self, one: Filter, value: Any) -> bool:
+        if isinstance(one, EqualTo | EqualNullSafe):
+            self._of_partitions.append(lambda where: where.topic == value)
+        elif isinstance(one, In):
+            self._of_partitions.append(lambda where: where.topic in value)
+        else:
+            return False
+        return True
+
+    def _take_partition(self, one: Filter, value: Any) -> bool:
+        if isinstance(one, EqualTo | EqualNullSafe):
+            self._of_partitions.append(lambda where: where.partition == value)
+        elif isinstance(one, In):
+            self._of_partitions.append(lambda where: where.partition in value)
+        elif isinstance(one, GreaterThan):
+            self._of_partitions.append(lambda where: where.partition > value)
+        elif isinstance(one, GreaterThanOrEqual):
+            self._of_partitions.append(lambda where: where.partition >= value)
+        elif isinstance(one, LessThan):
+            self._of_partitions.append(lambda where: where.partition < value)
+        elif isinstance(one, LessThanOrEqual):
+            self._of_partitions.append(lambda where: where.partition <= value)
+        else:
+            return False
+        return True
+
+    def _take_offset(self, one: Filter, value: int) -> bool:
+        if isinstance(one, EqualTo | EqualNullSafe):
+            self._from(value)
+            self._until(value + 1)
+        elif isinstance(one, GreaterThan):
+            self._from(value + 1)
+        elif isinstance(one, GreaterThanOrEqual):
+            self._from(value)
+        elif isinstance(one, LessThan):
+            self._until(value)
+        elif isinstance(one, LessThanOrEqual):
+            self._until(value + 1)
+        else:
+            return False
+        return True
+
+    def _take_time(self, one: Filter, value: Any) -> None:
+        """Never the whole filter: times need not grow with offsets."""
+        if not isinstance(value, datetime):
+            return
+        if value.tzinfo is None:
+            value = value.replace(tzinfo=UTC)
+        # Down to the millisecond that it is in: what is kept too much, Spark leaves out.
+        time_ms = (value - _EPOCH) // _MILLISECOND
+        if isinstance(one, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
+            self.not_before_ms = max(time_ms, 0, self.not_before_ms or 0)
+
+    def _from(self, offset: int) -> None:
+        self._offset_from = offset if self._offset_from is None else max(offset, self._offset_from)
+
+    def _until(self, offset: int) -> None:
+        self._offset_until = offset if self._offset_until is None else min(offset, self._offset_until)

@@ -1,0 +1,123 @@
+"""Offsets of many partitions, as options and checkpoints have them: Spark's own Kafka connector's JSON.
+
+What lives here: `{"topic": {"0": 23}}` in and out, and the kinds of places where reading starts or ends.
+What may not: asking a broker.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from barnabas.client.model import TopicPartition
+
+# The numbers that stand for an end of a partition in the options' JSON.
+LATEST = -1
+EARLIEST = -2
+
+PartitionOffsets = dict[TopicPartition, int]
+OffsetJson = dict[str, dict[str, int]]
+
+
+class OptionError(ValueError):
+    """An option that cannot be meant so."""
+
+
+class Edge(Enum):
+    """A place that every partition has."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    # Where the group `groupId` got to; a partition without a commit starts at its beginning.
+    COMMITTED = "committed"
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffsets:
+    """An offset for each partition; -1 is its end, -2 its beginning."""
+
+    offsets: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimes:
+    """The first record of each partition that is not older than a time, in milliseconds.
+
+    `times` is one for all, or one for each partition.  Without such a record a start is an error, or the end
+    of the partition if `else_latest`.
+    """
+
+    times: int | Mapping[TopicPartition, int]
+    else_latest: bool
+
+
+Limit = Edge | AtOffsets | AtTimes
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
+    """Always in the same order: Spark compares offsets as text."""
+    found: OffsetJson = {}
+    for where in sorted(offsets):
+        found.setdefault(where.topic, {})[str(where.partition)] = offsets[where]
+    return found
+
+
+def from_checkpoint(value: Any) -> PartitionOffsets:
+    """Offsets that Spark kept for us; another source's offsets say so."""
+    try:
+        return _partition_numbers(value)
+    except (TypeError, ValueError, AttributeError):
+        raise OptionError(
+            f"the checkpoint holds {json.dumps(value)}, which are no offsets of topics: it belongs to "
+            "another query; set another checkpointLocation"
+        ) from None
+
+
+def read_offsets(option: str, text: str) -> PartitionOffsets:
+    """The JSON of an option such as startingOffsets."""
+    example = '{"topicA": {"0": 23, "1": -1}, "topicB": {"0": -2}}'
+    try:
+        return _partition_numbers(json.loads(text))
+    except (TypeError, ValueError, AttributeError):
+        raise OptionError(f"option {option}: expected e.g. {example}, got {text}") from None
+
+
+def read_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
+    """The JSON of the option assign."""
+    example = '{"topicA": [0, 1], "topicB": [2, 4]}'
+    try:
+        found = [
+            TopicPartition(topic, _number(partition))
+            for topic, partitions in json.loads(text).items()
+            for partition in partitions
+        ]
+    except (TypeError, ValueError, AttributeError):
+        raise OptionError(f"option {option}: expected e.g. {example}, got {text}") from None
+    if not found:
+        raise OptionError(f"option {option} names no partitions; expected e.g. {example}")
+    return tuple(sorted(set(found)))
+
+
+def listed(partitions: Iterable[TopicPartition]) -> str:
+    """For messages; long lists are cut."""
+    most = 20
+    names = [str(where) for where in sorted(partitions)]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _partition_numbers(value: Any) -> PartitionOffsets:
+    return {
+        TopicPartition(topic, int(partition)): _number(offset)
+        for topic, partitions in value.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no whole number")
+    return value

@@ -1,0 +1,161 @@
+"""What is to be read: from options and brokers' answers to ranges of offsets.
+
+What lives here: where a query starts and ends, and what counts as lost, as Spark's own connector has it.
+What may not: reading records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from barnabas.client.model import TopicPartition
+from barnabas.spark.source.loss import LossReport
+from barnabas.spark.source.offset_reader import OffsetReader
+from barnabas.spark.source.offsets import (
+    EARLIEST,
+    LATEST,
+    AtOffsets,
+    AtTimes,
+    Edge,
+    Limit,
+    OptionError,
+    PartitionOffsets,
+    listed,
+)
+from barnabas.spark.source.options import SourceOptions
+from barnabas.spark.source.ranges import OffsetRange
+
+
+class Place:
+    """Offsets that a limit came to, and at which partitions it was an end that moves."""
+
+    __slots__ = ("at_earliest", "at_latest", "offsets")
+
+    def __init__(
+        self, offsets: PartitionOffsets, at_earliest: set[TopicPartition], at_latest: set[TopicPartition]
+    ) -> None:
+        self.offsets = offsets
+        self.at_earliest = at_earliest
+        self.at_latest = at_latest
+
+
+def resolve(limit: Limit, reader: OffsetReader, partitions: set[TopicPartition], *, is_start: bool) -> Place:
+    """Where a limit is in each partition now."""
+    wanted = _wanted(limit, reader, partitions, is_start=is_start)
+    at_earliest = {where for where, offset in wanted.items() if offset == EARLIEST}
+    at_latest = {where for where, offset in wanted.items() if offset == LATEST}
+    found = {**wanted, **reader.earliest(at_earliest)}
+    if at_latest:
+        found.update(reader.latest(at_latest))
+    return Place(found, at_earliest, at_latest)
+
+
+def _wanted(
+    limit: Limit, reader: OffsetReader, partitions: set[TopicPartition], *, is_start: bool
+) -> PartitionOffsets:
+    """The offset of each partition, with -1 and -2 for its ends."""
+    if limit is Edge.EARLIEST:
+        return dict.fromkeys(partitions, EARLIEST)
+    if limit is Edge.LATEST:
+        return dict.fromkeys(partitions, LATEST)
+    if limit is Edge.COMMITTED:
+        got = reader.committed(partitions)
+        return {where: EARLIEST if offset is None else offset for where, offset in got.items()}
+    side = "starting" if is_start else "ending"
+    if isinstance(limit, AtOffsets):
+        _check_complete(f"{side}Offsets", limit.offsets, partitions)
+        return dict(limit.offsets)
+    assert isinstance(limit, AtTimes)
+    if isinstance(limit.times, int):
+        times: Mapping[TopicPartition, int] = dict.fromkeys(partitions, limit.times)
+    else:
+        times = limit.times
+        _check_complete(f"{side}OffsetsByTimestamp", times, partitions)
+    found: PartitionOffsets = {}
+    for where, offset in reader.at_times(times).items():
+        if offset is None and not limit.else_latest:
+            raise OptionError(
+                f"{where} has no record of the time {times[where]} or later to start at; to start at the end "
+                "there, set startingOffsetsByTimestampStrategy to latest"
+            )
+        found[where] = LATEST if offset is None else offset
+    return found
+
+
+def _check_complete(
+    option: str, given: Iterable[TopicPartition], partitions: Iterable[TopicPartition]
+) -> None:
+    told, there = set(given), set(partitions)
+    if told != there:
+        raise OptionError(
+            f"option {option} must name every partition, with -1 for latest or -2 for earliest where you do "
+            f"not care: it names {listed(told)}, and there are {listed(there)}"
+        )
+
+
+def batch_ranges(options: SourceOptions, reader: OffsetReader) -> list[OffsetRange]:
+    """What a batch query reads, as it is when it is planned."""
+    partitions = reader.partitions()
+    if not partitions:
+        return []
+    start = resolve(options.starting, reader, partitions, is_start=True)
+    end = resolve(options.ending, reader, partitions, is_start=False)
+    for where, offset in start.offsets.items():
+        # Ends that nobody named are no contradiction.
+        is_named = where not in end.at_latest and where not in start.at_earliest
+        if is_named and offset > end.offsets[where]:
+            raise OptionError(
+                f"the start offset {offset} of {where} is greater than its end offset {end.offsets[where]}"
+            )
+    ends = _within_reach(options, reader, start, end)
+    return [
+        OffsetRange(where, start.offsets[where], ends[where], where in start.at_earliest)
+        for where in sorted(partitions)
+    ]
+
+
+def _within_reach(options: SourceOptions, reader: OffsetReader, start: Place, end: Place) -> PartitionOffsets:
+    """Offsets past the end of a partition are told now, not when a task has waited for them in vain."""
+    named = [where for where in end.offsets if where not in end.at_latest]
+    beyond_start = [where for where in start.offsets if where not in start.at_earliest]
+    if not named and not beyond_start:
+        return end.offsets
+    latest = {**end.offsets, **reader.latest(named)}
+    report = LossReport(options.fail_on_data_loss)
+    ends = dict(end.offsets)
+    for where, offset in end.offsets.items():
+        start_offset = start.offsets[where]
+        if offset > latest[where]:
+            report.lost(f"{where} ends at offset {latest[where]}, before the end offset {offset}")
+            ends[where] = latest[where]
+        if start_offset > latest[where]:
+            report.lost(f"{where} ends at offset {latest[where]}, before the start offset {start_offset}")
+            ends[where] = start_offset
+    return ends
+
+
+def stream_ranges(
+    start: PartitionOffsets, end: PartitionOffsets, reader: OffsetReader, report: LossReport
+) -> list[OffsetRange]:
+    """What a micro-batch reads; partitions may have come and gone since the last one."""
+    new = end.keys() - start.keys()
+    there = reader.partitions() if new else set()
+    first = reader.earliest(new & there)
+    if new - there:
+        report.lost(f"{listed(new - there)} cannot be found any more, so where they begin is not known")
+    for where, offset in sorted(first.items()):
+        if offset:
+            report.lost(f"the new partition {where} begins at offset {offset}, not at 0")
+    gone = start.keys() - end.keys()
+    if gone:
+        report.lost(f"{listed(gone)} are gone")
+    ranges = []
+    for where, until in sorted(end.items()):
+        begin = start.get(where, first.get(where))
+        if begin is None:
+            continue
+        if until < begin:
+            report.lost(f"the end of {where} went back from offset {begin} to {until}")
+        else:
+            ranges.append(OffsetRange(where, begin, until))
+    return ranges

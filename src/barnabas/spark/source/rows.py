@@ -1,0 +1,220 @@
+"""Batches of records as Arrow batches with the columns of Spark's own Kafka connector.
+
+What lives here: the schema, which columns are wanted, and making them without an object for each record.
+What may not: fetching.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from barnabas.batch.build import build
+from barnabas.batch.columnar import Columns, columns_of
+from barnabas.batch.engine.binary_column import binary_column
+from barnabas.batch.legacy import OldBatch
+from barnabas.batch.view import BatchView
+from barnabas.client.consumer.chunks import Chunk
+from barnabas.spark.source.offsets import OptionError
+
+if TYPE_CHECKING:
+    from barnabas.client.model import TopicPartition
+
+HEADERS = StructField(
+    "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+)
+SCHEMA = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+)
+# Stored bytes that become one Arrow batch: large enough to be worth it, small enough to stay in a cache.
+GROUP_BYTES = 2 << 20
+# Spark counts microseconds in 64 bits.
+MAX_TIMESTAMP_MS = (2**63 - 1) // 1000
+# The format before there were timestamps (v0).
+NO_TIMESTAMP_TYPE = -1
+
+
+def schema_with(headers: bool) -> StructType:
+    return StructType([*SCHEMA.fields, HEADERS]) if headers else SCHEMA
+
+
+def check_schema(schema: StructType) -> None:
+    """A schema given by the user chooses columns; it cannot change what they are."""
+    known = {field.name: field for field in (*SCHEMA.fields, HEADERS)}
+    for field in schema.fields:
+        found = known.get(field.name)
+        if found is None:
+            raise OptionError(
+                f"schema(): there is no column {field.name}; choose from {', '.join(known)} and parse values "
+                "by a select after load()"
+            )
+        if found.dataType != field.dataType:
+            raise OptionError(
+                f"schema(): the column {field.name} is {found.dataType.simpleString()}, "
+                f"not {field.dataType.simpleString()}; cast it by a select after load()"
+            )
+
+
+class Rows:
+    """Makes the wanted columns of one partition's records."""
+
+    def __init__(self, schema: StructType, where: TopicPartition) -> None:
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._where = where
+        makers: Mapping[str, Callable[[_Group], Any]] = {
+            "key": _Group.keys,
+            "value": _Group.values,
+            "topic": _Group.topics,
+            "partition": _Group.partitions,
+            "offset": _Group.offsets,
+            "timestamp": _Group.timestamps,
+            "timestampType": _Group.timestamp_types,
+            "headers": _Group.headers,
+        }
+        self._makers = [makers[field.name] for field in schema.fields]
+
+    def of(self, chunk: Chunk, start: int, end: int, not_before_ms: int | None = None) -> Iterator[Any]:
+        """The visible records of a chunk from offset `start` up to `end`.
+
+        Batches that are older than `not_before_ms` as a whole may be left out.
+        """
+        for batches in _groups(chunk, end, not_before_ms):
+            columns = columns_of(batches)
+            first, last = 0, len(columns)
+            if batches[0].base_offset < start:
+                first = bisect_left(columns.offsets, start)
+            if batches[-1].last_offset >= end:
+                last = bisect_left(columns.offsets, end)
+            if first < last:
+                group = _Group(self._schema, self._where, batches, columns, first, last - first)
+                arrays = [make(group) for make in self._makers]
+                yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _groups(chunk: Chunk, end: int, not_before_ms: int | None) -> Iterator[list[BatchView]]:
+    group: list[BatchView] = []
+    size = 0
+    while (batch := chunk.next_batch()) is not None:
+        if isinstance(batch, OldBatch):
+            batch = _renewed(batch)
+        if batch.base_offset >= end:
+            break
+        if not_before_ms is not None and batch.max_timestamp < not_before_ms:
+            continue
+        if not batch.record_count:
+            continue
+        if size + batch.size > GROUP_BYTES and group:
+            yield group
+            group, size = [], 0
+        group.append(batch)
+        size += batch.size
+    if group:
+        yield group
+
+
+def _renewed(batch: OldBatch) -> BatchView:
+    """A batch of an old format in the one that columns are read from."""
+    return BatchView(bytes(build(list(batch.records()), timestamp_type=batch.timestamp_type)))
+
+
+class _Group:
+    """Rows `first` and on of some batches, column by column."""
+
+    def __init__(
+        self,
+        schema: Any,
+        where: TopicPartition,
+        batches: list[BatchView],
+        columns: Columns,
+        first: int,
+        count: int,
+    ) -> None:
+        self._schema = schema
+        self._where = where
+        self._batches = batches
+        self._columns = columns
+        self._first = first
+        self._count = count
+
+    def keys(self) -> Any:
+        return self._binary(True)
+
+    def values(self) -> Any:
+        return self._binary(False)
+
+    def _binary(self, of_keys: bool) -> Any:
+        columns = self._columns
+        made = binary_column(columns.payload, columns.vectors, of_keys, self._first, self._count)
+        valid = pa.py_buffer(made.valid) if made.nulls else None
+        buffers = [valid, pa.py_buffer(memoryview(made.ends)), pa.py_buffer(made.data)]
+        return pa.Array.from_buffers(pa.binary(), self._count, buffers, made.nulls)
+
+    def topics(self) -> Any:
+        return pa.repeat(self._where.topic, self._count)
+
+    def partitions(self) -> Any:
+        return pa.repeat(pa.scalar(self._where.partition, pa.int32()), self._count)
+
+    def offsets(self) -> Any:
+        return pa.array(self._numbers(self._columns.offsets))
+
+    def timestamps(self) -> Any:
+        times = self._numbers(self._columns.timestamps)
+        if int(times.max()) > MAX_TIMESTAMP_MS or int(times.min()) < -MAX_TIMESTAMP_MS:
+            row = int(np.argmax(np.abs(times) > MAX_TIMESTAMP_MS))
+            offset = int(self._columns.offsets[self._first + row])
+            raise ValueError(
+                f"the record at offset {offset} of {self._where} has the time {times[row]} ms, which Spark "
+                "cannot hold; leave the column timestamp out by schema(), or start after this offset"
+            )
+        return pa.Array.from_buffers(
+            pa.timestamp("us", tz="UTC"), self._count, [None, pa.py_buffer(times * 1000)]
+        )
+
+    def timestamp_types(self) -> Any:
+        kinds = {batch.timestamp_type for batch in self._batches}
+        if len(kinds) == 1:
+            return pa.repeat(pa.scalar(int(kinds.pop()), pa.int32()), self._count)
+        each = [int(batch.timestamp_type) for batch in self._batches]
+        counts = [batch.record_count for batch in self._batches]
+        told = np.repeat(np.array(each, np.int32), counts)
+        return pa.array(told[self._first : self._first + self._count])
+
+    def headers(self) -> Any:
+        """Null for a record without any, as Spark's own connector has it."""
+        kind = self._schema.field("headers").type
+        columns = self._columns
+        starts = np.frombuffer(columns.header_starts, np.int32)[self._first : self._first + self._count]
+        counts = np.frombuffer(columns.payload, np.uint8)[starts]
+        if not counts.any():
+            return pa.nulls(self._count, kind)
+        told: list[list[dict[str, Any]] | None] = [None] * self._count
+        for row in np.flatnonzero(counts).tolist():
+            told[row] = [{"key": key, "value": value} for key, value in columns.headers(self._first + row)]
+        return pa.array(told, kind)
+
+    def _numbers(self, view: memoryview) -> Any:
+        return np.frombuffer(view, np.int64)[self._first : self._first + self._count]

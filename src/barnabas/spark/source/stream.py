@@ -1,0 +1,142 @@
+"""Streams: `spark.readStream.format("barnabas")`.
+
+What lives here: what Spark calls from micro-batch to micro-batch, in one process for the life of a query.
+What may not: how ranges are found (planning) and read (fetching, rows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from barnabas.runtime.clock import SystemClock
+from barnabas.spark.source.loss import LossReport
+from barnabas.spark.source.offset_reader import OffsetReader
+from barnabas.spark.source.offsets import OffsetJson, PartitionOffsets, from_checkpoint, to_json
+from barnabas.spark.source.options import SourceOptions
+from barnabas.spark.source.planning import resolve, stream_ranges
+from barnabas.spark.source.ranges import cut, share_limit
+from barnabas.spark.source.task import RangePartition, read_range
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads on from where the checkpoint says."""
+
+    def __init__(self, schema: StructType, options: SourceOptions) -> None:
+        self._schema = schema
+        self._options = options
+        self._report = LossReport(options.fail_on_data_loss)
+        self._reader: OffsetReader | None = None
+        self._latest: PartitionOffsets | None = None
+        # The start of a query that has no checkpoint yet, if it depends on when it is asked for.
+        self._moving_start: OffsetJson | None = None
+        self._is_start_told = False
+        self._is_available_now = False
+        self._target: PartitionOffsets | None = None
+        self._last_trigger_ms = 0
+
+    # -------------------------------------------------------------------------------- which offsets are next
+
+    def initialOffset(self) -> OffsetJson:  # noqa: N802 - Spark's name
+        reader = self._asking()
+        place = resolve(self._options.starting, reader, reader.partitions(), is_start=True)
+        found = to_json(place.offsets)
+        self._moving_start = found if place.at_latest else None
+        return found
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._is_available_now = True
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> OffsetJson:  # noqa: N802 - Spark's name
+        begin = from_checkpoint(start)
+        self._latest = self._ends(begin)
+        if start == self._moving_start and not self._is_start_told:
+            # Spark keeps no start in its checkpoint, only the end of each batch.  So that a restart knows
+            # where "latest" was, the first batch is empty and ends there.
+            self._is_start_told = True
+            return self._moving_start
+        self._is_start_told = True
+        if isinstance(limit, ReadAllAvailable):
+            return to_json(self._latest)
+        if self._is_too_early(begin, self._latest):
+            return to_json(begin)
+        if isinstance(limit, ReadMaxRows):
+            new = self._latest.keys() - begin.keys()
+            known = {**begin, **self._asking().earliest(new)}
+            return to_json(share_limit(limit.max_rows, known, self._latest))
+        return to_json(self._latest)
+
+    def reportLatestOffset(self) -> OffsetJson | None:  # noqa: N802 - Spark's name
+        return to_json(self._latest) if self._latest else None
+
+    def _ends(self, begin: PartitionOffsets) -> PartitionOffsets:
+        if self._target is not None:
+            return self._target
+        reader = self._asking()
+        found = reader.latest(reader.partitions(), begin)
+        if self._is_available_now:
+            self._target = found
+        return found
+
+    def _is_too_early(self, begin: PartitionOffsets, end: PartitionOffsets) -> bool:
+        """Whether minOffsetsPerTrigger says to wait, but not longer than maxTriggerDelay."""
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._is_available_now:
+            return False
+        now_ms = SystemClock().monotonic_ns() // 1_000_000
+        is_overdue = not self._last_trigger_ms or (
+            now_ms - self._last_trigger_ms >= self._options.max_trigger_delay_ms
+        )
+        waiting = sum(offset - begin.get(where, 0) for where, offset in end.items())
+        if not is_overdue and waiting < least:
+            return True
+        self._last_trigger_ms = now_ms
+        return False
+
+    # ----------------------------------------------------------------------------------------- their records
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        begin, until = from_checkpoint(start), from_checkpoint(end)
+        if start == self._moving_start and not self._is_start_told:
+            # The empty first batch is tried again after a restart, and "latest" has moved on meanwhile.
+            return []
+        ranges = stream_ranges(begin, until, self._asking(), self._report)
+        wanted = cut(ranges, self._options.min_partitions, self._options.max_records_per_partition)
+        return [RangePartition(one) for one in wanted]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_range(self._schema, self._options, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._asking().commit(from_checkpoint(end))
+
+    def stop(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _asking(self) -> OffsetReader:
+        if self._reader is None:
+            self._reader = OffsetReader(self._options)
+        return self._reader
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tasks get the reader by pickle, and need none of its connections."""
+        return {**self.__dict__, "_reader": None}
