@@ -124,6 +124,11 @@ class ProducerBatch:
         self.base_sequence = NO_SEQUENCE
 
     @property
+    def gatherer(self) -> Gatherer:
+        """For who fills it with many rows at once."""
+        return self._gatherer
+
+    @property
     def record_count(self) -> int:
         return self._gatherer.count
 

@@ -96,6 +96,11 @@ class Transactions:
     # ------------------------------------------------------------------------------------- for the sender
 
     @property
+    def is_implicit(self) -> bool:
+        """Whether brokers add partitions by themselves and give every transaction its own epoch (KIP-890)."""
+        return self._implicit
+
+    @property
     def announces_partitions(self) -> bool:
         """Whether each partition must be announced before it is written to (brokers before KIP-890)."""
         return not self._implicit
@@ -140,6 +145,15 @@ class Transactions:
         if self.state is not State.NEW:
             raise self._refusal("init_transactions()")
         await self._init_producer_id(deadline, NO_IDENTITY)
+        self.state = State.READY
+
+    def adopt(self, identity: tuple[int, int], *, implicit: bool) -> None:
+        """Go on in the place of a producer that is gone, with the id and epoch it had and as it did
+        (`is_implicit`); unlike init() this fences nobody, and is refused by brokers once somebody else did."""
+        if self.state is not State.NEW:
+            raise self._refusal("adopt an identity")
+        self._identity.pair = identity
+        self._implicit = implicit
         self.state = State.READY
 
     async def _init_producer_id(self, deadline: Deadline, former: tuple[int, int]) -> None:

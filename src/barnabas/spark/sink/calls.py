@@ -1,0 +1,156 @@
+"""What the driver asks of brokers: the state of transactions, their end, the control topic.
+
+What lives here: one request each, tried again while that may help.  What may not: the order of it (driver).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.client.admin.admin import Admin
+from barnabas.client.admin.topics import NewTopic
+from barnabas.client.cluster import COORDINATOR_MOVED, CoordinatorType
+from barnabas.client.errors.kinds import RetriableError, check
+from barnabas.client.link import Link
+from barnabas.client.producer.transactions import LAST_EXPLICIT_END_TXN
+from barnabas.client.waiting import Deadline
+from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from barnabas.spark.sink.decision import OpenTransaction, Seen, task_id_pattern
+
+ONGOING = "Ongoing"
+# Requests under way at once.
+MAX_ENDINGS = 64
+# ListTransactions takes a pattern from here on (KIP-1152).
+PATTERN_VERSION = 2
+LIST_TRANSACTIONS_KEY = 66
+# A transaction that is opened only to abort another one holds nothing.
+FENCING_TIMEOUT_MS = 60_000
+_ABORT_HAS_BEGUN = frozenset({ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS})
+# What a coordinator says of a transaction that is not the one it has open.
+_NOT_OPEN = frozenset(
+    {
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    }
+)
+
+_TRANSACTION = CoordinatorType.TRANSACTION
+
+
+class SinkCalls(Admin):
+    """An admin client with what a sink's driver needs besides."""
+
+    def deadline(self) -> Deadline:
+        return self._deadline(None)
+
+    async def seen(self, transactional_ids: Iterable[str]) -> dict[str, Seen]:
+        """Transactions as their coordinators know them; those that they do not know are left out."""
+        found = await self.describe_transactions(transactional_ids)
+        for error in found.errors.values():
+            if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise error
+        return {
+            name: Seen(one.state, one.producer_id, one.producer_epoch)
+            for name, one in found.values_by_key.items()
+        }
+
+    async def ongoing(self, sink: str) -> list[str]:
+        """Transactional ids of the sink's tasks that have a transaction open, and perhaps others'."""
+        link = await self.cluster.any_link()
+        has_pattern = link.version_for(LIST_TRANSACTIONS_KEY) >= PATTERN_VERSION
+        found = await self.list_transactions(
+            states=[ONGOING], transactional_id_pattern=task_id_pattern(sink) if has_pattern else None
+        )
+        found.raise_first()
+        return [one.transactional_id for some in found.values() for one in some]
+
+    async def fence(self, transactional_ids: Iterable[str]) -> None:
+        """Abort what these have open.  That it has begun is enough: it will come to its end."""
+        await asyncio.gather(*(self._fence(one) for one in transactional_ids))
+
+    async def _fence(self, transactional_id: str) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=FENCING_TIMEOUT_MS
+        )
+
+        async def attempt() -> None:
+            link = await self._coordinator_of(transactional_id)
+            answer = await link.ask(request, InitProducerIdResponse)
+            if answer.error_code not in _ABORT_HAS_BEGUN:
+                check(answer.error_code)
+
+        await self._watched(transactional_id, "InitProducerId", attempt)
+
+    async def end_all(
+        self, transactions: Iterable[OpenTransaction], *, committed: bool, implicit: bool
+    ) -> list[OpenTransaction]:
+        """Commit or abort; returned are those that are not open any more."""
+        turn = asyncio.Semaphore(MAX_ENDINGS)
+        closed: list[OpenTransaction] = []
+
+        async def end(one: OpenTransaction) -> None:
+            async with turn:
+                try:
+                    await self._end(one, committed, implicit)
+                except KafkaError as error:
+                    if error.code not in _NOT_OPEN:
+                        raise
+                    closed.append(one)
+
+        await asyncio.gather(*(end(one) for one in transactions))
+        return closed
+
+    async def _end(self, one: OpenTransaction, committed: bool, implicit: bool) -> None:
+        request = EndTxnRequest(
+            transactional_id=one.transactional_id,
+            producer_id=one.producer_id,
+            producer_epoch=one.producer_epoch,
+            committed=committed,
+        )
+
+        async def attempt() -> None:
+            link = await self._coordinator_of(one.transactional_id)
+            highest = None if implicit else LAST_EXPLICIT_END_TXN
+            answer = await link.ask(request, EndTxnResponse, highest=highest)
+            check(answer.error_code)
+
+        await self._watched(one.transactional_id, "EndTxn", attempt)
+
+    async def _coordinator_of(self, transactional_id: str) -> Link:
+        return await self.cluster.coordinator(transactional_id, _TRANSACTION)
+
+    async def _watched(
+        self, transactional_id: str, what: str, attempt: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Until it works or is refused; a coordinator that has moved is looked up again."""
+
+        async def watched() -> None:
+            try:
+                await attempt()
+            except RetriableError as error:
+                if error.code in COORDINATOR_MOVED:
+                    self.cluster.forget_coordinator(transactional_id, _TRANSACTION)
+                raise
+
+        await self.cluster.retries.until(self.deadline(), what, watched)
+
+    async def ensure_control_topic(self, name: str) -> None:
+        """Compacted, so that it keeps the last decision of each sink for ever; one partition is enough."""
+        if self.cluster.wanted is not None:
+            self.cluster.wanted.add(name)
+        if name not in self.cluster.metadata.topics:
+            await self.cluster.retries.until(self.deadline(), "Metadata", self.cluster.update)
+        known = self.cluster.metadata.topics.get(name)
+        if known is not None and known.partitions:
+            return
+        new = NewTopic(name, num_partitions=1, configs={"cleanup.policy": "compact"})
+        error = (await self.create_topics([new])).error_of(name)
+        if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise error
+        await self.cluster.topic(name, self.deadline())

@@ -1,0 +1,201 @@
+"""The driver's part of exactly-once: fence, settle and sweep before a batch; decide and end after it.
+
+What lives here: the order of things.  What may not: the choices (decision) and the requests (calls).
+
+Each step is a method, so that a test can end the process between any two of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.batch.records import Record
+from barnabas.client.errors.local import KafkaTimeoutError
+from barnabas.client.model import TopicPartition
+from barnabas.client.options import producer_options
+from barnabas.runtime.clock import SystemClock
+from barnabas.spark.sink.calls import SinkCalls
+from barnabas.spark.sink.decision import (
+    BrokenPromiseError,
+    Decision,
+    Ending,
+    OpenTransaction,
+    Plan,
+    Report,
+    decide,
+    decode,
+    driver_id,
+    encode,
+    ending,
+    to_abort,
+    to_sweep,
+    unfit,
+)
+from barnabas.spark.sink.log_reading import Fate, fate_of, newest_committed, rows_of
+from barnabas.spark.sink.options import SinkOptions
+from barnabas.spark.sink.producer import TableProducer
+
+# How long to wait before the log is asked again what became of a transaction.
+LOOK_AGAIN_S = 0.1
+_FENCED = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+
+
+class Driver:
+    """One sink, as its driver sees it."""
+
+    def __init__(self, options: SinkOptions, calls: SinkCalls) -> None:
+        assert options.sink_id is not None
+        self._sink = options.sink_id
+        self._calls = calls
+        self._control = TopicPartition(options.control_topic, 0)
+        self._settings = producer_options(options.driver_settings(driver_id(self._sink)), {})
+
+    # ---------------------------------------------------------------------------------------- before a batch
+
+    async def plan(self) -> Plan:
+        """Take the sink over, bring the last decision to its end, and clear away what nobody will end."""
+        await self._calls.ensure_control_topic(self._control.topic)
+        producer = TableProducer(self._settings, self._calls.cluster)
+        try:
+            await self.fence(producer)
+            decision = await self.last_decision()
+            if decision is not None:
+                decision = await self.settle(decision, producer)
+            await self.sweep()
+            assert producer.transactions is not None
+            implicit = producer.transactions.is_implicit
+            decided = None if decision is None else decision.without(decision.transactions)
+            return Plan(self._sink, *producer.identity, implicit, decided)
+        finally:
+            await producer.close()
+
+    async def fence(self, producer: TableProducer) -> None:
+        """From here on no older driver of this sink can decide anything, and none of its own is open."""
+        assert producer.transactions is not None
+        await producer.transactions.init(self._calls.deadline())
+
+    async def last_decision(self) -> Decision | None:
+        found = await newest_committed(self._calls, self._control, self._sink.encode())
+        return None if found is None else decode(found.value, self._sink)
+
+    async def settle(self, decision: Decision, producer: TableProducer) -> Decision:
+        """Bring a decision to its end: what is open is committed, what was aborted is written once more."""
+        seen = await self._calls.seen([one.transactional_id for one in decision.transactions])
+        endings = {
+            one: ending(one, seen.get(one.transactional_id), implicit=decision.implicit)
+            for one in decision.transactions
+        }
+        to_commit = [one for one, what in endings.items() if what is Ending.COMMIT]
+        to_look = [one for one, what in endings.items() if what is Ending.LOOK]
+        to_look += await self._calls.end_all(to_commit, committed=True, implicit=decision.implicit)
+        aborted = [one for one in to_look if await self.fate(one) is Fate.ABORTED]
+        return await self.repair(decision, aborted, producer) if aborted else decision
+
+    async def fate(self, one: OpenTransaction) -> Fate:
+        """What became of a decided transaction; waits for markers that are on their way."""
+        deadline = self._calls.deadline()
+        while True:
+            fate = await fate_of(self._calls, one)
+            if fate is not Fate.OPEN:
+                return fate
+            if deadline.passed:
+                raise KafkaTimeoutError(
+                    f"what became of the transaction {one.transactional_id} is not known yet: another open "
+                    "transaction stands before it in its partition; try again when that one is over"
+                )
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def repair(
+        self, decision: Decision, aborted: list[OpenTransaction], producer: TableProducer
+    ) -> Decision:
+        """Write the rows of aborted transactions once more, in one transaction with a decision without
+        them: so this happens once, whoever is killed meanwhile."""
+        amended = decision.without(aborted)
+        rows = [row for one in aborted for row in await rows_of(self._calls, one)]
+        await self._committed(producer, [*rows, self._control_row(amended)])
+        return amended
+
+    async def sweep(self) -> None:
+        await self._calls.fence(to_sweep(self._sink, await self._calls.ongoing(self._sink)))
+
+    # ----------------------------------------------------------------------------------------- after a batch
+
+    async def commit(self, reports: Sequence[Report | None]) -> None:
+        """Decide upon a batch and make it visible."""
+        found = decide(reports)
+        if found is None:
+            return
+        plan, decision = found
+        await self.verify(decision)
+        producer = TableProducer(self._settings, self._calls.cluster)
+        try:
+            assert producer.transactions is not None
+            producer.transactions.adopt((plan.producer_id, plan.producer_epoch), implicit=plan.implicit)
+            await self.decide(decision, producer)
+            if await self.end(decision):
+                await self.settle(decision, producer)
+            await self.sweep()
+        finally:
+            await producer.close()
+
+    async def verify(self, decision: Decision) -> None:
+        """A decision must be possible to keep: every transaction is open, as its task has left it."""
+        seen = await self._calls.seen([one.transactional_id for one in decision.transactions])
+        lost = unfit(decision, seen)
+        if lost:
+            raise BrokenPromiseError(
+                f"batch {decision.batch} cannot be committed and must be run again: "
+                f"{len(lost)} of its {len(decision.transactions)} transactions are not open any more "
+                f"({lost[0]} is one). Either it took longer than kafka.transaction.timeout.ms, or another "
+                f"query has the sinkId {self._sink}"
+            )
+
+    async def decide(self, decision: Decision, producer: TableProducer) -> None:
+        """From here on the batch is in the output, whatever happens."""
+        try:
+            await self._committed(producer, [self._control_row(decision)])
+        except KafkaError as error:
+            if error.code not in _FENCED:
+                raise
+            raise BrokenPromiseError(
+                f"batch {decision.batch} is not committed: another driver has taken the sink {self._sink} "
+                "over since the batch began. If that is another query, give it another sinkId"
+            ) from error
+
+    async def end(self, decision: Decision) -> list[OpenTransaction]:
+        """Commit the tasks' transactions; returned are those that are not open any more."""
+        return await self._calls.end_all(decision.transactions, committed=True, implicit=decision.implicit)
+
+    async def abort(self, reports: Sequence[Report | None]) -> None:
+        """Spark gives the batch up."""
+        for one in reports:
+            if one is not None:
+                await self._calls.end_all(to_abort(reports), committed=False, implicit=one.plan.implicit)
+                return
+
+    # --------------------------------------------------------------------------------------------- the parts
+
+    def _control_row(self, decision: Decision) -> tuple[TopicPartition, Record]:
+        value = encode(decision)
+        return self._control, Record(0, SystemClock().wall_ms(), self._sink.encode(), value)
+
+    async def _committed(
+        self, producer: TableProducer, rows: Sequence[tuple[TopicPartition, Record]]
+    ) -> None:
+        """Rows in one transaction of the driver's own."""
+        transactions = producer.transactions
+        assert transactions is not None
+        transactions.begin()
+        for where, record in rows:
+            await producer.put(where, record)
+        await producer.flush()
+        await transactions.commit(self._calls.deadline())

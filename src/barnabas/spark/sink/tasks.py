@@ -1,0 +1,145 @@
+"""A task's part: the rows of one partition of a DataFrame, into topics.
+
+What lives here: from Arrow batches to a report.  What may not: what is done with reports (driver).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+
+from barnabas.base.errors import KafkaError
+from barnabas.client.admin.transactions import TransactionCalls
+from barnabas.client.options import admin_options
+from barnabas.spark.sink.columns import SinkColumns, rows_by_topic
+from barnabas.spark.sink.decision import (
+    MAX_SPARE_IDS,
+    BrokenPromiseError,
+    OpenTransaction,
+    Plan,
+    Report,
+    task_id,
+)
+from barnabas.spark.sink.desk import Desk, desk_for, discard
+from barnabas.spark.sink.options import SinkOptions
+from barnabas.spark.sink.producer import TableProducer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_PROPERTY = "streaming.sql.batchId"
+QUERY_PROPERTY = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What every task of a write has to know."""
+
+    options: SinkOptions
+    columns: SinkColumns
+
+
+def write_at_least_once(work: Work, batches: Iterator[pa.RecordBatch]) -> None:
+    """Write all rows; they may be there already, from an earlier attempt."""
+    desk = desk_for(work.options)
+    try:
+        producer = desk.run(desk.producer())
+        _take_all(desk, producer, work, batches)
+        desk.run(producer.flush())
+    except BaseException:
+        discard(work.options)
+        raise
+
+
+def write_exactly_once(
+    work: Work, plan: Plan, query: str, batch: int, batches: Iterator[pa.RecordBatch]
+) -> Report:
+    """Write all rows into a transaction that stays open, unless the batch is in the output already."""
+    context = TaskContext.get()
+    assert context is not None
+    nothing = Report(plan, query, batch, None)
+    if plan.covers(query, batch):
+        # Spark wants its rows to be read, wanted or not.
+        for _ in batches:
+            pass
+        return nothing
+    first = next((one for one in batches if one.num_rows), None)
+    if first is None:
+        return nothing
+    desk = desk_for(work.options)
+    try:
+        transactional_id = desk.run(_free_id(desk, work, plan.sink, context))
+        producer = desk.run(desk.transactional(transactional_id))
+        try:
+            return Report(
+                plan, query, batch, _written(desk, producer, work, transactional_id, first, batches)
+            )
+        finally:
+            desk.run(producer.close())
+    except BaseException:
+        discard(work.options)
+        raise
+
+
+def _written(
+    desk: Desk,
+    producer: TableProducer,
+    work: Work,
+    transactional_id: str,
+    first: pa.RecordBatch,
+    rest: Iterator[pa.RecordBatch],
+) -> OpenTransaction:
+    transactions = producer.transactions
+    assert transactions is not None
+
+    async def begin() -> None:
+        await transactions.init(producer.deadline())
+        transactions.begin()
+
+    desk.run(begin())
+    try:
+        _take_all(desk, producer, work, iter((first,)))
+        _take_all(desk, producer, work, rest)
+        desk.run(producer.flush())
+        if any(one.first < 0 for one in producer.written):
+            raise BrokenPromiseError("a broker did not tell where it wrote rows: the task must be run again")
+    except Exception:
+        # Nobody will ask for these rows.  If this fails too, the next sweep aborts them.
+        with suppress(KafkaError):
+            desk.run(producer.give_up())
+        raise
+    return OpenTransaction(transactional_id, *producer.identity, producer.written)
+
+
+def _take_all(desk: Desk, producer: TableProducer, work: Work, batches: Iterator[pa.RecordBatch]) -> None:
+    for batch in batches:
+        for topic, rows in rows_by_topic(batch, work.columns, work.options.topic):
+            desk.run(producer.take(topic, rows))
+
+
+async def _free_id(desk: Desk, work: Work, sink: str, context: TaskContext) -> str:
+    """A transactional id that no other attempt has in use: to take one over would abort its rows."""
+    cluster = await desk.cluster()
+    calls = TransactionCalls(admin_options(work.options.kafka, {}), cluster)
+    names = [
+        task_id(sink, context.partitionId(), context.attemptNumber(), spare) for spare in range(MAX_SPARE_IDS)
+    ]
+    described = await calls.describe_transactions(names[:1])
+    if _is_free(described.values_by_key.get(names[0])):
+        return names[0]
+    described = await calls.describe_transactions(names)
+    for name in names:
+        if _is_free(described.values_by_key.get(name)):
+            return name
+    raise BrokenPromiseError(
+        f"all transactional ids from {names[0]} to {names[-1]} have transactions open: is another query "
+        f"running with the sinkId {sink}?"
+    )
+
+
+def _is_free(described: object) -> bool:
+    return getattr(described, "state", None) not in ("Ongoing", "PrepareCommit", "PrepareAbort")
