@@ -18,7 +18,7 @@ from barnabas.cli.connecting import (
     command_properties,
 )
 from barnabas.cli.console.line_reader import LineReader, ReadRecord
-from barnabas.cli.exits import CommandError, Exit, UsageError, one_line
+from barnabas.cli.exits import Exit, UsageError, one_line
 from barnabas.cli.interrupts import stopping_at_once
 from barnabas.cli.key_values import key_values, merge_flags
 from barnabas.cli.numbers import MAX_LONG, whole_number
@@ -150,8 +150,10 @@ class Sending:
 
     def send(self, record: ReadRecord) -> None:
         if not self._is_known:
+            from barnabas.cli.console.finding import find_topic
+
             # Whoever types a line wants to know at once that nobody is there to take it.
-            self._find_topic()
+            find_topic(self._producer, self._topic, PROGRAM, self._patience_ms)
             self._is_known = True
         if self._is_sync:
             self._producer.send(self._topic, record.value, record.key, headers=record.headers).result()
@@ -159,16 +161,6 @@ class Sending:
             self._producer.send(
                 self._topic, record.value, record.key, headers=record.headers, on_delivery=self._heard
             )
-
-    def _find_topic(self) -> None:
-        from barnabas.base.errors import KafkaError
-        from barnabas.cli.kafka_errors import exit_code, sentence
-
-        try:
-            self._producer.partitions_for(self._topic, timeout_ms=self._patience_ms)
-        except KafkaError as error:
-            cause = error.__cause__ if isinstance(error.__cause__, KafkaError) else error
-            raise CommandError(f"{PROGRAM}: {sentence(cause)}", exit_code(cause)) from error
 
     def _heard(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
         """On the client's own thread."""

@@ -19,17 +19,35 @@ TRACEBACK_VARIABLE = "BARNABAS_TRACEBACK"
 
 # Name of the command: module with `run(arguments) -> int`, and one line for the help.
 COMMANDS = {
-    "dev": ("barnabas.cli.dev", "run one broker for development; nothing to set up"),
+        "barnabas.cli.friendly.completion",
+        "complete command lines when Tab is pressed, with names from the cluster",
+    "completion": (
+    "configs": ("barnabas.cli.configs", "show and change options, quotas and credentials"),
     "console-consumer": ("barnabas.cli.console_consumer", "print the records of topics"),
     "console-producer": ("barnabas.cli.console_producer", "send lines as records"),
+    "consume": ("barnabas.cli.friendly.consume", "print records, from a place to a place"),
+    "consumer-groups": ("barnabas.cli.consumer_groups", "look at groups of consumers, reset their offsets"),
+    "consumer-perf-test": ("barnabas.cli.consumer_perf_test", "measure how fast records are read"),
+    "dev": ("barnabas.cli.dev", "run one broker for development; nothing to set up"),
     "doctor": ("barnabas.cli.doctor", "check this installation and say what to do next"),
     "dump-log": ("barnabas.cli.dump_log", "print what is in the files of a log"),
+    "e2e-latency": ("barnabas.cli.e2e_latency", "measure the way of a record from end to end"),
+    "explain": ("barnabas.cli.friendly.explain", "say why the consumers of a group get nothing"),
+    "group": ("barnabas.cli.friendly.group", "list, show, reset and delete consumer groups"),
+    "groups": ("barnabas.cli.groups", "list groups of all kinds"),
     "metadata-shell": ("barnabas.cli.metadata_shell", "walk through metadata like through a tree of files"),
+    "produce": ("barnabas.cli.friendly.produce", "send lines, or records that consume printed"),
+    "producer-perf-test": ("barnabas.cli.producer_perf_test", "measure how fast records are written"),
+    "segment": ("barnabas.cli.friendly.segment", "look into the files of a log, for people"),
     "server-start": ("barnabas.cli.server_start", "run a node as its server.properties says"),
     "server-stop": ("barnabas.cli.server_stop", "stop nodes on this machine, and wait until they have"),
     "status": ("barnabas.cli.status", "show the nodes on this machine, and whether they answer"),
     "storage": ("barnabas.cli.storage", "format data folders, look into them, look up feature levels"),
+    "tail": ("barnabas.cli.friendly.tail", "print the last records, then those that come"),
+    "top": ("barnabas.cli.friendly.top", "show what moves: records a second by topic, lag by group"),
+    "topic": ("barnabas.cli.friendly.topic", "list, show, create, change, empty and delete topics"),
     "topics": ("barnabas.cli.topics", "create, list, describe, alter and delete topics"),
+    ),
 }
 
 
@@ -119,14 +137,15 @@ def explain(error: Exception) -> tuple[str, Exit]:
     """The line to show for an error, and the code to end with."""
     if isinstance(error, CommandError):
         return str(error), error.code
-    if isinstance(error, OSError):
-        return f"barnabas: {describe(error)}", code_for(error)
     from barnabas.base.errors import KafkaError
 
+    # Before the system's own errors: a time-out of a client is one of those too.
     if isinstance(error, KafkaError):
         from barnabas.cli.kafka_errors import exit_code, sentence
 
         return f"barnabas: {sentence(error)}", exit_code(error)
+    if isinstance(error, OSError):
+        return f"barnabas: {describe(error)}", code_for(error)
     text = " ".join(str(error).split())
     advice = f"(a fault of barnabas; set {TRACEBACK_VARIABLE}=1 to see where, and please report it)"
     return f"barnabas: unexpected {type(error).__name__}: {text} {advice}", Exit.FAILED

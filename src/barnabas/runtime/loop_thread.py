@@ -121,3 +121,8 @@ async def _cancel_rest() -> None:
     await asyncio.gather(*rest, return_exceptions=True)
     await loop.shutdown_asyncgens()
     await loop.shutdown_default_executor()
+
+
+async def pause(seconds: float) -> None:
+    """For coroutines that know nothing of loops: let everybody else go on for a while."""
+    await asyncio.sleep(seconds)
