@@ -43,7 +43,7 @@ class Differences:
         given = tomllib.loads(path.read_text())
         self._jvm_lines = [re.compile(pattern) for pattern in given["jvm"]["lines"]]
         self._usage_begins = re.compile(given["usage"]["begins"])
-        self._advice = re.compile(given["usage"]["advice"])
+        self._advice = [re.compile(pattern) for pattern in given["advice"]["ends"]]
         self.exits = [
             ExitRule(re.compile(one["when"], re.S), one["kafka"], one["ours"], one["why"])
             for one in given.get("exit", ())
@@ -73,8 +73,13 @@ class Differences:
         return kept
 
     def without_advice(self, lines: Iterable[str]) -> list[str]:
-        """Our output without the words that send people to the usage text."""
-        return [self._advice.sub("", line) for line in lines]
+        """Our output without the words that ours adds: the reason, or where to read on."""
+        return [self._without_advice(line) for line in lines]
+
+    def _without_advice(self, line: str) -> str:
+        for pattern in self._advice:
+            line = pattern.sub(r"\g<kept>", line)
+        return line
 
     def exit_of_ours(self, command: str, output: str, kafka: int) -> int:
         """The code with which ours ends where Apache Kafka's tool ends with this one."""

@@ -42,3 +42,8 @@ def buckets_of_copy(size: int) -> int:
     """How many buckets a set begins with that is made as the copy of a collection of this size."""
     wanted = max(int(size / _LOAD_FACTOR) + 1, FIRST_BUCKETS)
     return 1 << (wanted - 1).bit_length()
+
+
+def buckets_for(size: int) -> int:
+    """How many buckets a map begins with that is made for so many keys."""
+    return 1 << max(0, size - 1).bit_length()

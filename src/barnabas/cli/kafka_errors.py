@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.cli.exits import CommandError, Exit
 from barnabas.config.errors import ConfigError
 
@@ -94,12 +94,17 @@ def _nobody_answered(error: KafkaError) -> bool:
     return isinstance(cause, KafkaError) and cause.code in _UNREACHABLE
 
 
+def words(error: KafkaError) -> str:
+    """The message, never empty: some brokers send none with some codes."""
+    return error.message or ERRORS[error.code].text
+
+
 def sentence(error: KafkaError) -> str:
     """What happened and, if the client knows, what to do about it."""
     if isinstance(error, ConfigError):
         return str(error)
     advice = getattr(error, "advice", "")
-    return f"{error.message} ({advice})" if advice else error.message
+    return f"{words(error)} ({advice})" if advice else words(error)
 
 
 def java_name(code: int) -> str:
@@ -115,7 +120,7 @@ def java_name(code: int) -> str:
 
 def as_java(error: KafkaError) -> str:
     """As Java shows an exception: its class and its message."""
-    return f"{java_name(error.code)}: {error.message}"
+    return f"{java_name(error.code)}: {words(error)}"
 
 
 @contextmanager
@@ -124,4 +129,4 @@ def told_as(prefix: str) -> Iterator[None]:
     try:
         yield
     except KafkaError as error:
-        raise CommandError(f"{prefix}{error.message}", exit_code(error)) from error
+        raise CommandError(f"{prefix}{words(error)}", exit_code(error)) from error

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
-from barnabas.base.java_order import hash_map_order
+from barnabas.base.java_order import buckets_for, hash_map_order
 from barnabas.cli.exits import CommandError, Exit, UsageError
 from barnabas.cli.topics import FAILED, existing_topics
 from barnabas.client.admin.configs import ConfigEntry, ConfigResource, ConfigResourceType
@@ -37,8 +37,7 @@ def described_topics(admin: Admin, options: Namespace) -> list[TopicDescription]
     limit = options.partition_size_limit_per_response or PARTITIONS_PER_RESPONSE
     found = admin.describe_topics(names, partition_size_limit_per_response=limit).raise_first()
     # Apache Kafka's client gives them in a hash map that is made for this many.
-    buckets = 1 << max(0, len(names) - 1).bit_length()
-    return [found[name] for name in hash_map_order(names, buckets)]
+    return [found[name] for name in hash_map_order(names, buckets_for(len(names)))]
 
 
 def _topic_id(text: str | None) -> Uuid:
