@@ -19,9 +19,10 @@ TRACEBACK_VARIABLE = "BARNABAS_TRACEBACK"
 
 # Name of the command: module with `run(arguments) -> int`, and one line for the help.
 COMMANDS = {
+    "completion": (
         "barnabas.cli.friendly.completion",
         "complete command lines when Tab is pressed, with names from the cluster",
-    "completion": (
+    ),
     "configs": ("barnabas.cli.configs", "show and change options, quotas and credentials"),
     "console-consumer": ("barnabas.cli.console_consumer", "print the records of topics"),
     "console-producer": ("barnabas.cli.console_producer", "send lines as records"),
@@ -47,7 +48,6 @@ COMMANDS = {
     "top": ("barnabas.cli.friendly.top", "show what moves: records a second by topic, lag by group"),
     "topic": ("barnabas.cli.friendly.topic", "list, show, create, change, empty and delete topics"),
     "topics": ("barnabas.cli.topics", "create, list, describe, alter and delete topics"),
-    ),
 }
 
 
