@@ -19,10 +19,7 @@ TRACEBACK_VARIABLE = "BARNABAS_TRACEBACK"
 
 # Name of the command: module with `run(arguments) -> int`, and one line for the help.
 COMMANDS = {
-    "completion": (
-        "barnabas.cli.friendly.completion",
-        "complete command lines when Tab is pressed, with names from the cluster",
-    ),
+    "completion": ("barnabas.cli.friendly.completion", "complete command lines, with names of the cluster"),
     "configs": ("barnabas.cli.configs", "show and change options, quotas and credentials"),
     "console-consumer": ("barnabas.cli.console_consumer", "print the records of topics"),
     "console-producer": ("barnabas.cli.console_producer", "send lines as records"),

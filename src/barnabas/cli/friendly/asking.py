@@ -7,7 +7,7 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.cli.arguments import ArgumentParser, did_you_mean
 from barnabas.cli.exits import CommandError, Exit, UsageError, one_line
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from barnabas.base.errors import KafkaError
     from barnabas.client.sync import Admin
+
+K = TypeVar("K")
 
 BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP"
 DEFAULT_BOOTSTRAP = "localhost:9092"
@@ -164,7 +166,7 @@ def may_go_on(program: str, options: Namespace, plan: Iterable[str]) -> bool:
 # Errors -----------------------------------------------------------------------------------------------------
 
 
-def tell_errors(program: str, errors: Mapping[object, KafkaError]) -> Exit:
+def tell_errors(program: str, errors: Mapping[K, KafkaError]) -> Exit:
     """One line for each row that failed; the code that tells of them all."""
     from barnabas.cli.kafka_errors import exit_code, sentence
 

@@ -55,6 +55,8 @@ class Column:
     is_wide: bool = False
     show: Callable[[object], str] | None = None
     title: str = ""
+    # The field to show, marked by its name, where the first has nothing.
+    other: str = ""
 
     @property
     def heading(self) -> str:
@@ -62,6 +64,8 @@ class Column:
 
     def cell(self, row: Row) -> str:
         value = row.get(self.field)
+        if value is None and row.get(self.other) is not None:
+            return f"{self.other.rpartition('_')[2]}:{row[self.other]}"
         if value is None:
             return NOTHING
         return one_line(self.show(value) if self.show is not None else plain(value))

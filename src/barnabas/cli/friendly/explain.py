@@ -1,0 +1,133 @@
+"""`barnabas explain`: why does this group get nothing?"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.cli.exits import Exit
+from barnabas.cli.friendly.asking import FriendlyParser, add_cluster, add_output, open_admin
+from barnabas.cli.friendly.output import Column, Printer, Row, Style, styled
+from barnabas.cli.friendly.times import parse_duration_ms
+
+if TYPE_CHECKING:
+    from barnabas.client.explain import Diagnosis, Facts
+
+PROGRAM = "barnabas explain"
+FORMATS = ("guess", "json", "text", "bytes")
+DEFAULT_WATCH = "2s"
+COLUMNS = (
+    Column("group"),
+    Column("is_stuck", title="STUCK"),
+    Column("cause"),
+    Column("partitions"),
+    Column("summary"),
+    Column("evidence"),
+    Column("advice"),
+)
+
+
+def make_parser() -> FriendlyParser:
+    parser = FriendlyParser(
+        PROGRAM,
+        "Say why the consumers of a group get nothing: what is wrong, what shows it, and what to do.",
+        "It only looks, and commits nothing.",
+    )
+    add = parser.add_argument
+    add("group", metavar="GROUP", help="the group.id of the consumers")
+    add(
+        "-t",
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="one that it should read; may be repeated",
+    )
+    add(
+        "--watch",
+        default=DEFAULT_WATCH,
+        metavar="DURATION",
+        help=f"how long to look whether it moves (default {DEFAULT_WATCH}; 0s looks once)",
+    )
+    add(
+        "--principal",
+        metavar="PRINCIPAL",
+        help="who the consumer is, as in User:alice; its permissions are looked up",
+    )
+    add("--value", choices=FORMATS, default="guess", help="what values are (default: as those before)")
+    add_output(parser)
+    add_cluster(parser)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    parser = make_parser()
+    options = parser.parse(arguments)
+    try:
+        watch_ms = parse_duration_ms(options.watch)
+    except ValueError as error:
+        parser.error(f"--watch: {error}")
+    facts = _facts(parser, options, watch_ms)
+    from barnabas.client.explain import diagnose
+
+    diagnoses = diagnose(facts)
+    if options.output == "table":
+        _tell(facts, diagnoses)
+    else:
+        name = "cause"
+        Printer(options.output, COLUMNS, name=name).all(_row(facts, one) for one in diagnoses)
+    for line in facts.unknown:
+        print(f"not known: {line}", file=sys.stderr)
+    return Exit.OK
+
+
+def _facts(parser: FriendlyParser, options: Namespace, watch_ms: int) -> Facts:
+    from barnabas.cli.friendly.progress import Progress
+    from barnabas.client.explain.decoding import Format
+    from barnabas.client.explain.gather import gather
+
+    with (
+        open_admin(parser, options) as admin,
+        Progress(f"looking at {options.group} for {options.watch}") as progress,
+    ):
+        progress.add(0)
+        return admin.call(
+            lambda client: gather(
+                client,
+                options.group,
+                topics=options.topic,
+                watch_ms=watch_ms,
+                principal=options.principal,
+                expected=Format(options.value),
+            )
+        )
+
+
+def _row(facts: Facts, one: Diagnosis) -> Row:
+    return {
+        "group": facts.group.group_id,
+        "is_stuck": one.cause.is_stuck,
+        "cause": one.cause.value,
+        "partitions": [str(where) for where in one.partitions],
+        "summary": one.summary,
+        "evidence": list(one.evidence),
+        "advice": list(one.advice),
+    }
+
+
+def _tell(facts: Facts, diagnoses: Sequence[Diagnosis]) -> None:
+    """As one would tell it to a colleague."""
+    group = facts.group
+    state = group.state or "not there"
+    print(
+        f"group {group.group_id}: {state}, {len(group.members)} members, {len(facts.partitions)} partitions"
+    )
+    for one in diagnoses:
+        colour = Style.RED if one.cause.is_stuck else Style.GREEN
+        print(f"\n{styled(one.cause.value.upper(), colour, sys.stdout)}  {one.summary}")
+        for line in one.evidence:
+            print(f"  seen   {line}")
+        for line in one.advice:
+            print(f"  do     {line}")
