@@ -80,9 +80,9 @@ class GroupCalls(AdminCalls):
                 continue
             for one in answer.groups:
                 if wanted is None or one.protocol_type in wanted:
-                    found[one.group_id] = GroupListing(
-                        one.group_id, one.protocol_type, one.group_state, one.group_type
-                    )
+                    # Brokers write types in small letters here, and with a capital when they describe.
+                    kind = one.group_type.capitalize()
+                    found[one.group_id] = GroupListing(one.group_id, one.protocol_type, one.group_state, kind)
         return GroupListings(tuple(found.values()), errors)
 
     async def list_consumer_groups(
