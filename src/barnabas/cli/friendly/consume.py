@@ -107,8 +107,11 @@ def consumer_settings(parser: FriendlyParser, options: Namespace) -> dict[str, o
 
 def _check_topics(parser: FriendlyParser, options: Namespace) -> None:
     """A group would wait for a topic that is not there."""
+    from barnabas.cli.friendly.places import partitions_of
+
     with open_admin(parser, options) as admin:
-        admin.describe_topics(options.topic).raise_first()
+        for topic in options.topic:
+            partitions_of(admin, topic, None)
 
 
 def _range(
