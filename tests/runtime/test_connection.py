@@ -13,6 +13,7 @@ from barnabas.runtime.connection import (
     JOINED_BYTES,
     MAX_GATHERED,
     SMALL_SLICE_BYTES,
+    TURN_BYTES,
     StreamConnection,
     Surroundings,
 )
@@ -123,6 +124,9 @@ class FileSlice:
 
     def is_resident(self) -> bool:
         return self.resident
+
+    def bring_in(self) -> None:
+        self.resident = True
 
     def send_to(self, sink: Any, offset: int) -> int:
         return 0 if self.broken else int(sink.send(self._data[offset:]))
@@ -354,6 +358,22 @@ def test_a_full_wire_is_waited_for_and_nothing_is_lost() -> None:
         bench.wire.room = 3
         bench.connection.on_writable()
     assert bench.wire.sent == b"a" * 10 + b"b" * 10 + b"c" * 10 + b"d" * 10
+    assert bench.wire.mask == READ
+
+
+def test_a_reader_of_much_gives_others_their_turn() -> None:  # M-A9
+    """The wire would take it all at once: small requests that came meanwhile would wait for all of it."""
+    bench = Bench()
+    slices = [FileSlice(b"x" * (TURN_BYTES // 2)) for _ in range(5)]
+    bench.connection.send(*slices)
+    turns = []
+    bench.end_tick()
+    while bench.connection.queued_bytes:
+        turns.append(len(bench.wire.sent))
+        assert bench.wire.mask & WRITE
+        bench.connection.on_writable()
+    assert turns == [TURN_BYTES, 2 * TURN_BYTES]
+    assert len(bench.wire.sent) == 5 * TURN_BYTES // 2
     assert bench.wire.mask == READ
 
 

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from barnabas.runtime import descriptor_io
-from barnabas.runtime.descriptor_io import ALL_FEATURES, NO_FEATURES
+from barnabas.runtime.descriptor_io import ALL_FEATURES, NO_FEATURES, DiskFeatures
 from barnabas.runtime.disk import BytesSlice, Slice
 from barnabas.runtime.folder_disk import FolderDisk, FolderFile
 
@@ -409,8 +409,38 @@ def test_a_range_dropped_from_the_cache_is_cold(root: str) -> None:
     os.posix_fadvise(file._file.descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     if part.is_resident():
         pytest.skip("this file system keeps its pages or can not tell")
-    part.read()
+    part.bring_in()
     assert part.is_resident()
+
+
+@pytest.mark.parametrize("features", [ALL_FEATURES, NO_FEATURES])
+def test_bringing_a_range_in_reads_all_of_it_and_stops_where_the_file_ends(
+    root: str, monkeypatch: pytest.MonkeyPatch, features: DiskFeatures
+) -> None:
+    file = FolderDisk(features=features).open(f"{root}/a", create=True)
+    file.append([bytes(300_000)])
+    part = file.slice(1000, 299_000)
+    until: list[int] = []
+    real_pread, real_preadv = os.pread, os.preadv
+
+    def pread(descriptor: int, length: int, position: int) -> bytes:
+        data = real_pread(descriptor, length, position)
+        until.append(position + len(data))
+        return data
+
+    def preadv(descriptor: int, buffers: Sequence[bytearray], position: int) -> int:
+        count = real_preadv(descriptor, buffers, position)
+        until.append(position + count)
+        return count
+
+    monkeypatch.setattr(os, "pread", pread)
+    monkeypatch.setattr(os, "preadv", preadv)
+    part.bring_in()
+    assert max(until) == 300_000
+    file.truncate(5000)
+    until.clear()
+    part.bring_in()
+    assert max(until) == 5000
 
 
 def test_partial_writes_are_finished(root: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from barnabas.batch.build import build_empty
 from barnabas.storage.reading import MAX_TIMESTAMP, TimestampAndOffset
 from tests.storage.logs import SMALL, T0, HandClock, open_log, write
@@ -17,6 +19,25 @@ def test_the_newest_of_records_that_the_broker_stamped_is_the_first_of_its_batch
     clock.now_ms += 5
     write(log, 6)
     assert log.offset_for_time(MAX_TIMESTAMP) == TimestampAndOffset(T0 + 5, 7, 0)
+
+
+def test_the_batch_of_an_offset_is_not_looked_for_where_that_would_wait_for_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = open_log()
+    write(log, 3, 4)
+    log.set_high_watermark(log.end_offset)
+    size = log.active.size
+    kind = type(log.active.slice(0, 1))
+    monkeypatch.setattr(kind, "is_resident", lambda part: False)
+    monkeypatch.setattr(type(log.active), "locate", None)
+    found = log.read(0, 10 * size, upper_bound=log.end_offset, min_one_batch=True, may_wait=False)
+    assert found.slice is None
+    assert found.cold is not None
+    assert found.cold.length == size
+    monkeypatch.undo()
+    again = log.read(0, 10 * size, upper_bound=log.end_offset, min_one_batch=True)
+    assert again.length == size
 
 
 def test_a_batch_that_compaction_emptied_has_no_newest_record() -> None:

@@ -46,8 +46,6 @@ CLEANER_SLICE_NS = 1_000_000
 BETWEEN_SLICES_MS = 1
 # When the workers take no more.
 RETRY_MS = 100
-# How much a worker reads at a time to bring it into memory.
-WARM_BYTES = 1 << 20
 _MS = 1_000_000
 
 
@@ -215,14 +213,13 @@ class ReplicaStorage:
         self._workers.submit(call, came_home)
 
     def warm(self, slices: Sequence[Slice], done: Callable[[], None]) -> None:
-        """Read these on a worker, so that they are in memory; `done` comes also if that failed."""
+        """Have a worker bring these into memory; `done` comes also if that failed."""
 
-        def read() -> None:
-            for whole in slices:
-                for start in range(0, whole.length, WARM_BYTES):
-                    whole.sub(start, WARM_BYTES).read()
+        def bring_in() -> None:
+            for each in slices:
+                each.bring_in()
 
-        self._workers.submit(read, lambda _, error: done())
+        self._workers.submit(bring_in, lambda _, error: done())
 
     # Flushing
 

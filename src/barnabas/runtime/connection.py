@@ -22,6 +22,9 @@ from barnabas.runtime.timers import TimerDoor
 JOINED_BYTES = 32 << 10
 # Up to so much of a file is read and sent with the rest: a system call of its own costs more than the copy.
 SMALL_SLICE_BYTES = 16 << 10
+# So much of files goes to one connection before others get their turn: a reader of much that takes all it
+# is given must not keep small requests waiting.
+TURN_BYTES = 1 << 20
 # Buffers in one gathered write.  Linux allows 1,024; the gain is in the first few.
 MAX_GATHERED = 64
 
@@ -297,11 +300,13 @@ class StreamConnection:
         if self._is_closed or self._slice_parked:
             return
         full = False
+        enough = self._queued_file_bytes - TURN_BYTES
         try:
             while self._queue and not full and not self._slice_parked:
                 head = self._queue[0]
                 if not isinstance(head, _BUFFERS):
-                    full = not self._send_slice(head)
+                    # After its turn it waits as if the wire were full, and is told at once that it is not.
+                    full = not self._send_slice(head) or 0 < self._queued_file_bytes <= enough
                 elif not self._queued_file_bytes and self._queued_memory_bytes <= JOINED_BYTES:
                     full = not self._send_joined()
                 else:

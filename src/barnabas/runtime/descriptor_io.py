@@ -25,6 +25,9 @@ RESIDENT_PROBE_BYTES = 256 * 1024
 PLAIN_SEND_BYTES = 256 * 1024
 """The most that is copied for one send where sendfile is missing."""
 
+# Where bytes go that are read for no other reason than to have them in the page cache.
+_DISCARDED = bytearray(64 * 1024)
+
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _FULL_SYNC: int = getattr(fcntl, "F_FULLFSYNC", 0)
 _DESCRIPTION_LOCK: int = getattr(fcntl, "F_OFD_SETLK", 0)
@@ -169,6 +172,24 @@ def is_resident(descriptor: int, offset: int, length: int, features: DiskFeature
         if error.errno not in _NOT_SUPPORTED:
             raise
     return True
+
+
+def bring_in(descriptor: int, offset: int, length: int, features: DiskFeatures) -> None:
+    """Wait until the range is in the page cache, as far as the file goes.
+
+    One call, which leaves the interpreter to others while it waits; and always into the same few pages, which
+    stay in the processor's cache: fresh memory for all that nobody looks at would cost more than the reading.
+    """
+    end = offset + length
+    while offset < end:
+        count = min(IO_VECTOR_MAX, -(-(end - offset) // len(_DISCARDED)))
+        if features.gathered_io:
+            step = os.preadv(descriptor, [_DISCARDED] * count, offset)
+        else:
+            step = len(os.pread(descriptor, len(_DISCARDED), offset))
+        if not step:
+            return
+        offset += step
 
 
 def sync(descriptor: int, features: DiskFeatures) -> None:

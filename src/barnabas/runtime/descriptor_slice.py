@@ -45,6 +45,9 @@ class DescriptorSlice(ABC):
             refuse(errno.ESTALE, self.path, "the file was cut below this slice: read it again")
         return data
 
+    def bring_in(self) -> None:
+        descriptor_io.bring_in(self._descriptor, self._offset, self._length, self._features)
+
     def sub(self, offset: int, length: int) -> Self:
         if offset < 0 or length < 0:
             refuse(errno.EINVAL, self.path)

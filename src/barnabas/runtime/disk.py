@@ -56,6 +56,10 @@ class Slice(Protocol):
         """False when reading it now would wait for the device; True when unknown."""
         ...
 
+    def bring_in(self) -> None:
+        """Wait until it is in memory: for workers, on behalf of a loop that may not wait."""
+        ...
+
     def send_to(self, sink: Sink, offset: int) -> int:
         """Send from `offset` of this range on, by the shortest way; the count sent, as `socket.send` does.
 
@@ -246,6 +250,9 @@ class BytesSlice:
 
     def is_resident(self) -> bool:
         return True
+
+    def bring_in(self) -> None:
+        """It is there."""
 
     def send_to(self, sink: Sink, offset: int) -> int:
         if offset >= len(self._data):

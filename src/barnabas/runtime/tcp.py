@@ -217,7 +217,7 @@ class TcpNetwork:
     def _warm(self, part: Slice, done: Callable[[], None]) -> None:
         assert self._workers is not None
         # If reading fails, so will sending, and that closes the connection with the error.
-        self._workers.submit(part.read, lambda _result, _error: done())
+        self._workers.submit(part.bring_in, lambda _result, _error: done())
 
 
 class _Attempt:

@@ -101,6 +101,9 @@ class LogReader:
             return ReadResult(offset, active.base_offset, active.size, aborted=aborted)
         while segment is not None:
             self._segments.reading(segment)
+            unread = None if may_wait else segment.cold_for(offset, max_bytes)
+            if unread is not None:
+                return ReadResult(offset, segment.base_offset, segment.size, cold=unread)
             head = segment.locate(offset)
             if head is not None:
                 break

@@ -19,9 +19,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from barnabas.batch.view import CorruptBatch
-from barnabas.runtime.disk import Disk
+from barnabas.runtime.disk import Disk, Slice
 from barnabas.storage import log_files
-from barnabas.storage.heads import Head, crc_ok, heads, pieces
+from barnabas.storage.heads import WINDOW_BYTES, Head, crc_ok, heads, pieces
 from barnabas.storage.index import NO_TIMESTAMP, OffsetPosition, TimestampOffset
 from barnabas.storage.options import LONG_MAX
 from barnabas.storage.segment_files import SegmentFiles
@@ -183,6 +183,13 @@ class SegmentSearch(SegmentFiles):
             if head.last_offset >= offset:
                 return head
         return None
+
+    def cold_for(self, offset: int, max_bytes: int) -> Slice | None:
+        """What a reader from an offset on needs, if finding its first batch would wait for the device."""
+        position = self.offsets().lookup(offset).position
+        if self.slice(position, WINDOW_BYTES).is_resident():
+            return None
+        return self.slice(position, max(max_bytes, WINDOW_BYTES))
 
     def position_before(self, offset: int) -> int:
         """Where to start looking for a batch at or after the one of an offset."""

@@ -452,14 +452,8 @@ def restarted_and_cold(monkeypatch: pytest.MonkeyPatch) -> tuple[World, list[int
     again.work()
     read: list[int] = []
     kind = type(again.log("orders").active.slice(0, 1))
-    real = kind.read
-
-    def reading(part: Any) -> bytes:
-        read.append(part.length)
-        return bytes(real(part))
-
     monkeypatch.setattr(kind, "is_resident", lambda part: bool(read))
-    monkeypatch.setattr(kind, "read", reading)
+    monkeypatch.setattr(kind, "bring_in", lambda part: read.append(part.length))
     return again, read
 
 
