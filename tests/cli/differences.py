@@ -27,12 +27,13 @@ class ExitRule:
 
 @dataclass(frozen=True)
 class TextRule:
-    """A piece of Apache Kafka's output that is another one here; `unordered`: only the order differs."""
+    """A piece of Apache Kafka's output that is another one here; `unordered`: only the order
+    differs, of lines ("lines") or of words in them too."""
 
     command: re.Pattern[str]
     kafka: re.Pattern[str]
     ours: str
-    unordered: bool
+    unordered: bool | str
     why: str
 
 
@@ -89,9 +90,9 @@ class Differences:
                 return rule.ours
         return kafka
 
-    def output_of_ours(self, command: str, output: str) -> tuple[str, bool]:
+    def output_of_ours(self, command: str, output: str) -> tuple[str, bool | str]:
         """What ours prints, and whether only its lines and words count, not their order."""
-        unordered = False
+        unordered: bool | str = False
         for rule in self.texts:
             if not rule.command.search(command):
                 continue

@@ -112,14 +112,16 @@ def fault_of(command: Command, places: Places, differences: Differences) -> str:
     faults = []
     if code != wanted_code:
         faults.append(f"ended with {code}, not {wanted_code} (Apache Kafka: {command.exit})")
-    if _shaken(wanted, unordered) != _shaken(seen, unordered):
+    if _shaken(wanted.rstrip("\n"), unordered) != _shaken(seen.rstrip("\n"), unordered):
         faults += difflib.ndiff(wanted.splitlines(), seen.splitlines())
     if code and not errors:
         faults.append("failed, and said nothing on stderr")
     return "\n".join(faults)
 
 
-def _shaken(text: str, unordered: bool) -> object:
+def _shaken(text: str, unordered: bool | str) -> object:
     if not unordered:
         return text
+    if unordered == "lines":
+        return sorted(text.splitlines())
     return sorted(sorted(line.replace(",", " ").split()) for line in text.splitlines())

@@ -1,0 +1,1 @@
+"""What consumer-groups does: describing, resetting, deleting."""

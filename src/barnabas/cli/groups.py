@@ -1,0 +1,80 @@
+"""`barnabas groups`: list groups of all kinds, as Apache Kafka's kafka-groups does."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.cli.arguments import KafkaParser
+from barnabas.cli.columns import padded_row
+from barnabas.cli.connecting import add_connection_flags, open_admin
+from barnabas.cli.exits import Exit
+from barnabas.cli.flag_rules import FlagRules
+
+if TYPE_CHECKING:
+    from barnabas.client.admin.group_model import GroupListing
+    from barnabas.client.sync import Admin
+
+PROGRAM = "barnabas groups"
+TYPES = ("classic", "consumer", "share", "streams")
+NARROWEST = 20
+FILTERS = ("--consumer", "--share", "--streams")
+
+
+def make_parser() -> KafkaParser:
+    parser = KafkaParser(PROGRAM, "List groups of all kinds.")
+    add = parser.add_argument
+    add_connection_flags(parser)
+    add("--list", action="store_true", help="list the groups")
+    add("--consumer", action="store_true", help="only groups of consumers, of whichever protocol")
+    add("--share", action="store_true", help="only share groups")
+    add("--streams", action="store_true", help="only groups of Kafka Streams")
+    add("--group-type", metavar="TYPE", help=f"only groups of this type: {', '.join(TYPES)}")
+    add("--protocol", metavar="PROTOCOL", help="only groups of this protocol")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    parser = make_parser()
+    options = parser.parse(arguments)
+    rules = FlagRules(parser, options)
+    if options.bootstrap_server is None:
+        rules.refuse("Missing required option(s) [bootstrap-server]")
+    if not options.list:
+        rules.refuse("Command must include exactly one action: --list.")
+    for flag in FILTERS:
+        rules.forbid(flag, [*(other for other in FILTERS if other != flag), "--group-type", "--protocol"])
+    if options.group_type is not None and options.group_type.lower() not in TYPES:
+        rules.refuse("--group-type must be a valid group type.")
+    from barnabas.cli.kafka_errors import told_as
+
+    with told_as("Error while executing groups command : "), open_admin(parser, options) as admin:
+        show(wanted(admin, options))
+    return Exit.OK
+
+
+def wanted(admin: Admin, options: Namespace) -> list[GroupListing]:
+    found = admin.list_groups()
+    for error in found.errors.values():
+        raise error
+    return [one for one in found.groups if _matches(one, options)]
+
+
+def _matches(one: GroupListing, options: Namespace) -> bool:
+    kind = one.type.lower()
+    if options.consumer:
+        return kind == "consumer" or (kind == "classic" and one.protocol_type in ("", "consumer"))
+    if options.share or options.streams:
+        return kind == ("share" if options.share else "streams")
+    same_type = options.group_type is None or kind == options.group_type.lower()
+    return same_type and options.protocol in (None, one.protocol_type)
+
+
+def show(groups: Sequence[GroupListing]) -> None:
+    """All three columns are as wide as the longest name; a blank follows the last in every row."""
+    width = max([NARROWEST, *(len(one.group_id) for one in groups)])
+    widths = (width, width, width)
+    print(padded_row(("GROUP", "TYPE", "PROTOCOL"), widths))
+    for one in groups:
+        print(padded_row((one.group_id, one.type or "Unknown", one.protocol_type), widths) + " ")
