@@ -19,9 +19,11 @@ TRACEBACK_VARIABLE = "BARNABAS_TRACEBACK"
 
 # Name of the command: module with `run(arguments) -> int`, and one line for the help.
 COMMANDS = {
+    "broker-api-versions": ("barnabas.cli.broker_api_versions", "show which requests brokers understand"),
+    "cluster": ("barnabas.cli.cluster", "look at the cluster: its id, its nodes"),
+    "collect": ("barnabas.cli.collect", "follow files, the standard input or syslog into a topic"),
     "completion": ("barnabas.cli.friendly.completion", "complete command lines, with names of the cluster"),
     "configs": ("barnabas.cli.configs", "show and change options, quotas and credentials"),
-    "collect": ("barnabas.cli.collect", "follow files, the standard input or syslog into a topic"),
     "console-consumer": ("barnabas.cli.console_consumer", "print the records of topics"),
     "console-producer": ("barnabas.cli.console_producer", "send lines as records"),
     "consume": ("barnabas.cli.friendly.consume", "print records, from a place to a place"),
@@ -33,16 +35,18 @@ COMMANDS = {
     "dump-log": ("barnabas.cli.dump_log", "print what is in the files of a log"),
     "e2e-latency": ("barnabas.cli.e2e_latency", "measure the way of a record from end to end"),
     "explain": ("barnabas.cli.friendly.explain", "say why the consumers of a group get nothing"),
-    "group": ("barnabas.cli.friendly.group", "list, show, reset and delete consumer groups"),
+    "features": ("barnabas.cli.features", "look at feature levels, and change them"),
     "get-offsets": ("barnabas.cli.get_offsets", "print offsets of partitions"),
+    "group": ("barnabas.cli.friendly.group", "list, show, reset and delete consumer groups"),
     "groups": ("barnabas.cli.groups", "list groups of all kinds"),
+    "leader-election": ("barnabas.cli.leader_election", "elect leaders of partitions anew"),
+    "log-dirs": ("barnabas.cli.log_dirs", "show the folders of brokers and what lies in them"),
+    "metadata-quorum": ("barnabas.cli.metadata_quorum", "look at the metadata quorum, and change who votes"),
     "metadata-shell": ("barnabas.cli.metadata_shell", "walk through metadata like through a tree of files"),
     "produce": ("barnabas.cli.friendly.produce", "send lines, or records that consume printed"),
     "producer-perf-test": ("barnabas.cli.producer_perf_test", "measure how fast records are written"),
-    "segment": ("barnabas.cli.friendly.segment", "look into the files of a log, for people"),
-    "leader-election": ("barnabas.cli.leader_election", "elect leaders of partitions anew"),
-    "log-dirs": ("barnabas.cli.log_dirs", "show the folders of brokers and what lies in them"),
     "reassign-partitions": ("barnabas.cli.reassign_partitions", "move replicas to other brokers or folders"),
+    "segment": ("barnabas.cli.friendly.segment", "look into the files of a log, for people"),
     "server-start": ("barnabas.cli.server_start", "run a node as its server.properties says"),
     "server-stop": ("barnabas.cli.server_stop", "stop nodes on this machine, and wait until they have"),
     "status": ("barnabas.cli.status", "show the nodes on this machine, and whether they answer"),
@@ -51,6 +55,7 @@ COMMANDS = {
     "top": ("barnabas.cli.friendly.top", "show what moves: records a second by topic, lag by group"),
     "topic": ("barnabas.cli.friendly.topic", "list, show, create, change, empty and delete topics"),
     "topics": ("barnabas.cli.topics", "create, list, describe, alter and delete topics"),
+    "transactions": ("barnabas.cli.transactions", "look at transactions, and end those that hang"),
 }
 
 

@@ -1,0 +1,74 @@
+"""`barnabas broker-api-versions`: which requests the brokers understand, in which versions.
+
+The flags and lines are those of Apache Kafka's kafka-broker-api-versions.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.cli.arguments import KafkaParser
+from barnabas.cli.connecting import add_connection_flags, open_admin
+from barnabas.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from barnabas.client.model import Node
+    from barnabas.protocol.schema import Versions
+
+PROGRAM = "barnabas broker-api-versions"
+
+
+def make_parser() -> KafkaParser:
+    parser = KafkaParser(PROGRAM, "Show which versions of which requests each broker understands.")
+    add_connection_flags(parser, old_broker_list=True)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    parser = make_parser()
+    options = parser.parse(arguments)
+    worst = Exit.OK
+    with open_admin(parser, options) as admin:
+        for node, spoken in sorted(admin.describe_api_versions().items(), key=lambda item: item[0].id):
+            if isinstance(spoken, Mapping):
+                lines = ",\n".join(lines_of(spoken))
+                print(f"{node_text(node)} -> (\n{lines}\n)")
+            else:
+                print(f"{node_text(node)} -> ERROR: {spoken.message}", file=sys.stderr)
+                worst = Exit.UNREACHABLE
+    return worst
+
+
+def node_text(node: Node) -> str:
+    fenced = "true" if node.is_fenced else "false"
+    return f"{node.host}:{node.port} (id: {node.id} rack: {node.rack or 'null'} isFenced: {fenced})"
+
+
+def lines_of(spoken: Mapping[int, Versions]) -> list[str]:
+    """What this client knows, and what it does not: `Produce(0): 0 to 13 [usable: 13]`."""
+    from barnabas.protocol.apis import apis
+
+    known = {key: api for key, api in apis().items() if "broker" in api.listeners}
+    lines = []
+    for key in sorted({*spoken, *known}):
+        if key not in known:
+            lines.append(f"\tUNKNOWN({key}): {_range(spoken[key])}")
+        elif key not in spoken:
+            lines.append(f"\t{known[key].name}({key}): UNSUPPORTED")
+        else:
+            usable = _usable(spoken[key], known[key].versions)
+            lines.append(f"\t{known[key].name}({key}): {_range(spoken[key])} [usable: {usable}]")
+    return lines
+
+
+def _range(versions: Versions) -> str:
+    lowest, highest = versions.lowest, versions.highest
+    return str(lowest) if lowest == highest else f"{lowest} to {highest}"
+
+
+def _usable(theirs: Versions, ours: Versions) -> str:
+    """The newest version that both understand."""
+    newest = min(theirs.highest, ours.highest)
+    return str(newest) if newest in theirs and newest in ours else "UNSUPPORTED"
