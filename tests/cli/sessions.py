@@ -31,7 +31,17 @@ NORMALISED = (
     # 128 bits in Base64: the last of the 22 characters stands for two of them.
     (re.compile(r"(?<![\w.-])[A-Za-z0-9_-]{21}[AQgw](?![\w.-])"), "<id>"),
     (re.compile(r"\b1[6-9]\d{11}\b"), "<time>"),
+    (re.compile(r"(?<=<time>)( {5,}\t)\d+ *(?=\t)"), r"\1<duration>"),
+    (re.compile(r"(?<=Epoch: )\d+$|(?<=HighWatermark:          )\d+$", re.M), "<offset>"),
+    (re.compile(r"(?<=<id>\t)\d+ *(?=\t)"), "<offset>"),
+    (re.compile(r"\b\d+ ms ago *"), "<time> ago"),
+    (re.compile(r"(?<=localhost )\d{4,5} *"), "<port> "),
+    (re.compile(r'(?<="logDir":)"[^"]*"'), '"<folder>"'),
     (re.compile(r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,:]\d{3}(Z|[+-]\d\d:?\d\d)?"), "<time>"),
+    # What was measured: rates and latencies.
+    (re.compile(r"[\d.]+ records/sec .*latency.*"), "<measured>"),
+    (re.compile(r"(<time>, <time>, [\d.]+), [\d.]+, (\d+), .*"), r"\1, <measured>, \2, <measured>"),
+    (re.compile(r"^(\d+\t|Avg latency: |Percentiles: ).*$", re.M), r"\1<measured>"),
 )
 
 

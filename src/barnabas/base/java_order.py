@@ -47,3 +47,9 @@ def buckets_of_copy(size: int) -> int:
 def buckets_for(size: int) -> int:
     """How many buckets a map begins with that is made for so many keys."""
     return 1 << max(0, size - 1).bit_length()
+
+
+def partition_hash(partition: tuple[str, int]) -> int:
+    """`hashCode()` of Apache Kafka's class for a topic's name and a partition's number."""
+    topic, number = partition
+    return 31 * (31 + number) + java_string_hash(topic)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from argparse import SUPPRESS, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -128,17 +128,20 @@ def client_properties(
 
 @contextmanager
 def open_admin(
-    parser: ArgumentParser, options: Namespace, missing: str | None = None, **more: object
+    parser: ArgumentParser,
+    options: Namespace,
+    missing: str | None = None,
+    defaults: Mapping[str, object] | None = None,
 ) -> Iterator[Admin]:
     """An admin client that has reached the cluster; CommandError (unreachable) if none answers.
 
-    `more` are further options of the client, with underscores.
+    `missing` is what to say if no server is named; `defaults` are properties for what the file leaves open.
     """
     given = client_properties(parser, options, missing)
     patience_ms = FIRST_CONTACT_MS if API_TIMEOUT not in given else None
     from barnabas.client.sync import Admin
 
-    with Admin(given, **more) as admin:
+    with Admin({**(defaults or {}), **given}) as admin:
         reach(admin, parser.prog, str(next(iter(_places(given)))), patience_ms)
         yield admin
 

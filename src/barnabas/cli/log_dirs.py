@@ -1,0 +1,98 @@
+"""`barnabas log-dirs`: which folders brokers have and what lies in them, as kafka-log-dirs does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cli.arguments import KafkaParser
+from barnabas.cli.connecting import add_connection_flags, open_admin
+from barnabas.cli.exits import CommandError, Exit, UsageError
+from barnabas.cli.flag_rules import FlagRules
+from barnabas.cli.numbers import integer
+
+if TYPE_CHECKING:
+    from barnabas.client.admin.log_dirs import LogDirDescription
+    from barnabas.client.sync import Admin
+
+PROGRAM = "barnabas log-dirs"
+
+
+def make_parser() -> KafkaParser:
+    parser = KafkaParser(PROGRAM, "Print the folders of brokers and the replicas in them, as JSON.")
+    add = parser.add_argument
+    add_connection_flags(parser)
+    add("--describe", action="store_true", help="print them (the only action there is)")
+    add("--broker-list", default="", metavar="0,1,...", help="brokers by their ids; all without it")
+    add("--topic-list", default="", metavar="T1,T2,...", help="only the replicas of these topics")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    parser = make_parser()
+    options = parser.parse(arguments)
+    FlagRules(parser, options).require("--bootstrap-server", "--describe")
+    topics = {name for name in options.topic_list.split(",") if name}
+    brokers = [_broker(text) for text in options.broker_list.split(",") if text]
+    from barnabas.cli.kafka_errors import told_as
+
+    with told_as(""), open_admin(parser, options) as admin:
+        describe(admin, brokers, topics)
+    return Exit.OK
+
+
+def _broker(text: str) -> int:
+    try:
+        return integer(text)
+    except Exception as error:
+        raise UsageError(f'For input string: "{text}" (--broker-list wants ids of brokers)') from error
+
+
+def describe(admin: Admin, brokers: list[int], topics: set[str]) -> None:
+    alive = [node.id for node in admin.describe_cluster().nodes]
+    missing = [str(one) for one in dict.fromkeys(brokers) if one not in alive]
+    if missing:
+        raise CommandError(
+            f"ERROR: The given brokers do not exist from --broker-list: {','.join(missing)}. "
+            f"Current existent brokers: {','.join(map(str, alive))}",
+            Exit.NOT_FOUND,
+        )
+    asked = sorted(set(brokers) or set(alive))
+    print("Querying brokers for log directories information")
+    found = admin.describe_log_dirs(asked).raise_first()
+    print(f"Received log directory information from brokers {','.join(map(str, asked))}")
+    print(as_json({broker: found[broker] for broker in asked}, topics))
+
+
+def as_json(found: Mapping[int, Mapping[str, LogDirDescription]], topics: set[str]) -> str:
+    """One line; keys and replicas in the order of the hash maps that Apache Kafka's tool goes through."""
+    import json
+
+    page = {
+        "brokers": [
+            {"broker": broker, "logDirs": [_directory(one, topics) for one in directories.values()]}
+            for broker, directories in found.items()
+        ],
+        "version": 1,
+    }
+    return json.dumps(page, separators=(",", ":"), ensure_ascii=False)
+
+
+def _directory(directory: LogDirDescription, topics: set[str]) -> dict[str, Any]:
+    from barnabas.base.java_order import order_by_hash, partition_hash
+    from barnabas.cli.kafka_errors import java_name
+
+    replicas = [one for one in directory.replicas if not topics or one.topic in topics]
+    return {
+        "partitions": [
+            {
+                "partition": str(one),
+                "size": directory.replicas[one].size_bytes,
+                "offsetLag": directory.replicas[one].offset_lag,
+                "isFuture": directory.replicas[one].is_future,
+            }
+            for one in order_by_hash(replicas, partition_hash)
+        ],
+        "error": None if directory.error is None else java_name(directory.error.code),
+        "logDir": directory.path,
+    }
