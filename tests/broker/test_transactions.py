@@ -13,7 +13,15 @@ from barnabas.broker.txn_endings import RETRY_MS
 from barnabas.protocol.records import metadata as records
 from barnabas.runtime.memory_disk import MemoryDisk
 from tests.broker.data_world import BROKER, fetch_request, partition_answers, values_in
-from tests.broker.txn_world import ABORT, COMMIT, PARTITIONS, TIMEOUT_MS, TxnWorld
+from tests.broker.txn_world import (
+    ABORT,
+    COMMIT,
+    PARTITIONS,
+    TIMEOUT_MS,
+    TxnWorld,
+    follower_catches_up,
+    open_with_slow_partition,
+)
 from tests.coordinator.shard_world import PENDING
 
 READ_COMMITTED = 1
@@ -23,27 +31,6 @@ HOUR_MS = 3_600_000
 def read(world: TxnWorld, index: int = 0, *, isolation: int = READ_COMMITTED) -> Any:
     answer = world.fetch(fetch_request("orders", {index: 0}, isolation_level=isolation))
     return partition_answers(answer)["orders", index]
-
-
-def open_with_slow_partition(world: TxnWorld) -> None:
-    """A transaction over `orders` and a partition whose follower has not caught up."""
-    world.topic("slow", replicas=(BROKER, 2))
-    world.init()
-    assert world.add(0) == [ErrorCode.NONE]
-    assert world.add(0, topic="slow") == [ErrorCode.NONE]
-
-
-def follower_catches_up(world: TxnWorld) -> None:
-    hosted = world.replicas.partitions["slow", 0]
-    hosted.follower_fetched(
-        hosted.follower(2, knows_epoch=True),
-        hosted.log.end_offset,  # type: ignore[union-attr]  # it is led here
-        log_start_offset=0,
-        broker_epoch=100,
-        now_ns=world.clock.monotonic_ns(),
-    )
-    world.replicas.room.changed(hosted)
-    world.tick()
 
 
 @pytest.mark.trap

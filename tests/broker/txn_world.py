@@ -35,7 +35,7 @@ from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from barnabas.protocol.records import metadata as records
 from barnabas.protocol.schema import Message
 from barnabas.runtime.later import Later
-from tests.broker.data_world import T0, World
+from tests.broker.data_world import BROKER, T0, World
 from tests.coordinator.shard_world import PENDING
 
 TIMEOUT_MS = 60_000
@@ -221,3 +221,24 @@ class TxnWorld(World):
             if marker is not None:
                 found.append((batch.base_offset, batch.producer_epoch, marker.commit))
         return found
+
+
+def open_with_slow_partition(world: TxnWorld) -> None:
+    """A transaction over `orders` and a partition whose follower has not caught up."""
+    world.topic("slow", replicas=(BROKER, 2))
+    world.init()
+    assert world.add(0) == [ErrorCode.NONE]
+    assert world.add(0, topic="slow") == [ErrorCode.NONE]
+
+
+def follower_catches_up(world: TxnWorld) -> None:
+    hosted = world.replicas.partitions["slow", 0]
+    hosted.follower_fetched(
+        hosted.follower(2, knows_epoch=True),
+        hosted.log.end_offset,  # type: ignore[union-attr]  # it is led here
+        log_start_offset=0,
+        broker_epoch=100,
+        now_ns=world.clock.monotonic_ns(),
+    )
+    world.replicas.room.changed(hosted)
+    world.tick()

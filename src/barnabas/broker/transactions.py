@@ -73,13 +73,13 @@ class Transactions:
         self.endings = Endings(broker, self.shards, self.markers, timers, self._coordinator_epoch)
         self._sweeps = SlicedWork(timers, broker.clock.monotonic_ns, lambda: None, SWEEP_SLICE_NS)
         replicas.verifier = CoordinatorVerifier(broker, self, timers)
-        self._each("transaction.abort.timed.out.transaction.cleanup.interval.ms", self._abort_timed_out)
+        self._each("transaction.abort.timed.out.transaction.cleanup.interval.ms", self._look_at_open)
         self._each("transaction.remove.expired.transaction.cleanup.interval.ms", self._expire)
 
     def stop(self) -> None:
         self.endings.stop()
         self._sweeps.stop()
-        for action in (self._abort_timed_out, self._expire):
+        for action in (self._look_at_open, self._expire):
             self._timers.cancel((self, action.__name__))
 
     # Shards come and go
@@ -232,14 +232,32 @@ class Transactions:
 
         set_timer()
 
-    def _abort_timed_out(self) -> None:
-        def decide(machine: TransactionMachine, context: Context) -> Decision[list[str]]:
-            return Decision((), machine.timed_out(context.now_ms))
-
+    def _look_at_open(self) -> None:
+        """Abort what has timed out, and go on with ends that nobody is at work on."""
         for index in self.shards.active():
-            self.shards.ask_partition(index, decide).then(
-                lambda found: self._sweeps.add(self._abort(found)), _log_sweep
+            self._look_at_open_of(index)
+
+    def _look_at_open_of(self, index: int) -> None:
+        def decide(machine: TransactionMachine, context: Context) -> Decision[list[str]]:
+            left = [one for one in machine.prepared() if one.transaction.transactional_id not in self.endings]
+            return Decision(
+                (), machine.timed_out(context.now_ms), committed=partial(self._go_on, index, machine, left)
             )
+
+        self.shards.ask_partition(index, decide).then(
+            lambda found: self._sweeps.add(self._abort(found)), _log_sweep
+        )
+
+    def _go_on(self, index: int, machine: TransactionMachine, left: list[Prepared]) -> None:
+        """Whoever asked for these ends was told that the replicas are too slow, and now they have them."""
+        for prepared in left:
+            transaction = prepared.transaction
+            transactional_id = transaction.transactional_id
+            if (
+                machine.transactions.get(transactional_id) is transaction
+                and transactional_id not in self.endings
+            ):
+                self.endings.start(index, prepared)
 
     def _abort(self, transactional_ids: list[str]) -> Iterator[None]:
         for transactional_id in transactional_ids:

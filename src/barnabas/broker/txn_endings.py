@@ -87,6 +87,9 @@ class Endings:
     def __len__(self) -> int:
         return len(self._endings)
 
+    def __contains__(self, transactional_id: str) -> bool:
+        return transactional_id in self._endings
+
     def start(self, index: int, prepared: Prepared) -> None:
         """Tell all partitions; what was under way for an earlier transaction of this id is given up."""
         transactional_id = prepared.transaction.transactional_id

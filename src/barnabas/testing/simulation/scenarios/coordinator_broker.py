@@ -223,7 +223,7 @@ class SimulatedTransactions(Transactions):
         self.verifier = CoordinatorVerifier(self._broker, self, self._timers)
 
     def sweep(self) -> None:
-        self._abort_timed_out()
+        self._look_at_open()
 
 
 class TransactionsBroker:

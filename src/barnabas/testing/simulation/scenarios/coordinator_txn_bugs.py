@@ -63,8 +63,8 @@ def markers_not_sent_again() -> Iterator[None]:
 
 @planted("transactions: a restart forgets what was prepared", scenario=TRANSACTIONS, within_seeds=60)
 def restart_forgets_prepared() -> Iterator[None]:
-    """A coordinator that is loaded does not go on with the ends that were decided before."""
-    with patched(TransactionMachine, "loaded", lambda self, context: None):
+    """A coordinator does not go on with the ends that were decided before it was loaded."""
+    with patched(TransactionMachine, "prepared", lambda self: []):
         yield
 
 
