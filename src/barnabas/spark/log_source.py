@@ -1,20 +1,227 @@
-"""The source of `format("barnabas")`: topics as rows, in batches and in streams."""
+"""`format("barnabas-log")`: batch reads straight from data folders, Apache Kafka's too, without a broker.
+
+What lives here: its options, and what Spark calls.  What may not: how folders are read (log_folders) and how
+records become rows (source.rows).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
 
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
+
+from barnabas.client.consumer.chunks import AbortedTransaction
+from barnabas.client.model import TopicPartition
+from barnabas.spark.log_folders import (
+    INTERNAL,
+    PartitionFolder,
+    Segment,
+    aborted_between,
+    end_offsets,
+    partition_folders,
+    segment_chunks,
+)
+from barnabas.spark.source.loss import DataLossError, LossReport
+from barnabas.spark.source.offsets import (
+    EARLIEST,
+    LATEST,
+    OptionError,
+    PartitionOffsets,
+    listed,
+    read_offsets,
+    read_partitions,
+)
+
+OPTIONS = (
+    "path",
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "endingOffsets",
+    "includeHeaders",
+    "failOnDataLoss",
+    "kafka.isolation.level",
+)
+SELECTIONS = ("subscribe", "subscribePattern", "assign")
+_LOWERED = {name.lower(): name for name in OPTIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What the reader was told, checked."""
+
+    folders: tuple[str, ...]
+    selected_by: str
+    selection: str
+    starting: Mapping[TopicPartition, int] | None
+    ending: Mapping[TopicPartition, int] | None
+    committed_only: bool
+    fail_on_data_loss: bool
+
+    def chooses(self, where: TopicPartition) -> bool:
+        if self.selected_by == "subscribe":
+            return where.topic in {name.strip() for name in self.selection.split(",")}
+        if self.selected_by == "assign":
+            return where in read_partitions("assign", self.selection)
+        is_found = re.search(self.selection, where.topic) is not None
+        return is_found and where.topic not in INTERNAL
+
+
+def log_options(given: Mapping[str, str]) -> LogOptions:
+    read = {name.lower(): value.strip() for name, value in given.items()}
+    for name in read:
+        if name not in _LOWERED:
+            close = get_close_matches(name, _LOWERED, 1)
+            hint = f"did you mean {_LOWERED[close[0]]}?" if close else f"known are {', '.join(OPTIONS)}"
+            raise OptionError(f"{name} is no option of this source; {hint}")
+    folders = tuple(folder.strip() for folder in read.get("path", "").split(",") if folder.strip())
+    if not folders:
+        raise OptionError("which data folder? Give it to load(): the broker's log.dirs")
+    chosen = [name for name in SELECTIONS if name.lower() in read]
+    if len(chosen) != 1:
+        said = f"not {' and '.join(chosen)}" if chosen else "none is given"
+        raise OptionError(f"topics are named by exactly one of the options {', '.join(SELECTIONS)}; {said}")
+    isolation = read.get("kafka.isolation.level", "read_uncommitted").lower()
+    if isolation not in ("read_uncommitted", "read_committed"):
+        raise OptionError(f"kafka.isolation.level is read_uncommitted or read_committed, not {isolation}")
+    selection = read[chosen[0].lower()]
+    if chosen == ["subscribePattern"]:
+        _check_pattern(selection)
+    return LogOptions(
+        folders=folders,
+        selected_by=chosen[0],
+        selection=selection,
+        starting=_offsets(read, "startingOffsets", "earliest"),
+        ending=_offsets(read, "endingOffsets", "latest"),
+        committed_only=isolation == "read_committed",
+        fail_on_data_loss=_flag(read, "failOnDataLoss", True),
+    )
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise OptionError(f"option subscribePattern: {pattern!r} is no regular expression: {error}") from None
+
+
+def _flag(read: Mapping[str, str], name: str, default: bool) -> bool:
+    text = read.get(name.lower(), str(default)).lower()
+    if text not in ("true", "false"):
+        raise OptionError(f"option {name} is true or false, not {text!r}")
+    return text == "true"
+
+
+def _offsets(read: Mapping[str, str], name: str, default: str) -> PartitionOffsets | None:
+    text = read.get(name.lower(), default)
+    if text.lower() == default:
+        return None
+    if not text.startswith("{"):
+        raise OptionError(f"option {name} is {default} or JSON of offsets, not {text!r}")
+    return read_offsets(name, text)
 
 
 def source_schema(options: Mapping[str, str]) -> StructType:
-    raise NotImplementedError("reading is not built yet")
+    """As that of `format("barnabas")`."""
+    from barnabas.spark.source.rows import schema_with
+
+    return schema_with(
+        _flag({name.lower(): value for name, value in options.items()}, "includeHeaders", False)
+    )
 
 
 def batch_reader(schema: StructType, options: Mapping[str, str]) -> DataSourceReader:
-    raise NotImplementedError("reading is not built yet")
+    from barnabas.spark.source.rows import check_schema
+
+    check_schema(schema)
+    return LogReader(schema, log_options(options))
 
 
-def stream_reader(schema: StructType, options: Mapping[str, str]) -> DataSourceStreamReader:
-    raise NotImplementedError("reading is not built yet")
+class SegmentPartition(InputPartition):
+    """What one task reads: a segment, or a part of it."""
+
+    def __init__(
+        self,
+        where: TopicPartition,
+        segment: Segment,
+        start: int,
+        end: int,
+        aborted: list[tuple[int, AbortedTransaction]] | None,
+    ) -> None:
+        super().__init__((segment.path, start, end))
+        self.where = where
+        self.segment = segment
+        self.start = start
+        self.end = end
+        self.aborted = aborted
+
+
+class LogReader(DataSourceReader):
+    """Reads what the folders hold when the query is planned."""
+
+    def __init__(self, schema: StructType, options: LogOptions) -> None:
+        self._schema = schema
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        there = partition_folders(options.folders)
+        chosen = {where: found for where, found in there.items() if options.chooses(where)}
+        if not chosen and options.selected_by != "subscribePattern":
+            raise OptionError(
+                f"{', '.join(options.folders)} has no partition of {options.selection}; it has "
+                f"{listed(there) or 'no partitions at all: give the broker log.dirs'}"
+            )
+        for name, given in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
+            if given is not None and given.keys() != chosen.keys():
+                raise OptionError(
+                    f"option {name} must name every partition, with -1 for latest or -2 for earliest: it "
+                    f"names {listed(given)}, and there are {listed(chosen)}"
+                )
+        return [one for where in sorted(chosen) for one in self._planned(chosen[where])]
+
+    def _planned(self, partition: PartitionFolder) -> Iterator[SegmentPartition]:
+        options, where = self._options, partition.where
+        first = partition.log_start_offset
+        end, stable = end_offsets(partition)
+        last = stable if options.committed_only else end
+        edges = {EARLIEST: first, LATEST: last}
+        start = first if options.starting is None else options.starting[where]
+        until = last if options.ending is None else options.ending[where]
+        start, until = edges.get(start, start), edges.get(until, until)
+        if until < start:
+            raise OptionError(f"the start offset {start} of {where} is greater than its end offset {until}")
+        if start < first or until > last:
+            report = LossReport(options.fail_on_data_loss)
+            report.lost(f"{where} has offsets {first} to {last - 1}, not all of {start} to {until - 1}")
+            start, until = max(start, first), min(until, last)
+        for number, segment in enumerate(partition.segments):
+            following = partition.segments[number + 1 : number + 2]
+            begin = max(start, segment.base_offset)
+            stop = min(until, following[0].base_offset) if following else until
+            if begin < stop:
+                aborted = aborted_between(partition, begin, stop) if options.committed_only else None
+                yield SegmentPartition(where, segment, begin, stop, aborted)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        # Spark makes up an empty partition where there is nothing to read.
+        if not isinstance(partition, SegmentPartition):
+            return
+        from barnabas.spark.source.rows import Rows
+
+        rows = Rows(self._schema, partition.where)
+        start, end = partition.start, partition.end
+        try:
+            for chunk in segment_chunks(partition.where, partition.segment, start, end, partition.aborted):
+                yield from rows.of(chunk, start, end)
+        except FileNotFoundError:
+            raise DataLossError(
+                f"{partition.segment.path} was removed while the query ran, by retention or compaction: "
+                "run the query again"
+            ) from None

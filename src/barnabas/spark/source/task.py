@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
+from barnabas.batch.faults import CorruptBatch
 from barnabas.spark.source.fetching import chunks
 from barnabas.spark.source.loss import LossReport
 from barnabas.spark.source.options import SourceOptions
@@ -32,5 +33,11 @@ def read_range(schema: StructType, options: SourceOptions, partition: InputParti
         wanted = partition.wanted
         rows = Rows(schema, wanted.where)
         report = LossReport(options.fail_on_data_loss)
-        for chunk in chunks(options.client, wanted, options.poll_timeout_ms, report):
-            yield from rows.of(chunk, wanted.start, wanted.end, partition.not_before_ms)
+        try:
+            for chunk in chunks(options.client, wanted, options.poll_timeout_ms, report):
+                yield from rows.of(chunk, wanted.start, wanted.end, partition.not_before_ms)
+        except CorruptBatch as error:
+            raise CorruptBatch(
+                f"{wanted.where} cannot be decoded: {error.message}; to go on, start after it by startingOffsets",
+                error.code,
+            ) from error

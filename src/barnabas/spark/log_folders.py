@@ -1,0 +1,224 @@
+"""Data folders read from outside: which segments a partition has, and their batches, without a broker.
+
+What lives here: finding partitions and segments, where a log ends and what of it is committed, and reading
+blocks of whole batches.  What may not: writing anything; the folder may belong to a broker that runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from barnabas.batch.control import batch_marker
+from barnabas.batch.faults import CorruptBatch
+from barnabas.batch.legacy import OldBatch, all_batches
+from barnabas.batch.view import BatchView, batch_size
+from barnabas.client.consumer.chunks import AbortedTransaction, Chunk
+from barnabas.client.model import TopicPartition
+from barnabas.runtime.folder_disk import FolderDisk
+from barnabas.storage.checkpoints import LOG_START_CHECKPOINT, OffsetCheckpoint
+from barnabas.storage.producer_snapshot import MAX_SNAPSHOT_BYTES, DamagedSnapshot, decode_snapshot
+from barnabas.storage.transaction_index import TransactionIndex
+
+logger = logging.getLogger(__name__)
+
+# Read at once; a batch that is larger is read whole.
+BLOCK_BYTES = 8 << 20
+MAX_BATCH_BYTES = 1 << 30
+_LOG_NAME = re.compile(r"(\d{20})\.log")
+# A folder of a partition; those of deleted, future and stray ones have a dot in the number's place.
+_FOLDER_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
+# Not a topic: the log of the cluster's metadata.
+METADATA_TOPIC = "__cluster_metadata"
+INTERNAL = frozenset({METADATA_TOPIC, "__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A file of a log; the active one is the last, which a broker may be writing."""
+
+    path: str
+    base_offset: int
+    is_active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFolder:
+    """A partition as a data folder has it."""
+
+    where: TopicPartition
+    path: str
+    log_start_offset: int
+    segments: tuple[Segment, ...]
+
+
+def partition_folders(data_folders: Iterable[str]) -> dict[TopicPartition, PartitionFolder]:
+    """Every partition of these folders."""
+    found: dict[TopicPartition, PartitionFolder] = {}
+    for data_folder in data_folders:
+        root = Path(data_folder)
+        if not root.is_dir():
+            raise FileNotFoundError(f"{data_folder} is no folder: give the broker's log.dirs as path")
+        checkpoint = OffsetCheckpoint(FolderDisk(), str(root), LOG_START_CHECKPOINT)
+        starts = {tuple(where): offset for where, offset in checkpoint.read().items()}
+        for folder in sorted(root.iterdir()):
+            name = _FOLDER_NAME.fullmatch(folder.name)
+            if name is None or not folder.is_dir():
+                continue
+            where = TopicPartition(name["topic"], int(name["partition"]))
+            segments = _segments(folder)
+            if not segments:
+                continue
+            if where in found:
+                both = f"{found[where].path} and in {folder}"
+                raise ValueError(f"{where} is in {both}: give one of the folders")
+            start = max(segments[0].base_offset, starts.get(where, 0))
+            found[where] = PartitionFolder(where, str(folder), start, segments)
+    return found
+
+
+def _segments(folder: Path) -> tuple[Segment, ...]:
+    bases = sorted(int(name[1]) for file in folder.iterdir() if (name := _LOG_NAME.fullmatch(file.name)))
+    return tuple(
+        Segment(str(folder / f"{base:020}.log"), base, is_active=base == bases[-1]) for base in bases
+    )
+
+
+# ------------------------------------------------------------------------------------------- where it ends
+
+
+def end_offsets(partition: PartitionFolder) -> tuple[int, int]:
+    """The offset after the last record, and after the last one that belongs to no open transaction."""
+    active = partition.segments[-1]
+    open_transactions = _open_before(partition, active.base_offset)
+    end = active.base_offset
+    for block, _ in blocks(active):
+        for batch in all_batches(block):
+            end = batch.next_offset
+            if isinstance(batch, BatchView):
+                _follow(batch, open_transactions)
+    return end, min([end, *open_transactions.values()])
+
+
+def _follow(batch: BatchView, open_transactions: dict[int, int]) -> None:
+    if batch.is_control:
+        if batch_marker(batch) is not None:
+            open_transactions.pop(batch.producer_id, None)
+    elif batch.is_transactional:
+        open_transactions.setdefault(batch.producer_id, batch.base_offset)
+
+
+def _open_before(partition: PartitionFolder, base_offset: int) -> dict[int, int]:
+    """The first offsets of transactions that were open where the active segment begins.
+
+    A broker keeps them in a snapshot when it begins a segment; without it the segments before are read.
+    """
+    path = Path(partition.path) / f"{base_offset:020}.snapshot"
+    try:
+        if path.stat().st_size <= MAX_SNAPSHOT_BYTES:
+            return {
+                entry.producer_id: entry.current_transaction_first_offset
+                for entry in decode_snapshot(path.read_bytes())
+                if entry.current_transaction_first_offset >= 0
+            }
+    except (FileNotFoundError, DamagedSnapshot):
+        pass
+    found: dict[int, int] = {}
+    for segment in partition.segments[:-1]:
+        for block, _ in blocks(segment):
+            for batch in all_batches(block):
+                if isinstance(batch, BatchView):
+                    _follow(batch, found)
+    return found
+
+
+# ------------------------------------------------------------------------------------------ what is in it
+
+
+def aborted_between(partition: PartitionFolder, start: int, end: int) -> list[tuple[int, AbortedTransaction]]:
+    """The aborted transactions that touch [start, end), each behind the offset of its marker."""
+    found = []
+    for number, segment in enumerate(partition.segments):
+        following = partition.segments[number + 1 : number + 2]
+        if following and following[0].base_offset <= start:
+            continue
+        path = segment.path.removesuffix(".log") + ".txnindex"
+        index = TransactionIndex(FolderDisk(), path, segment.base_offset)
+        try:
+            some, is_complete = index.collect(start, end)
+        finally:
+            index.release()
+        found += [(one.last_offset, AbortedTransaction(one.first_offset, one.producer_id)) for one in some]
+        if is_complete:
+            break
+    return found
+
+
+def segment_chunks(
+    where: TopicPartition,
+    segment: Segment,
+    start: int,
+    end: int,
+    aborted: list[tuple[int, AbortedTransaction]] | None,
+) -> Iterator[Chunk]:
+    """The batches of a segment that hold offsets of [start, end)."""
+    for block, first in blocks(segment, start):
+        if first >= end:
+            return
+        asked = max(start, first)
+        touching = None if aborted is None else [one for marker, one in aborted if marker >= asked]
+        yield Chunk(where, block, asked, touching, check_crcs=not segment.is_active)
+
+
+def blocks(segment: Segment, start: int = 0) -> Iterator[tuple[bytes, int]]:
+    """Whole batches, many at a time, with the offset of the first; those before `start` are passed over.
+
+    A broker may be writing the active segment: it ends before the first batch that is not whole.
+    """
+    with Path(segment.path).open("rb") as file:
+        position, size = 0, BLOCK_BYTES
+        while data := os.pread(file.fileno(), size, position):
+            batches, fault = _whole_batches(data, check_crcs=segment.is_active)
+            wanted = [batch for batch in batches if batch.next_offset > start]
+            end = batches[-1].start + batches[-1].size if batches else 0
+            if wanted:
+                yield data[wanted[0].start : end], wanted[0].base_offset
+            if fault is None and not batches and len(data) < size:
+                fault = f"{len(data)} bytes that are no whole batch"
+            if fault is not None:
+                _stop_at(segment, position + end, fault)
+                return
+            # Without a whole batch the first one is larger than what was read.
+            size = BLOCK_BYTES if batches else _size_of_first(data)
+            position += end
+
+
+def _whole_batches(data: bytes, *, check_crcs: bool) -> tuple[list[BatchView | OldBatch], str | None]:
+    """The batches up to the first that is damaged, and what is wrong with that one."""
+    found: list[BatchView | OldBatch] = []
+    try:
+        for batch in all_batches(data):
+            if check_crcs and isinstance(batch, BatchView):
+                batch.ensure_valid()
+            found.append(batch)
+        # A batch of such a size is no batch; reading on would take it for one that is not whole yet.
+        end = found[-1].start + found[-1].size if found else 0
+        if (batch_size(data, end) or 0) > MAX_BATCH_BYTES:
+            return found, f"a batch of more than {MAX_BATCH_BYTES} bytes"
+    except CorruptBatch as error:
+        return found, error.message
+    return found, None
+
+
+def _size_of_first(data: bytes) -> int:
+    return batch_size(data, 0) or BLOCK_BYTES
+
+
+def _stop_at(segment: Segment, position: int, why: str) -> None:
+    if not segment.is_active:
+        raise CorruptBatch(f"{segment.path} is damaged at byte {position}: {why}")
+    logger.warning("%s was read up to byte %s: %s", segment.path, position, why)
