@@ -7,6 +7,7 @@ requests as bytes (classic_requests).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -302,12 +303,22 @@ class ClassicMembership:
             self._joining.cancel()
             await asyncio.gather(self._joining, return_exceptions=True)
             self._joining = None
+            await self._bounded(deadline, self._hang_up())
         generation, self.generation = self.generation, Generation()
         self._must_join = True
         self._is_lost = False
         self._planned = None
         if generation.member_id and self._requests.group_instance_id is None and self._leaves_on_close:
             await self._bounded(deadline, self._send_leave(generation, "the consumer is done"))
+
+    async def _hang_up(self) -> None:
+        """Brokers answer in order: behind a join that waits for others, nobody would hear that we leave."""
+        with contextlib.suppress(KafkaError):
+            link = await self._cluster.coordinator(self._group_id, _GROUP)
+            link.close()
+            while not link.is_closed:
+                # Its transport tells in one of the loop's next turns.
+                await asyncio.sleep(0)
 
     async def _bounded(self, deadline: Deadline, work: Awaitable[None]) -> None:
         try:
