@@ -38,10 +38,19 @@ NORMALISED = (
     (re.compile(r"(?<=localhost )\d{4,5} *"), "<port> "),
     (re.compile(r'(?<="logDir":)"[^"]*"'), '"<folder>"'),
     (re.compile(r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,:]\d{3}(Z|[+-]\d\d:?\d\d)?"), "<time>"),
-    # What was measured: rates and latencies.
-    (re.compile(r"[\d.]+ records/sec .*latency.*"), "<measured>"),
-    (re.compile(r"(<time>, <time>, [\d.]+), [\d.]+, (\d+), .*"), r"\1, <measured>, \2, <measured>"),
-    (re.compile(r"^(\d+\t|Avg latency: |Percentiles: ).*$", re.M), r"\1<measured>"),
+    # What was measured: the form of a number stays, its digits do not.
+    (re.compile(r"\b\d+\.\d(?= records/sec)"), "n.n"),
+    (re.compile(r"\b\d+\.\d\d(?= (MB/sec|ms ))"), "n.nn"),
+    (re.compile(r"(?<=latency: )\d+\.\d{4}(?= ms)"), "n.nnnn"),
+    (re.compile(r"\b\d+(?= ms \d\d(\.9)?th)|(?<=th = )\d+"), "n"),
+    (re.compile(r"^(\d+\t)\d+\.\d+$", re.M), r"\1n.n"),
+    (
+        re.compile(
+            r"(<time>, <time>, [\d.]+), \d+\.\d{4}, (\d+), \d+\.\d{4}, \d+, \d+, \d+\.\d{4}, \d+\.\d{4}$",
+            re.M,
+        ),
+        r"\1, n.nnnn, \2, n.nnnn, n, n, n.nnnn, n.nnnn",
+    ),
 )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from barnabas.cli.arguments import KafkaParser
 from barnabas.cli.connecting import add_connection_flags, client_properties
 from barnabas.cli.exits import CommandError, Exit, one_line
+from barnabas.cli.flag_rules import FlagRules
 from barnabas.cli.interrupts import Ending, ending_by
 from barnabas.cli.key_values import key_values
 from barnabas.cli.numbers import long_integer, whole_number
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from barnabas.client.sync import Consumer
 
 PROGRAM = "barnabas console-consumer"
+MISSING_SERVER = f'Missing required argument "[bootstrap-server]" (see {PROGRAM} --help)'
 POLL_MS = 1_000
 # So long nothing may come before the tool looks whether there is a cluster, and the topic, at all.
 QUIET_MS = 10_000
@@ -84,9 +86,10 @@ def make_parser() -> KafkaParser:
 def run(arguments: Sequence[str]) -> int:
     parser = make_parser()
     options = parser.parse(arguments)
-    check(parser, options)
-    properties = consumer_properties(parser, options)
-    offset = start_offset(parser, options)
+    rules = FlagRules(parser, options)
+    check(rules, options)
+    properties = consumer_properties(parser, rules, options)
+    offset = start_offset(rules, options)
     formatter = chosen_formatter(options)
     from barnabas.client.sync import Consumer
 
@@ -112,41 +115,41 @@ def run(arguments: Sequence[str]) -> int:
 # What the flags say -----------------------------------------------------------------------------------------
 
 
-def check(parser: KafkaParser, options: Namespace) -> None:
+def check(rules: FlagRules, options: Namespace) -> None:
     if (options.topic is None) == (options.include is None):
-        parser.error("Exactly one of --include/--topic is required.")
+        rules.refuse("Exactly one of --include/--topic is required.")
     if options.partition is None:
         if options.offset is not None:
-            parser.error("The partition is required when offset is specified.")
+            rules.refuse("The partition is required when offset is specified.")
         return
     if options.topic is None:
-        parser.error("The topic is required when partition is specified.")
+        rules.refuse("The topic is required when partition is specified.")
     if options.from_beginning and options.offset is not None:
-        parser.error("Options from-beginning and offset cannot be specified together.")
+        rules.refuse("Options from-beginning and offset cannot be specified together.")
 
 
-def start_offset(parser: KafkaParser, options: Namespace) -> int:
+def start_offset(rules: FlagRules, options: Namespace) -> int:
     if options.offset is None:
         return _EARLIEST if options.from_beginning else _LATEST
     named = {"earliest": _EARLIEST, "latest": _LATEST}.get(options.offset.lower())
     if named is not None:
         return named
     if not (options.offset.isascii() and options.offset.isdecimal()) or int(options.offset) >= 2**63:
-        parser.error(
+        rules.refuse(
             f"The provided offset value '{options.offset}' is incorrect. Valid values are "
             "'earliest', 'latest', or a non-negative long."
         )
     return int(options.offset)
 
 
-def consumer_properties(parser: KafkaParser, options: Namespace) -> dict[str, object]:
-    in_file = client_properties(parser, options, f'{PROGRAM}: Missing required argument "[bootstrap-server]"')
+def consumer_properties(parser: KafkaParser, rules: FlagRules, options: Namespace) -> dict[str, object]:
+    in_file = client_properties(parser, options, MISSING_SERVER)
     given = key_values(options.properties)
-    groups = {group_id(parser, options, in_file, given)} - {None}
+    groups = {group_id(rules, options, in_file, given)} - {None}
     properties = {**in_file, **given, "bootstrap.servers": in_file["bootstrap.servers"]}
     reset = properties.setdefault("auto.offset.reset", "earliest" if options.from_beginning else "latest")
     if options.from_beginning and reset != "earliest":
-        parser.error(
+        rules.refuse(
             f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', "
             "please remove one option"
         )
@@ -165,18 +168,18 @@ def consumer_properties(parser: KafkaParser, options: Namespace) -> dict[str, ob
 
 
 def group_id(
-    parser: KafkaParser, options: Namespace, in_file: dict[str, object], given: dict[str, str]
+    rules: FlagRules, options: Namespace, in_file: dict[str, object], given: dict[str, str]
 ) -> str | None:
     places = (options.group, in_file.get("group.id"), given.get("group.id"))
     groups = dict.fromkeys(str(group) for group in places if group is not None)
     if len(groups) > 1:
-        parser.error(
+        rules.refuse(
             "The group ids provided in different places (directly using '--group', "
             "via '--consumer-property', or via '--consumer.config') do not match. Detected group ids: "
             + ", ".join(f"'{group}'" for group in groups)
         )
     if groups and options.partition is not None:
-        parser.error("Options group and partition cannot be specified together.")
+        rules.refuse("Options group and partition cannot be specified together.")
     return next(iter(groups), None)
 
 

@@ -19,6 +19,7 @@ from barnabas.cli.connecting import (
 )
 from barnabas.cli.console.line_reader import LineReader, ReadRecord
 from barnabas.cli.exits import Exit, UsageError, one_line
+from barnabas.cli.flag_rules import FlagRules
 from barnabas.cli.interrupts import stopping_at_once
 from barnabas.cli.key_values import key_values, merge_flags
 from barnabas.cli.numbers import MAX_LONG, whole_number
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from barnabas.client.sync import Producer
 
 PROGRAM = "barnabas console-producer"
+MISSING_SERVER = f'Missing required argument "[bootstrap-server]" (see {PROGRAM} --help)'
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 READERS = ("LineMessageReader", "kafka.tools.ConsoleProducer$LineMessageReader")
 # So many records that were not written are told one by one; then they are only counted.
@@ -61,7 +63,7 @@ def make_parser() -> KafkaParser:
     )
     add_connection_flags(parser, config_flags=("--producer.config", "--command-config"), old_broker_list=True)
     add = parser.add_argument
-    add("--topic", required=True, metavar="TOPIC", help="where to send")
+    add("--topic", metavar="TOPIC", help="where to send")
     add("--sync", action="store_true", help="wait for each record to be written before the next is sent")
     add(
         "--compression-codec",
@@ -103,6 +105,7 @@ def _add_numbers(parser: KafkaParser) -> None:
 def run(arguments: Sequence[str]) -> int:
     parser = make_parser()
     options = parser.parse(arguments)
+    FlagRules(parser, options).require("--topic")
     reader = LineReader(reader_properties(options), PROGRAM)
     properties = producer_properties(parser, options)
     from barnabas.client.sync import Producer
@@ -130,7 +133,7 @@ def reader_properties(options: Namespace) -> dict[str, str]:
 
 
 def producer_properties(parser: KafkaParser, options: Namespace) -> dict[str, object]:
-    in_file = client_properties(parser, options, f'{PROGRAM}: Missing required argument "[bootstrap-server]"')
+    in_file = client_properties(parser, options, MISSING_SERVER)
     given = {**in_file, **key_values(options.properties), "bootstrap.servers": in_file["bootstrap.servers"]}
     given.setdefault("client.id", "console-producer")
     return merge_flags(given, options, MERGED)

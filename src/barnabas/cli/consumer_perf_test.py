@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from barnabas.cli.arguments import KafkaParser
 from barnabas.cli.connecting import add_connection_flags, client_properties
 from barnabas.cli.exits import Exit
+from barnabas.cli.flag_rules import FlagRules
 from barnabas.cli.interrupts import Ending, ending_by
 from barnabas.cli.numbers import MAX_LONG, whole_number
 from barnabas.cli.perf.java_dates import date_format
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from barnabas.client.sync import Consumer
 
 PROGRAM = "barnabas consumer-perf-test"
+MISSING_SERVER = f'Missing required argument "[bootstrap-server]" (see {PROGRAM} --help)'
 POLL_MS = 100
 LARGEST_GROUP_NUMBER = 99_999
 DEFAULT_TIMEOUT_MS = 10_000
@@ -37,8 +39,8 @@ def make_parser() -> KafkaParser:
     parser = KafkaParser(PROGRAM, "Measure how fast records are read.")
     add_connection_flags(parser, config_flags=("--consumer.config", "--command-config"), old_broker_list=True)
     add = parser.add_argument
-    add("--topic", required=True, metavar="TOPIC", help="what to read")
-    add("--messages", required=True, type=whole_number(0, MAX_LONG), metavar="N", help="how many records")
+    add("--topic", metavar="TOPIC", help="what to read")
+    add("--messages", type=whole_number(0, MAX_LONG), metavar="N", help="how many records")
     add("--group", metavar="GROUP", help="the group to read as a member of (a new one if not given)")
     add("--from-latest", action="store_true", help="only what comes from now on, if the group has no offset")
     add("--fetch-size", type=whole_number(0), default=1 << 20, metavar="BYTES", help="of a partition at once")
@@ -80,6 +82,7 @@ def make_parser() -> KafkaParser:
 def run(arguments: Sequence[str]) -> int:
     parser = make_parser()
     options = parser.parse(arguments)
+    FlagRules(parser, options).require("--topic", "--messages")
     written = date_format(options.date_format, f"{PROGRAM}: --date-format")
     properties = consumer_properties(parser, options)
     if not options.hide_header:
@@ -103,7 +106,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def consumer_properties(parser: KafkaParser, options: Namespace) -> dict[str, object]:
-    given = client_properties(parser, options, f'{PROGRAM}: Missing required argument "[bootstrap-server]"')
+    given = client_properties(parser, options, MISSING_SERVER)
     group = options.group
     if group is None:
         from barnabas.runtime.chance import SystemRandom

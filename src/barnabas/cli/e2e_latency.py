@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.arguments import KafkaParser
 from barnabas.cli.connecting import command_properties, reach
-from barnabas.cli.exits import CommandError, Exit
+from barnabas.cli.exits import CommandError, Exit, UsageError
 from barnabas.cli.interrupts import stopping_at_once
 from barnabas.cli.numbers import whole_number
 
@@ -30,10 +30,13 @@ def run(arguments: Sequence[str]) -> int:
     add("broker_list", metavar="BROKER_LIST", help="brokers to connect to first: HOST:PORT,...")
     add("topic", metavar="TOPIC", help="where to send; created if it is not there")
     add("num_messages", type=whole_number(1), metavar="NUM_MESSAGES", help="how many records")
-    add("producer_acks", choices=("1", "all"), metavar="PRODUCER_ACKS", help="1 or all")
+    add("producer_acks", metavar="PRODUCER_ACKS", help="1 or all")
     add("message_size_bytes", type=whole_number(0), metavar="MESSAGE_SIZE_BYTES", help="how large they are")
     add("properties_file", nargs="?", metavar="PROPERTIES_FILE", help="properties of the clients")
     options = parser.parse(arguments)
+    if options.producer_acks not in ("1", "all"):
+        message = "Latency testing requires synchronous acknowledgement. Please use 1 or all"
+        raise UsageError(f"{message} (see {PROGRAM} --help)")
     given: dict[str, object] = {
         **command_properties(options.properties_file or None),
         "bootstrap.servers": options.broker_list,
