@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 DIFFERENCES = Path(__file__).parents[1] / "data" / "cli" / "differences.toml"
 
@@ -40,14 +41,20 @@ class TextRule:
 class Differences:
     """All of them, and which were met (one that is not met any more must go)."""
 
-    def __init__(self, path: Path = DIFFERENCES) -> None:
+    def __init__(self, path: Path = DIFFERENCES, *, with_our_broker: bool = True) -> None:
+        """Rules with `our_broker` tell in what the brokers differ, not the tools."""
         given = tomllib.loads(path.read_text())
+
+        def rules(kind: str) -> list[dict[str, Any]]:
+            return [one for one in given.get(kind, ()) if with_our_broker or not one.get("our_broker")]
+
         self._jvm_lines = [re.compile(pattern) for pattern in given["jvm"]["lines"]]
+        self._logged = re.compile(given["jvm"]["logged"])
         self._usage_begins = re.compile(given["usage"]["begins"])
         self._advice = [re.compile(pattern) for pattern in given["advice"]["ends"]]
         self.exits = [
             ExitRule(re.compile(one["when"], re.S), one["kafka"], one["ours"], one["why"])
-            for one in given.get("exit", ())
+            for one in rules("exit")
         ]
         self.texts = [
             TextRule(
@@ -57,7 +64,7 @@ class Differences:
                 one.get("unordered", False),
                 one["why"],
             )
-            for one in given.get("text", ())
+            for one in rules("text")
         ]
         self.met: set[ExitRule | TextRule] = set()
 
@@ -74,8 +81,8 @@ class Differences:
         return kept
 
     def without_advice(self, lines: Iterable[str]) -> list[str]:
-        """Our output without the words that ours adds: the reason, or where to read on."""
-        return [self._without_advice(line) for line in lines]
+        """Our output without what ours adds: the reason, or where to read on, and what a JVM logs."""
+        return [self._without_advice(line) for line in lines if not self._logged.match(line)]
 
     def _without_advice(self, line: str) -> str:
         for pattern in self._advice:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import io
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -39,9 +40,9 @@ def own_broker(folder: Path, settings: dict[str, str]) -> Iterator[Places]:
     files = folder / "files"
     files.mkdir()
     chosen = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://localhost:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://localhost:{port}",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "controller.quorum.voters": f"1@localhost:{controller_port}",
         **settings,
     }
     broker = BrokerProcess(folder, *(w for k, v in chosen.items() for w in ("--override", f"{k}={v}")))
@@ -124,4 +125,4 @@ def _shaken(text: str, unordered: bool | str) -> object:
         return text
     if unordered == "lines":
         return sorted(text.splitlines())
-    return sorted(sorted(line.replace(",", " ").split()) for line in text.splitlines())
+    return sorted(sorted(re.findall(r"[^\s,\[\]]+", line)) for line in text.splitlines())
