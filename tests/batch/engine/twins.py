@@ -21,6 +21,7 @@ MODULES = (
     "encode",
     "gather",
     "murmur",
+    "arrow_rows",
     "consume",
     "columns",
     "binary_column",
