@@ -19,6 +19,8 @@ TRACEBACK_VARIABLE = "BARNABAS_TRACEBACK"
 
 # Name of the command: module with `run(arguments) -> int`, and one line for the help.
 COMMANDS = {
+    "acls": ("barnabas.cli.acls", "show and change rules of access"),
+    "aliases": ("barnabas.cli.aliases", "write scripts with the names of Apache Kafka's"),
     "broker-api-versions": ("barnabas.cli.broker_api_versions", "show which requests brokers understand"),
     "cluster": ("barnabas.cli.cluster", "look at the cluster: its id, its nodes"),
     "collect": ("barnabas.cli.collect", "follow files, the standard input or syslog into a topic"),
