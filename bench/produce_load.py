@@ -29,6 +29,7 @@ from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, I
 from barnabas.protocol.messages.produce import ProduceRequest
 from bench import topics
 from bench.servers import Server
+from bench.transactional_load import begin, commit
 from tools.raw_broker import RawConnection
 
 PRODUCE_VERSION = 11
@@ -61,10 +62,16 @@ class Load:
     acks: int = 1
     codec: Codec = Codec.NONE
     idempotent: bool = False
+    # Each connection one transaction over all partitions.
+    transactional: bool = False
     connections: int = 4
     in_flight: int = 5
     partitions: int = 6
     configs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_numbered(self) -> bool:
+        return self.idempotent or self.transactional
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +110,27 @@ def client_batch(load: Load, producer_id: int = -1) -> bytearray:
     rows = [Record(n, now_ms, None, text(load.record_bytes, n)) for n in range(load.records)]
     if producer_id < 0:
         return build(rows, codec=load.codec)
-    return build(rows, codec=load.codec, producer_id=producer_id, producer_epoch=0, base_sequence=0)
+    return build(
+        rows,
+        codec=load.codec,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=load.transactional,
+    )
 
 
 def produce_frame(
-    topic: str, partition: int, batch: bytes | bytearray, acks: int, correlation_id: int = 0
+    topic: str,
+    partition: int,
+    batch: bytes | bytearray,
+    acks: int,
+    correlation_id: int = 0,
+    transactional_id: str | None = None,
 ) -> bytes:
     part = ProduceRequest.PartitionProduceData(index=partition, records=batch)
     request = ProduceRequest(
+        transactional_id=transactional_id,
         acks=acks,
         timeout_ms=30_000,
         topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[part])],
@@ -157,15 +177,24 @@ class Answers:
 class Stream:
     """One connection: a ring of requests, one for each partition again and again."""
 
-    def __init__(self, server: Server, topic: str, load: Load, number: int, producer_id: int) -> None:
+    def __init__(self, server: Server, topic: str, load: Load, number: int) -> None:
         self.load = load
-        self.batch = client_batch(load, producer_id)
+        self.transactional_id = f"{topic}-{number}" if load.transactional else None
+        self.producer_id = -1
+        if self.transactional_id is not None:
+            self.producer_id = begin(server, self.transactional_id, topic, load.partitions)
+        elif load.idempotent:
+            self.producer_id = new_producer_id(server)
+        self.batch = client_batch(load, self.producer_id)
         order = [(number + index) % load.partitions for index in range(load.partitions)]
-        frames = [produce_frame(topic, partition, self.batch, load.acks) for partition in order]
+        frames = [
+            produce_frame(topic, partition, self.batch, load.acks, transactional_id=self.transactional_id)
+            for partition in order
+        ]
         assert len({len(frame) for frame in frames}) == 1, "all requests are of one size"
         self.frame_size = len(frames[0])
         self.batch_at = frames[0].index(self.batch)
-        turns = 1 if load.idempotent else max(1, RING_BYTES // (self.frame_size * len(frames)))
+        turns = 1 if load.is_numbered else max(1, RING_BYTES // (self.frame_size * len(frames)))
         self._ring = memoryview(bytearray(b"".join(frames * turns)))
         self._slots = len(frames) * turns
         self._next = 0
@@ -182,7 +211,7 @@ class Stream:
         while count:
             first = self._next
             some = min(count, self._slots - first)
-            if self.load.idempotent:
+            if self.load.is_numbered:
                 for slot in range(first, first + some):
                     self._number(slot)
             self.socket.sendall(self._ring[first * self.frame_size : (first + some) * self.frame_size])
@@ -209,13 +238,15 @@ def produce(server: Server, topic: str, load: Load, seconds: float) -> Done:
     with ExitStack() as stack:
         streams = []
         for number in range(load.connections):
-            producer_id = new_producer_id(server) if load.idempotent else -1
-            stream = Stream(server, topic, load, number, producer_id)
+            stream = Stream(server, topic, load, number)
             stack.enter_context(stream.socket)
             streams.append(stream)
         cpu_before = server.cpu_seconds
         started = time.perf_counter()
         _run(streams, load, started + seconds)
+        for stream in streams:
+            if stream.transactional_id is not None:
+                commit(server, stream.transactional_id, stream.producer_id)
         elapsed = time.perf_counter() - started
         cpu = server.cpu_seconds - cpu_before
     requests = sum(stream.answered for stream in streams)
@@ -250,12 +281,21 @@ def _run(streams: list[Stream], load: Load, until: float) -> None:
 
 def prove(server: Server, topic: str, load: Load, records: int, batch: bytearray) -> None:
     """The broker has all records that it acknowledged, and gives the last of each partition as sent."""
-    ends = topics.end_offsets(server, topic, load.partitions)
-    held = sum(end or 0 for end in ends)
-    assert held == records, f"{records} records were acknowledged, the broker has {held}"
+    # Behind the records of a transaction stands the marker of its end, soon after the answer to the commit.
+    markers = load.connections if load.transactional else 0
+    expected = records + markers * load.partitions
+    until = time.monotonic() + (PATIENCE_S if markers else 0)
+    while True:
+        ends = topics.end_offsets(server, topic, load.partitions)
+        held = sum(end or 0 for end in ends)
+        if held == expected or time.monotonic() >= until:
+            break
+        time.sleep(0.01)
+    assert held == expected, f"{expected} records were acknowledged, the broker has {held}"
     for partition, end in enumerate(ends):
-        if end:
-            data = topics.records_at(server, topic, partition, end - load.records, 2 * len(batch))
+        if end and end > markers:
+            first = end - markers - load.records
+            data = topics.records_at(server, topic, partition, first, 2 * len(batch))
             last = BatchView(data)
             assert last.crc_ok(), "the last batch is damaged"
             assert data[HEADER_SIZE : last.size] == batch[HEADER_SIZE:], "the last batch is not as sent"

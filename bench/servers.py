@@ -176,22 +176,24 @@ def make_servers(
     settings: Mapping[str, str] | None = None,
     *,
     open_files: int | None = None,
-    without_zero_copy: bool = False,
 ) -> dict[str, Server]:
     """Ours and, where the oracle is at hand, Apache Kafka; not started.  They end with the stack."""
     given = {**HOUSEKEEPING, **(settings or {})}
     ours = OurServer(folder / "ours", given, open_files=open_files)
     stack.callback(ours.end)
     found: dict[str, Server] = {OURS: ours}
-    if without_zero_copy:
-        plain = OurServer(folder / "plain", given, python=("-c", WITHOUT_ZERO_COPY))
-        stack.callback(plain.end)
-        found[f"{OURS}, without zero copy"] = plain
     if ORACLE.exists():
         theirs = ApacheServer(folder / "theirs", given)
         stack.callback(theirs.end)
         found[APACHE] = theirs
     return found
+
+
+def make_plain_server(folder: Path, stack: ExitStack) -> dict[str, Server]:
+    """Ours on a system that has no sendfile."""
+    plain = OurServer(folder / "plain", HOUSEKEEPING, python=("-c", WITHOUT_ZERO_COPY))
+    stack.callback(plain.end)
+    return {f"{OURS}, without zero copy": plain}
 
 
 def await_listening(address: tuple[str, int]) -> None:

@@ -188,10 +188,9 @@ Disturbed = Callable[[Server, str, int], dict[str, float]]
 def with_old_records(bench: Workbench, disturbed: Disturbed) -> Mapping[str, Contender]:
     contenders: dict[str, Contender] = {}
     for name, server in shared_servers(bench.house).items():
-        if "," not in name:
-            topic = bench.stack.enter_context(topics.topic(server, REPLAYED.partitions))
-            size = fill(server, topic, REPLAYED, REPLAYED_BATCHES)
-            contenders[name] = partial(disturbed, server, topic, size)
+        topic = bench.stack.enter_context(topics.topic(server, REPLAYED.partitions))
+        size = fill(server, topic, REPLAYED, REPLAYED_BATCHES)
+        contenders[name] = partial(disturbed, server, topic, size)
     return contenders
 
 

@@ -11,14 +11,16 @@ from bench.fetch_load import Reader, fetch, fill
 from bench.produce_load import Load
 from bench.registry import Contender, Workbench, row
 from bench.servers import Server
-from bench.shared import shared_servers
+from bench.shared import shared_plain_server, shared_servers
 
 SECONDS = 3.0
 PARTITION_TOTAL_BYTES = 50_000_000
 
 
 def contenders(bench: Workbench, load: Load) -> Mapping[str, Contender]:
-    return {name: prepare(bench, server, load) for name, server in shared_servers(bench.house).items()}
+    ours_and_theirs = shared_servers(bench.house)
+    servers = ours_and_theirs | shared_plain_server(bench.house)
+    return {name: prepare(bench, server, load) for name, server in servers.items()}
 
 
 def prepare(bench: Workbench, server: Server, load: Load) -> Contender:

@@ -256,4 +256,4 @@ ROW = partial(row, higher_is_better=False, against=APACHE, goal=1)
 )
 def group_members(bench: Workbench) -> Mapping[str, Contender]:
     servers = shared_servers(bench.house)
-    return {name: partial(run, server) for name, server in servers.items() if "," not in name}
+    return {name: partial(run, server) for name, server in servers.items()}

@@ -173,7 +173,7 @@ ROW = partial(row, against=APACHE, goal=1)
 )
 def offset_commits(bench: Workbench) -> Mapping[str, Contender]:
     servers = shared_servers(bench.house)
-    return {name: partial(commit, server) for name, server in servers.items() if "," not in name}
+    return {name: partial(commit, server) for name, server in servers.items()}
 
 
 @ROW(

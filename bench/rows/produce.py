@@ -20,7 +20,7 @@ ONE_MB_BATCH = Load(records=1000, acks=-1)
 
 def contenders(bench: Workbench, load: Load) -> Mapping[str, Contender]:
     servers = shared_servers(bench.house)
-    return {name: partial(run, server, load) for name, server in servers.items() if "," not in name}
+    return {name: partial(run, server, load) for name, server in servers.items()}
 
 
 def run(server: Server, load: Load) -> dict[str, float]:
@@ -92,6 +92,19 @@ def one_connection(bench: Workbench) -> Mapping[str, Contender]:
 )
 def idempotent(bench: Workbench) -> Mapping[str, Contender]:
     return contenders(bench, Load(idempotent=True, acks=-1))
+
+
+@row(
+    "produce-16k-transactional",
+    "Produce records of 1 KiB in batches of 16 KB, transactional, acks=all",
+    unit="MB/s",
+    goal=1.2,
+    floor=1.0,
+    against=APACHE,
+    value="mb",
+)
+def transactional(bench: Workbench) -> Mapping[str, Contender]:
+    return contenders(bench, Load(transactional=True, acks=-1))
 
 
 @row(

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from barnabas.base.errors import KafkaError
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.batch.compression import Codec
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.handlers import produce
+from barnabas.broker.replicas_verify import TransactionalWrite, Verdicts
 from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.runtime.later import Later
 from tests.broker.data_world import Forbid, World, batch_of, produce_request
 
 VERSIONS = range(3, 14)
@@ -150,3 +152,60 @@ def test_a_request_that_is_cut_off_or_goes_on_is_left_to_the_usual_way(version: 
             changed = bytearray(whole)
             changed[position] = byte
             produce.quick(world, memoryview(changed), 0, call)  # type: ignore[arg-type]  # it must not raise
+
+
+class Yes:
+    """A coordinator that knows of every partition."""
+
+    def verify(self, write: TransactionalWrite) -> Later[Verdicts]:
+        return Later.of(dict.fromkeys(write.partitions, ErrorCode.NONE))
+
+
+def in_transaction(world: World, version: int, sequence: int, epoch: int = 0) -> ProduceRequest:
+    batch = batch_of(
+        b"a", producer_id=5, producer_epoch=epoch, base_sequence=sequence, transactional=sequence >= 0
+    )
+    request = request_of(world, version, "orders", batch)
+    request.transactional_id = "payments"
+    return request
+
+
+def by_handle_later(world: World, request: ProduceRequest, version: int) -> bytes:
+    wire = ProduceRequest.decode(bytearray(request.encode(version)), version)
+    answers: list[Any] = []
+    later = produce.handle(world, wire, world.call(0, version))  # type: ignore[arg-type]  # the test's broker
+    later.then(answers.append, answers.append)  # type: ignore[union-attr]  # the coordinator may be asked
+    return bytes(answers[0].encode(version))
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+def test_what_goes_on_in_a_transaction_is_answered_and_what_begins_one_is_not(version: int) -> None:
+    quick, usual = world_with_topics(), world_with_topics()
+    quick.replicas.verifier = usual.replicas.verifier = Yes()
+    first = in_transaction(quick, version, 0)
+    assert by_quick(quick, first, version) is None  # the coordinator has to be asked
+    assert by_handle_later(quick, first, version) == by_handle_later(usual, first, version)
+    for sequence in (1, 2):
+        request = in_transaction(quick, version, sequence)
+        assert by_quick(quick, request, version) == by_handle_later(usual, request, version)
+    for other in (
+        in_transaction(quick, version, 2),  # a duplicate
+        in_transaction(quick, version, 9),
+        in_transaction(quick, version, 0, epoch=1),
+        in_transaction(quick, version, -1),
+    ):
+        assert by_quick(quick, other, version) is None
+    unnamed = in_transaction(quick, version, 3)
+    unnamed.transactional_id = None
+    nameless = in_transaction(quick, version, 3)
+    nameless.transactional_id = ""
+    for request in (unnamed, nameless):
+        assert by_quick(quick, request, version) is None
+    quick.authorizer = Forbid((Operation.WRITE, Resource.TRANSACTIONAL_ID, "payments"))
+    assert by_quick(quick, in_transaction(quick, version, 3), version) is None
+    logs = [world.log("orders") for world in (quick, usual)]
+    assert logs[0].end_offset == logs[1].end_offset == 3
+    assert logs[0].last_stable_offset == logs[1].last_stable_offset == 0
+    assert quick.disk.read_bytes(f"/data/orders-0/{0:020}.log") == usual.disk.read_bytes(
+        f"/data/orders-0/{0:020}.log"
+    )

@@ -27,7 +27,7 @@ FIRST_VERSION_WITH_ZSTD = 7
 # Shorter than the smallest length that takes two bytes as a varint.
 SHORT_NAME = 126
 _ACKS = (1, -1)
-_ZSTD, _CODEC_BITS, _TRANSACTIONAL_OR_CONTROL = 4, 7, 0x30
+_ZSTD, _CODEC_BITS, _TRANSACTIONAL, _TRANSACTIONAL_OR_CONTROL = 4, 7, 0x10, 0x30
 _UUID_SIZE = 16
 _HEADER_SIZE = 61
 
@@ -104,29 +104,37 @@ def _old(broker: Broker, frame: memoryview, position: int, call: Call, version: 
 
 
 def _flexible(broker: Broker, frame: memoryview, position: int, call: Call, version: int) -> Pieces | None:
-    transactional, acks, _, topics, size_plus_one = _FLEXIBLE_START.unpack_from(frame, position)
-    if transactional or topics != 2 or not 2 <= size_plus_one <= SHORT_NAME:
+    transactional = frame[position]
+    position += max(0, transactional - 1)
+    _, acks, _, topics, size_plus_one = _FLEXIBLE_START.unpack_from(frame, position)
+    if topics != 2 or not 2 <= size_plus_one <= SHORT_NAME:
         return None
     start = position + 9
     end = start + size_plus_one - 1
     partitions, index = _FLEXIBLE_PARTITION.unpack_from(frame, end)
     if partitions != 2:
         return None
-    records = _records_at(frame, end + 5)
+    records = _records_at(frame, end + 5, _TRANSACTIONAL if transactional else 0)
     if records < 0:
         return None
     name = str(frame[start:end], "utf-8")
     hosted = broker.replicas.partitions.get((name, index))
     if hosted is None or not hosted.is_simple or not _may_write(broker, call, name, acks):
         return None
-    return _append_flexible(broker, frame, call, hosted, records, frame[start - 1 : end])
+    if transactional and not _may_write_as(broker, call, frame, position, transactional):
+        return None
+    return _append_flexible(
+        broker, frame, call, hosted, records, frame[start - 1 : end], in_transaction=transactional > 0
+    )
 
 
 def _by_id(broker: Broker, frame: memoryview, position: int, call: Call, version: int) -> Pieces | None:
-    transactional, acks, _, topics, topic_id, partitions, index = _START_BY_ID.unpack_from(frame, position)
-    if transactional or topics != 2 or partitions != 2:
+    transactional = frame[position]
+    position += max(0, transactional - 1)
+    _, acks, _, topics, topic_id, partitions, index = _START_BY_ID.unpack_from(frame, position)
+    if topics != 2 or partitions != 2:
         return None
-    records = _records_at(frame, position + 8 + _UUID_SIZE + 5)
+    records = _records_at(frame, position + 8 + _UUID_SIZE + 5, _TRANSACTIONAL if transactional else 0)
     if records < 0:
         return None
     topic = broker.image.topics.get(Uuid(topic_id))
@@ -135,11 +143,13 @@ def _by_id(broker: Broker, frame: memoryview, position: int, call: Call, version
         return None
     if not _may_write(broker, call, hosted.topic, acks):
         return None
-    return _append_flexible(broker, frame, call, hosted, records, topic_id)
+    if transactional and not _may_write_as(broker, call, frame, position, transactional):
+        return None
+    return _append_flexible(broker, frame, call, hosted, records, topic_id, in_transaction=transactional > 0)
 
 
-def _records_at(frame: memoryview, position: int) -> int:
-    """Where the records begin whose size stands at `position`; -1 unless they are one plain batch."""
+def _records_at(frame: memoryview, position: int, flags: int) -> int:
+    """Where the records begin whose size stands at `position`; -1 unless they are one batch so flagged."""
     byte = frame[position]
     length = byte & 0x7F
     shift = 7
@@ -155,13 +165,21 @@ def _records_at(frame: memoryview, position: int) -> int:
     if length < _HEADER_SIZE or start + length + 3 != len(frame) or frame[start + length :] != _END:
         return -1
     batch_length, magic, attributes = _BATCH.unpack_from(frame, start)
-    if batch_length + 12 != length or magic != 2 or attributes & _TRANSACTIONAL_OR_CONTROL:
+    if batch_length + 12 != length or magic != 2 or attributes & _TRANSACTIONAL_OR_CONTROL != flags:
         return -1
     return start
 
 
 def _may_write(broker: Broker, call: Call, topic: str, acks: int) -> bool:
     return acks in _ACKS and broker.authorizer.allows(call, Operation.WRITE, Resource.TOPIC, topic)
+
+
+def _may_write_as(broker: Broker, call: Call, frame: memoryview, position: int, size_plus_one: int) -> bool:
+    """`position` is where the transactional id ends."""
+    if not 2 <= size_plus_one <= SHORT_NAME:
+        return False
+    name = str(frame[position + 2 - size_plus_one : position + 1], "utf-8")
+    return broker.authorizer.allows(call, Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
 
 
 def _append_flexible(
@@ -171,9 +189,17 @@ def _append_flexible(
     hosted: Hosted,
     records: int,
     topic: bytes | memoryview,
-) -> Pieces:
+    *,
+    in_transaction: bool,
+) -> Pieces | None:
     try:
-        result = broker.replicas.append_simply(hosted, frame[records:-3])
+        if in_transaction:
+            # What begins a transaction here takes the usual way, on which its coordinator is asked.
+            result = broker.replicas.append_if_plain(hosted, frame[records:-3])
+            if result is None:
+                return None
+        else:
+            result = broker.replicas.append_simply(hosted, frame[records:-3])
     except KafkaError as error:
         return _refusal(broker, call, hosted, error)
     tail = _FLEXIBLE_ANSWER.pack(

@@ -320,6 +320,11 @@ class Replicas(PartitionTable):
 
     def append_simply(self, partition: Hosted, records: Buffer) -> AppendResult:
         """`append` to a partition that `is_simple`, in fewer steps for a plain batch: it is committed now."""
+        result = self.append_if_plain(partition, records)
+        return self.append(partition, records, 1) if result is None else result
+
+    def append_if_plain(self, partition: Hosted, records: Buffer) -> AppendResult | None:
+        """None: nothing has happened, the batch takes more steps."""
         log = partition.log
         assert log is not None, "a simple partition has a log"
         try:
@@ -328,7 +333,7 @@ class Replicas(PartitionTable):
             self.storage.fail(log, failure)
             raise
         if result is None:
-            return self.append(partition, records, 1)
+            return None
         log.advance_high_watermark(log.end_offset)
         traffic = partition.traffic
         traffic.produces += 1

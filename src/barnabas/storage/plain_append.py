@@ -18,7 +18,15 @@ from barnabas.batch.check import CheckRules
 from barnabas.batch.compression import Codec, decompress
 from barnabas.batch.engine.plain import Plain, inspect
 from barnabas.batch.records import NO_TIMESTAMP, TimestampType
-from barnabas.batch.view import ATTRIBUTES_POSITION, CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD, MAX_SEQUENCE
+from barnabas.batch.view import (
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAX_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+)
 from barnabas.runtime.disk import Buffer
 from barnabas.storage.appending import AppendResult
 from barnabas.storage.failure import StorageFailure
@@ -29,7 +37,7 @@ if TYPE_CHECKING:
     from barnabas.storage.log import Log
 
 _CODECS = tuple(Codec)
-_CODEC_POSITION = ATTRIBUTES_POSITION + 1
+_FLAGS_POSITION = ATTRIBUTES_POSITION + 1
 _LENGTH_AND_CRC = Struct(">8xi5xI")
 _crc32c = crc32.iscsi
 _unpack_length_and_crc = _LENGTH_AND_CRC.unpack_from
@@ -70,9 +78,12 @@ def append_plain(log: Log, buffer: Buffer, leader_epoch: int, now_ms: int) -> Ap
     _, count, _, _, max_timestamp, producer_id, producer_epoch, base_sequence = batch
     producers = log.producers
     entry = None
-    if producer_id >= 0:
+    in_transaction = bool(buffer[_FLAGS_POSITION] & TRANSACTIONAL_FLAG)
+    if producer_id >= 0 or in_transaction:
         entry = producers.entries.get(producer_id)
-        if not _continues(entry, producer_epoch, base_sequence, count) or producers.is_verifying:
+        if producers.is_verifying or not _continues(
+            entry, producer_epoch, base_sequence, count, in_transaction
+        ):
             return None
     base_offset = log.end_offset
     last_offset = base_offset + count - 1
@@ -105,14 +116,15 @@ def plain_batch(buffer: Buffer, rules: PlainRules, now_ms: int) -> Plain | None:
     view = memoryview(buffer)
     if length != size - LOG_OVERHEAD or view.readonly or _crc32c(view[ATTRIBUTES_POSITION:]) != crc:
         return None
-    if codec is None and not buffer[_CODEC_POSITION] & CODEC_MASK:
+    flags = buffer[_FLAGS_POSITION]
+    if codec is None and not flags & CODEC_MASK:
         data = bytes(view)
-        found = inspect(data, data, HEADER_SIZE)
+        found = inspect(_plain_head(view) if flags & TRANSACTIONAL_FLAG else data, data, HEADER_SIZE)
     else:
         payload = _payload(view, rules)
         if payload is None:
             return None
-        found = inspect(bytes(view[:HEADER_SIZE]), payload, 0)
+        found = inspect(_plain_head(view), payload, 0)
     is_plain, _, keyless, lowest, highest, _, _, _ = found
     if (
         not is_plain
@@ -124,8 +136,16 @@ def plain_batch(buffer: Buffer, rules: PlainRules, now_ms: int) -> Plain | None:
     return found
 
 
+def _plain_head(view: memoryview) -> bytes:
+    """As if the batch were of no transaction; whether it is of the right one is for `_continues` to say."""
+    head = bytearray(view[:HEADER_SIZE])
+    if head[_FLAGS_POSITION] & TRANSACTIONAL_FLAG and not head[_FLAGS_POSITION] & CONTROL_FLAG:
+        head[_FLAGS_POSITION] ^= TRANSACTIONAL_FLAG
+    return bytes(head)
+
+
 def _payload(view: memoryview, rules: PlainRules) -> bytes | None:
-    number = view[_CODEC_POSITION] & CODEC_MASK
+    number = view[_FLAGS_POSITION] & CODEC_MASK
     codec = _CODECS[number] if number < len(_CODECS) else None
     if codec is None or (rules.codec is not None and rules.codec is not codec):
         return None
@@ -135,12 +155,14 @@ def _payload(view: memoryview, rules: PlainRules) -> bytes | None:
         return None
 
 
-def _continues(entry: ProducerEntry | None, epoch: int, base_sequence: int, count: int) -> bool:
-    """Whether a batch is the next one of a producer that the log knows, outside of any transaction."""
+def _continues(
+    entry: ProducerEntry | None, epoch: int, base_sequence: int, count: int, in_transaction: bool
+) -> bool:
+    """Whether a batch is the next one of a producer that the log knows, in its open transaction if in any."""
     return (
         entry is not None
         and entry.epoch == epoch
-        and entry.current_transaction_first_offset is None
+        and (entry.current_transaction_first_offset is not None) == in_transaction
         and bool(entry.batches)
         and base_sequence == entry.batches[-1].last_sequence + 1
         and base_sequence + count - 1 <= MAX_SEQUENCE
