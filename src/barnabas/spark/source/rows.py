@@ -101,6 +101,8 @@ class Rows:
 
         Batches that are older than `not_before_ms` as a whole may be left out.
         """
+        # A batch is sent whole, also when what was asked for begins within it.
+        start = max(start, chunk.first_offset)
         for batches in _groups(chunk, end, not_before_ms):
             columns = columns_of(batches)
             first, last = 0, len(columns)

@@ -38,6 +38,7 @@ def read_range(schema: StructType, options: SourceOptions, partition: InputParti
                 yield from rows.of(chunk, wanted.start, wanted.end, partition.not_before_ms)
         except CorruptBatch as error:
             raise CorruptBatch(
-                f"{wanted.where} cannot be decoded: {error.message}; to go on, start after it by startingOffsets",
+                f"{wanted.where} cannot be decoded: {error.message}; to go on, start after it by "
+                "startingOffsets",
                 error.code,
             ) from error

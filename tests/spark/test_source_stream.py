@@ -1,0 +1,257 @@
+"""Streams of topics; most without a session, by what Spark would call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from barnabas.client import NewTopic, TopicPartition
+from barnabas.client.sync import Admin, Consumer
+from barnabas.spark.source import source_schema, stream_reader
+from barnabas.spark.source.loss import DataLossError
+from barnabas.spark.source.offsets import OptionError
+from barnabas.spark.source.stream import StreamReader
+from tests.spark.topics import create, delete_records, options_of, produce, read_rows, values
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TEN = [b"%d" % number for number in range(10)]
+ALL = ReadAllAvailable()
+
+
+def reader_of(bootstrap: str, topic: str, **options: str) -> StreamReader:
+    options.setdefault("fetchOffset__retryIntervalMs", "1")
+    given = options_of(bootstrap, topic, **options)
+    made = stream_reader(source_schema(given), given)
+    assert isinstance(made, StreamReader)
+    return made
+
+
+def between(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[bytes | None]:
+    return values(read_rows(reader, reader.partitions(start, end)))
+
+
+def run(
+    spark: SparkSession, checkpoint: Path, given: dict[str, str], write: Callable[[DataFrame, int], None]
+) -> Any:
+    """A query over all that is there now, to its end."""
+    frame = spark.readStream.format("barnabas").options(**given).load()
+    query = (
+        frame.writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(300)
+    assert query.exception() is None
+    return query
+
+
+# -------------------------------------------------------------------------------------- through a session
+
+
+def test_a_query_goes_on_from_its_checkpoint_and_commits_for_its_group(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    create(bootstrap, topic)
+    produce(bootstrap, topic, TEN)
+    seen: list[list[bytes]] = []
+
+    def write(frame: DataFrame, number: int) -> None:
+        rows = sorted((row.partition, row.offset, bytes(row.value)) for row in frame.collect())
+        seen.append([value for _, _, value in rows])
+
+    given = options_of(bootstrap, topic, startingOffsets="earliest", maxOffsetsPerTrigger="6", groupId=topic)
+    query = run(spark, tmp_path, given, write)
+    assert seen == [TEN[:6], TEN[6:]]
+    source = query.lastProgress.sources[0]
+    assert json.loads(source.endOffset) == json.loads(source.latestOffset) == {topic: {"0": 10}}
+    # Partitions that come later are read from their beginning.
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_partitions({topic: 2}).raise_first()
+    produce(bootstrap, topic, [b"10"])
+    produce(bootstrap, topic, [b"11"], partition=1)
+    del seen[:]
+    run(spark, tmp_path, {**given, "maxOffsetsPerTrigger": "100"}, write)
+    assert seen == [[b"10", b"11"]]
+    # M-I: every tool sees the lag.
+    with Consumer(bootstrap_servers=bootstrap, group_id=topic) as consumer:
+        both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+        told = consumer.committed(both)
+        assert [one.offset for one in (told[where] for where in both) if one is not None] == [11, 1]
+
+
+def test_a_checkpoint_of_another_query_ends_it_with_a_clear_word(
+    spark: SparkSession, bootstrap: str, topic: str, fresh_name: Callable[[], str], tmp_path: Path
+) -> None:
+    create(bootstrap, topic)
+    produce(bootstrap, topic, TEN)
+    run(spark, tmp_path, options_of(bootstrap, topic, startingOffsets="earliest"), lambda frame, _: None)
+    other = fresh_name()
+    create(bootstrap, other)
+    frame = spark.readStream.format("barnabas").options(**options_of(bootstrap, other)).load()
+    query = (
+        frame.writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    with pytest.raises(Exception, match=f"{topic}-0 are gone.*failOnDataLoss"):
+        query.awaitTermination(300)
+
+
+# ------------------------------------------------------------------------------------- which offsets are next
+
+
+def test_limits_are_what_the_options_say(bootstrap: str, topic: str) -> None:
+    create(bootstrap, topic, 2)
+    produce(bootstrap, topic, TEN)
+    produce(bootstrap, topic, TEN, partition=1)
+    reader = reader_of(bootstrap, topic, startingOffsets="earliest", maxOffsetsPerTrigger="6")
+    start = reader.initialOffset()
+    assert start == {topic: {"0": 0, "1": 0}}
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxRows(6)
+    assert reader.latestOffset(start, limit) == {topic: {"0": 3, "1": 3}}
+    # The once-trigger wants everything, whatever the options say.
+    assert reader.latestOffset(start, ALL) == {topic: {"0": 10, "1": 10}}
+    assert reader.reportLatestOffset() == {topic: {"0": 10, "1": 10}}
+    reader.stop()
+
+
+def test_available_now_does_not_run_after_new_records(bootstrap: str, topic: str) -> None:
+    create(bootstrap, topic)
+    produce(bootstrap, topic, TEN)
+    reader = reader_of(bootstrap, topic, startingOffsets="earliest")
+    reader.prepareForTriggerAvailableNow()
+    assert reader.latestOffset(reader.initialOffset(), ALL) == {topic: {"0": 10}}
+    produce(bootstrap, topic, TEN)
+    assert reader.latestOffset({topic: {"0": 10}}, ALL) == {topic: {"0": 10}}
+    reader.stop()
+
+
+def test_a_batch_waits_for_enough_records_but_not_for_ever(bootstrap: str, topic: str) -> None:
+    create(bootstrap, topic)
+    produce(bootstrap, topic, TEN[:1])
+    reader = reader_of(bootstrap, topic, startingOffsets="earliest", minOffsetsPerTrigger="5")
+    start, limit = reader.initialOffset(), reader.getDefaultReadLimit()
+    assert limit == ReadMinRows(5)
+    # The first one is overdue: nobody knows how long its records have waited.
+    assert reader.latestOffset(start, limit) == {topic: {"0": 1}}
+    produce(bootstrap, topic, TEN[:3])
+    assert reader.latestOffset({topic: {"0": 1}}, limit) == {topic: {"0": 1}}
+    produce(bootstrap, topic, TEN[:2])
+    assert reader.latestOffset({topic: {"0": 1}}, limit) == {topic: {"0": 6}}
+    reader.stop()
+    hasty = reader_of(
+        bootstrap, topic, startingOffsets="earliest", minOffsetsPerTrigger="50", maxTriggerDelay="0s"
+    )
+    assert hasty.latestOffset({topic: {"0": 5}}, limit) == {topic: {"0": 6}}
+    assert hasty.latestOffset({topic: {"0": 5}}, limit) == {topic: {"0": 6}}
+    hasty.stop()
+
+
+def test_where_latest_was_survives_a_restart_before_the_first_commit(bootstrap: str, topic: str) -> None:
+    """Spark keeps ends of batches only, so the first one is empty and ends where the query started."""
+    create(bootstrap, topic)
+    produce(bootstrap, topic, TEN[:4])
+    first = reader_of(bootstrap, topic)
+    start = first.initialOffset()
+    produce(bootstrap, topic, TEN[4:7])
+    logged = first.latestOffset(start, ALL)
+    assert logged == start == {topic: {"0": 4}}
+    first.stop()
+    # The driver died; the same batch is tried again, and what is latest now is another offset.
+    second = reader_of(bootstrap, topic)
+    assert between(second, second.initialOffset(), logged) == []
+    following = second.latestOffset(logged, ALL)
+    assert between(second, logged, following) == TEN[4:7]
+    second.stop()
+
+
+def test_a_group_that_has_consumers_cannot_be_committed_for(bootstrap: str, topic: str) -> None:
+    create(bootstrap, topic)
+    produce(bootstrap, topic, TEN)
+    reader = reader_of(bootstrap, topic, groupId=topic)
+    with Consumer(bootstrap_servers=bootstrap, group_id=topic) as consumer:
+        consumer.subscribe([topic])
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=1000)
+        with pytest.raises(OptionError, match=r"has consumers of its own.*another groupId"):
+            reader.commit({topic: {"0": 10}})
+    reader.stop()
+
+
+# ------------------------------------------------------------------------------------------- what may be lost
+
+
+def test_new_partitions_are_read_from_their_beginning(bootstrap: str, topic: str) -> None:
+    create(bootstrap, topic, 2)
+    produce(bootstrap, topic, TEN[:3], partition=1)
+    reader = reader_of(bootstrap, topic)
+    assert between(reader, {topic: {"0": 0}}, {topic: {"0": 0, "1": 3}}) == TEN[:3]
+    limited = reader.latestOffset({topic: {"0": 0}}, ReadMaxRows(2))
+    assert limited == {topic: {"0": 0, "1": 2}}
+    # One whose first records are gone already was missed.
+    delete_records(bootstrap, topic, 1, 1)
+    with pytest.raises(DataLossError, match=f"new partition {topic}-1 begins at offset 1, not at 0"):
+        reader.partitions({topic: {"0": 0}}, {topic: {"0": 0, "1": 3}})
+    reader.stop()
+
+
+def test_partitions_that_go_or_shrink_are_told(bootstrap: str, topic: str) -> None:
+    create(bootstrap, topic)
+    produce(bootstrap, topic, TEN)
+    strict, lax = reader_of(bootstrap, topic), reader_of(bootstrap, topic, failOnDataLoss="false")
+    more = {topic: {"0": 0, "1": 5}}
+    with pytest.raises(DataLossError, match=f"{topic}-1 are gone.*failOnDataLoss to false"):
+        strict.partitions(more, {topic: {"0": 10}})
+    assert between(lax, more, {topic: {"0": 10}}) == TEN
+    with pytest.raises(DataLossError, match="went back from offset 20 to 10"):
+        strict.partitions({topic: {"0": 20}}, {topic: {"0": 10}})
+    assert between(lax, {topic: {"0": 20}}, {topic: {"0": 10}}) == []
+    with pytest.raises(DataLossError, match="cannot be found any more"):
+        strict.partitions({topic: {"0": 10}}, {topic: {"0": 10, "7": 3}})
+    assert between(lax, {topic: {"0": 9}}, {topic: {"0": 10, "7": 3}}) == TEN[9:]
+    strict.stop()
+    lax.stop()
+
+
+def test_a_retention_gap_fails_or_is_passed_over(bootstrap: str, topic: str) -> None:
+    create(bootstrap, topic)
+    produce(bootstrap, topic, TEN)
+    delete_records(bootstrap, topic, 0, 6)
+    start, end = {topic: {"0": 2}}, {topic: {"0": 8}}
+    strict, lax = reader_of(bootstrap, topic), reader_of(bootstrap, topic, failOnDataLoss="false")
+    with pytest.raises(DataLossError, match="has offsets 6 to 9"):
+        between(strict, start, end)
+    assert between(lax, start, end) == TEN[6:8]
+    # All of it is gone.
+    assert between(lax, start, {topic: {"0": 5}}) == []
+    strict.stop()
+    lax.stop()
+
+
+def test_a_pattern_finds_topics_that_come_later(bootstrap: str, topic: str) -> None:
+    create(bootstrap, f"{topic}-a")
+    given = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribePattern": f"{topic}-.",
+        "startingOffsets": "earliest",
+    }
+    reader = stream_reader(source_schema(given), given)
+    start = reader.initialOffset()
+    assert start == {f"{topic}-a": {"0": 0}}
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic(f"{topic}-b", 1)]).raise_first()
+    produce(bootstrap, f"{topic}-b", TEN[:2])
+    end = reader.latestOffset(start, ALL)
+    assert end == {f"{topic}-a": {"0": 0}, f"{topic}-b": {"0": 2}}
+    assert values(read_rows(reader, reader.partitions(start, end))) == TEN[:2]
+    reader.stop()
