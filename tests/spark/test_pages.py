@@ -1,0 +1,45 @@
+"""What the page about reading in Spark shows, works."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from barnabas.spark.log_source import OPTIONS as LOG_OPTIONS
+from barnabas.spark.source.options import OPTIONS
+from tests.spark.topics import create, produce
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PROGRAM = re.compile(r"```python\n(.*?)```", re.S)
+
+
+def test_the_page_about_reading_works(
+    spark: SparkSession,
+    bootstrap: str,
+    broker_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    create(bootstrap, "orders")
+    produce(bootstrap, "orders", [b"3 apples", b"1 pear"], key=b"alice")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").symlink_to(broker_folder / "data")
+    page = (DOCS / "how-to" / "read-topics-in-spark.md").read_text()
+    names: dict[str, object] = {}
+    for program in PROGRAM.findall(page):
+        exec(program.replace("localhost:9092", bootstrap), names)
+    assert "3 apples" in capsys.readouterr().out
+    assert [tuple(row) for row in spark.table("counts").collect()] == [(b"alice", 2)]
+
+
+def test_every_option_is_in_the_reference() -> None:
+    page = (DOCS / "reference" / "spark-options.md").read_text()
+    missing = [name for name in (*OPTIONS, *LOG_OPTIONS) if f"`{name}`" not in page]
+    assert not missing
