@@ -24,7 +24,7 @@ from barnabas.client.errors.kinds import AuthorizationError
 from barnabas.client.explain.decoding import Format
 from barnabas.client.explain.facts import Denial, Facts, Group, Member, PartitionFacts
 from barnabas.client.explain.looking import end_offsets, min_isr_of, next_faults, open_transactions
-from barnabas.client.explain.permissions import OURSELVES, denials_by_rules, denials_of_operations
+from barnabas.client.explain.permissions import NO_RULE, OURSELVES, denials_by_rules, denials_of_operations
 from barnabas.client.model import TopicPartition
 from barnabas.runtime.clock import SystemClock
 
@@ -59,7 +59,7 @@ class Gathering:
             partitions = await self._look_again(partitions, watch_ms)
             group = await self._group()
         if self._principal is not None:
-            self._denials += await self._judged(sorted(named))
+            self._denials += await self._judged(sorted(named), group)
         return Facts(
             group=group,
             partitions=tuple(partitions),
@@ -80,7 +80,7 @@ class Gathering:
         error = found.error_of(self._group_id)
         if error is None:
             return self._described(found[self._group_id])
-        if isinstance(error, AuthorizationError):
+        if isinstance(error, AuthorizationError) and self._principal is None:
             self._deny(f"group {self._group_id}", "READ", error)
         elif not isinstance(error, GroupIdNotFoundError):
             raise error
@@ -201,16 +201,23 @@ class Gathering:
     # ------------------------------------------------------------------------------------------- what is
     # refused
 
-    async def _judged(self, topics: list[str]) -> list[Denial]:
+    async def _judged(self, topics: list[str], group: Group) -> list[Denial]:
         assert self._principal is not None
+        is_let_in = bool(group.members)
         resources = [("topic", topic) for topic in topics] + [("group", self._group_id)]
         try:
-            return await denials_by_rules(self._admin, self._principal, resources, PATIENCE_MS)
+            found = await denials_by_rules(self._admin, self._principal, resources, PATIENCE_MS)
+            # Where there are members, somebody may join: brokers do allow what no rule is about.
+            return [one for one in found if one.reason != NO_RULE or not is_let_in]
         except KafkaError as error:
             self._note(f"rules about {self._principal}", error)
             return []
 
     def _deny(self, resource: str, operation: str, error: KafkaError) -> None:
+        """We may not look; if the consumer is somebody else, that says nothing about it."""
+        if self._principal is not None:
+            self._note(resource, error)
+            return
         self._denials.append(Denial(resource, operation, OURSELVES, error.message))
 
     def _note(self, what: str, error: KafkaError) -> None:

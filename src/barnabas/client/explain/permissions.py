@@ -14,6 +14,7 @@ from barnabas.security.rules import AclRules, Who
 
 # Whoever runs this, when nobody else is named; brokers do not tell us our name.
 OURSELVES = "User:you"
+NO_RULE = "no rule is about it: only super users may, unless brokers have allow.everyone.if.no.acl.found=true"
 _NEEDED = Operation.READ
 _KINDS = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}
 _ANYWHERE = "*"
@@ -30,18 +31,27 @@ def denials_of_operations(resource: str, allowed: Sequence[Operation] | None) ->
 async def denials_by_rules(
     admin: Admin, principal: str, resources: Sequence[tuple[str, str]], timeout_ms: int
 ) -> list[Denial]:
-    """What the rules deny to a principal; super users, whom only brokers know, are taken for others."""
-    bindings = await admin.describe_acls(timeout_ms=timeout_ms)
-    rules = AclRules(allow_if_no_rule=not bindings)
-    for number, one in enumerate(bindings):
+    """What the rules deny to a principal.  Super users, and what holds where no rule is, only brokers
+    know."""
+    rules = AclRules()
+    for number, one in enumerate(await admin.describe_acls(timeout_ms=timeout_ms)):
         rules.add(_record(number, one))
+    lenient = AclRules(allow_if_no_rule=True)
+    for record in rules.records():
+        lenient.add(record)
     who = Who(principal, _ANYWHERE)
     found = []
     for kind, name in resources:
         verdict = rules.judge(who, _NEEDED, _KINDS[kind], name)
-        if not verdict.allowed:
-            why = "no rule allows it" if verdict.rule is None else f"a rule denies it: {_shown(verdict.rule)}"
-            found.append(Denial(f"{kind} {name}", _NEEDED.name, principal, why))
+        if verdict.allowed:
+            continue
+        if verdict.rule is not None:
+            why = f"a rule denies it: {_shown(verdict.rule)}"
+        elif lenient.judge(who, _NEEDED, _KINDS[kind], name).allowed:
+            why = NO_RULE
+        else:
+            why = "there are rules about it, and none allows it"
+        found.append(Denial(f"{kind} {name}", _NEEDED.name, principal, why))
     return found
 
 

@@ -1,0 +1,59 @@
+"""A broker in a process of its own, for the friendly commands."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from barnabas.cli.friendly.asking import BOOTSTRAP_VARIABLE
+from tools.raw_broker import BrokerProcess
+
+# Rules hold for what they name; everything else is allowed, so that one broker serves all tests.
+SETTINGS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.min.session.timeout.ms": "1000",
+}
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    overrides = [word for name, value in SETTINGS.items() for word in ("--override", f"{name}={value}")]
+    with BrokerProcess(tmp_path_factory.mktemp("friendly"), *overrides) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def bootstrap(broker: BrokerProcess) -> str:
+    return f"{broker.address[0]}:{broker.address[1]}"
+
+
+@pytest.fixture(autouse=True)
+def _is_default(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(BOOTSTRAP_VARIABLE, bootstrap)
+
+
+@pytest.fixture
+def fresh_name(request: pytest.FixtureRequest) -> Callable[[], str]:
+    """A name that nobody has used."""
+
+    def name() -> str:
+        return f"{request.node.originalname.replace('test_', '')[:40]}-{os.getpid()}-{next(_numbers)}"
+
+    return name
+
+
+@pytest.fixture
+def topic(fresh_name: Callable[[], str]) -> str:
+    return fresh_name()
+
+
+@pytest.fixture
+def group(fresh_name: Callable[[], str]) -> str:
+    return fresh_name()
