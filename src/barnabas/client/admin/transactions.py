@@ -23,8 +23,6 @@ from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest,
 
 _TRANSACTION = CoordinatorType.TRANSACTION
 NO_START = -1
-# The transaction that fences is over at once, so its time-out matters to nobody.
-FENCING_TIMEOUT_MS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +150,14 @@ class TransactionCalls(AdminCalls):
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> Outcomes[str, FencedProducer]:
         """Take over transactional ids: their producers are fenced, their open transactions aborted."""
+        # What the ids then have for a time-out, until their producers come back: as Apache Kafka's client.
+        own_timeout_ms = self.settings["request.timeout.ms"] if timeout_ms is None else timeout_ms
 
         async def ask(link: Link, some: list[str]) -> Mapping[str, FencedProducer | KafkaError]:
             found: dict[str, FencedProducer | KafkaError] = {}
             for transactional_id in some:
                 request = InitProducerIdRequest(
-                    transactional_id=transactional_id, transaction_timeout_ms=FENCING_TIMEOUT_MS
+                    transactional_id=transactional_id, transaction_timeout_ms=own_timeout_ms
                 )
                 answer = await link.ask(request, InitProducerIdResponse)
                 fenced = FencedProducer(answer.producer_id, answer.producer_epoch)
