@@ -1,4 +1,4 @@
-"""`barnabas doctor`: checks this installation and this machine, and says what to do next.
+"""`barnabas doctor`: checks this installation, this machine and a cluster, and says what to do next.
 
 It changes nothing but a temporary file.  It ends with 1 only if something is broken; what could merely be
 better is a hint.
@@ -11,13 +11,15 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from barnabas import __version__
 from barnabas.cli.arguments import ArgumentParser
 from barnabas.cli.exits import Exit
+from barnabas.cli.friendly.asking import BOOTSTRAP_VARIABLE, add_cluster, add_output
+from barnabas.cli.friendly.findings import Finding, State
+from barnabas.cli.friendly.output import Column, Printer, Style, styled
 
 if TYPE_CHECKING:
     from barnabas.batch.engine import EngineState
@@ -30,54 +32,44 @@ WANTED_OPEN_FILES = 4096
 SLOW_SYNC_MS = 20.0
 SYNC_ROUNDS = 5
 SYNC_BYTES = 4096
+COLUMNS = (Column("state"), Column("check"), Column("found"), Column("advice"))
+COLOURS = {State.OK: Style.GREEN, State.HINT: Style.YELLOW, State.BROKEN: Style.RED}
 # In a checkout, and elsewhere; pip would otherwise take what it built before.
 REBUILD = "`make setup`, or `pip install --force-reinstall --no-cache-dir barnabas`"
 
 
-class State(StrEnum):
-    """How a check went."""
-
-    OK = "ok"
-    HINT = "hint"
-    BROKEN = "broken"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The outcome of one check, and what to do about it if anything."""
-
-    check: str
-    state: State
-    found: str
-    advice: str = ""
-
-
 def run(arguments: Sequence[str]) -> int:
-    parser = ArgumentParser(PROGRAM, "Check this installation and this machine, and say what to do next.")
-    parser.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="how to print (default table)"
+    parser = ArgumentParser(
+        PROGRAM,
+        "Check this installation and this machine, and say what to do next.",
+        "A cluster is looked at too if --bootstrap-server names it.",
     )
+    add_output(parser)
     parser.add_argument(
         "--folder",
         default=".",
         metavar="FOLDER",
         help="where data will be kept; its disk is tried (default .)",
     )
+    add_cluster(parser)
     options = parser.parse(arguments)
     findings = list(examine(options.folder))
-    if options.output == "json":
-        import json
+    if options.bootstrap_server or os.environ.get(BOOTSTRAP_VARIABLE):
+        from barnabas.cli.friendly.cluster_checks import examine_cluster
 
-        print(json.dumps([asdict(finding) for finding in findings], indent=2))
-    else:
+        findings += examine_cluster(parser, options)
+    if options.output == "table":
         print_table(findings)
+    else:
+        Printer(options.output, COLUMNS, name="check").all(asdict(finding) for finding in findings)
     return Exit.FAILED if any(finding.state is State.BROKEN for finding in findings) else Exit.OK
 
 
 def print_table(findings: Sequence[Finding]) -> None:
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
-        print(f"{finding.state:<6}  {finding.check:<{width}}  {finding.found}")
+        state = styled(f"{finding.state:<6}", COLOURS[finding.state], sys.stdout)
+        print(f"{state}  {finding.check:<{width}}  {finding.found}")
         if finding.advice:
             print(f"{'':<6}  {'':<{width}}  -> {finding.advice}")
 
@@ -227,6 +219,19 @@ def check_port(port: int = DEFAULT_PORT) -> Finding:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            advice = f"something listens there: stop it, or set listeners=PLAINTEXT://:{port + 1}"
+            if _is_ours(port):
+                return Finding("port", State.OK, f"{port}: a broker of ours listens (barnabas status)")
+            advice = (
+                f"something listens there: stop it, or choose another port: barnabas dev --port {port + 1}, "
+                f"listeners=PLAINTEXT://:{port + 1}"
+            )
             return Finding("port", State.HINT, f"{port}: {error.strerror or error}", advice)
     return Finding("port", State.OK, f"{port} is free")
+
+
+def _is_ours(port: int) -> bool:
+    from barnabas.cli.running_servers import running_servers
+    from barnabas.runtime.folder_disk import FolderDisk
+
+    places = [place for info in running_servers(FolderDisk()) for place in info.listeners.values()]
+    return any(place.endswith(f":{port}") for place in places)
