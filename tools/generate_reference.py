@@ -19,6 +19,7 @@ from barnabas.cli.arguments import ArgumentParser
 from barnabas.cli.dev import settings
 from barnabas.cli.exits import Exit
 from barnabas.cli.main import COMMANDS
+from barnabas.cli.refused import REFUSED
 from barnabas.config.node import read_node
 from barnabas.config.option import Mode
 
@@ -66,10 +67,21 @@ def commands_page() -> str:
         "## Exit codes\n\n| code | meaning |\n|---:|---|\n"
         + "".join(f"| {int(code)} | {EXITS[code]} |\n" for code in Exit),
     ]
+    parts.append(_refused())
     for name, (module, summary) in sorted(COMMANDS.items()):
         parts.append(f"## barnabas {name}\n\n{summary[0].upper()}{summary[1:]}.\n")
         parts += [_command(parser) for parser in _parsers(importlib.import_module(module))]
     return "\n".join(parts)
+
+
+def _refused() -> str:
+    """Flags of Apache Kafka's tools that ours do not take."""
+    lines = ["## Flags of Apache Kafka's tools that are refused\n"]
+    if not REFUSED:
+        return lines[0] + "\nNone: every flag of the tools of 4.1.0 is taken.\n"
+    lines += ["| command | flag | why |", "|---|---|---|"]
+    lines += [f"| {command} | `{flag}` | {why} |" for (command, flag), why in sorted(REFUSED.items())]
+    return "\n".join(lines) + "\n"
 
 
 def _parsers(tool: ModuleType) -> Iterator[ArgumentParser]:
@@ -94,7 +106,11 @@ def _parser_of(run: Callable[[list[str]], int], arguments: list[str]) -> Argumen
 
 
 def _command(parser: ArgumentParser) -> str:
-    actions = [action for action in parser._actions if action.dest not in ("help", "version")]
+    actions = [
+        action
+        for action in parser._actions
+        if action.dest not in ("help", "version") and action.help != argparse.SUPPRESS
+    ]
     named = " ".join(_named(action) for action in actions if not action.option_strings)
     lines = [f"`{parser.prog}{' ' + named if named else ''}{' [OPTIONS]' if actions else ''}`\n"]
     if parser.description and parser.prog.count(" ") > 1:

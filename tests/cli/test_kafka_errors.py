@@ -47,7 +47,7 @@ def test_errors_of_commands_keep_their_code_and_others_fail():
 def test_a_sentence_says_what_to_do():
     error = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no topic x")
     assert sentence(error) == f"no topic x ({error.advice})"
-    assert sentence(KafkaError(ErrorCode.INVALID_REQUEST, "odd")) == "odd"
+    assert sentence(KafkaError(ErrorCode.INVALID_REQUEST, "odd")) == "INVALID_REQUEST: odd"
 
 
 def test_an_empty_message_is_filled_in():

@@ -18,6 +18,8 @@ from barnabas.cli.exits import Exit, HelpShownError, UsageError
 class ArgumentParser(argparse.ArgumentParser):
     """argparse without abbreviations, without tracebacks and without its two-line errors."""
 
+    shows_usage_when_bare = False
+
     def __init__(self, prog: str, description: str, epilog: str | None = None) -> None:
         super().__init__(
             prog=prog,
@@ -29,6 +31,9 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """The values, or a UsageError; `--help` prints and raises HelpShownError."""
+        if not arguments and self.shows_usage_when_bare:
+            self.print_help(sys.stderr)
+            raise HelpShownError("", Exit.USAGE)
         parsed, unknown = self.parse_known_args(self._with_two_dashes(arguments))
         if unknown:
             flag = unknown[0].partition("=")[0]
@@ -66,6 +71,8 @@ class KafkaParser(ArgumentParser):
     """For the tools that Apache Kafka has too: run bare they show their usage, and what may be given once
     must not be given twice (to take the last of them would hide a slip)."""
 
+    shows_usage_when_bare = True
+
     def __init__(self, prog: str, description: str, epilog: str | None = None) -> None:
         super().__init__(prog, description, epilog)
         self.register("action", None, _StoreOnce)
@@ -73,12 +80,6 @@ class KafkaParser(ArgumentParser):
         self.add_argument(
             "--version", action="version", version=f"barnabas {__version__}", help="show the version"
         )
-
-    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        if not arguments:
-            self.print_help(sys.stderr)
-            raise HelpShownError("", Exit.USAGE)
-        return super().parse(arguments)
 
 
 class _StoreOnce(argparse.Action):

@@ -104,7 +104,7 @@ def sentence(error: KafkaError) -> str:
     if isinstance(error, ConfigError):
         return str(error)
     advice = getattr(error, "advice", "")
-    return f"{words(error)} ({advice})" if advice else words(error)
+    return f"{words(error)} ({advice})" if advice else str(error)
 
 
 def java_name(code: int) -> str:
