@@ -17,8 +17,6 @@ VERSION = "4.1.0"
 APACHE = f"Apache Kafka {VERSION}"
 NODE = "broker-1"
 STOP_PATIENCE_S = 120
-# A broker listens on the base port + 1, its controller on + 101.
-PORT_BASES = range(23_100, 32_500, 211)
 
 
 class ApacheServer:
@@ -28,7 +26,7 @@ class ApacheServer:
         self.home = home
         self.data = home / NODE / "data"
         self._settings = settings
-        self._base = free_oracle_base(PORT_BASES)
+        self._base = free_oracle_base()
         self._command: list[str] = []
         self._launched: subprocess.Popen[bytes] | None = None
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
 
+# Below the ports that outgoing connections are given.
+_ORACLE_BASES = range(23_000, 32_500, 211)
 # Where the oracle's brokers listen, from the first port that was asked for.
 _OF_THE_ORACLE = (1, 101)
 
@@ -19,14 +20,15 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def free_oracle_base(bases: Sequence[int]) -> int:
-    """One of these at which the oracle finds its ports free.
+def free_oracle_base() -> int:
+    """A first port with which the oracle finds its ports free.
 
     Each process begins to look elsewhere: a port that is free only while its server is started again is not
     taken by a run beside it.
     """
-    first = os.getpid() % len(bases)
-    for base in [*bases[first:], *bases[:first]]:
+    first = os.getpid() % len(_ORACLE_BASES)
+    bases: list[int] = [*_ORACLE_BASES[first:], *_ORACLE_BASES[:first]]
+    for base in bases:
         try:
             for offset in _OF_THE_ORACLE:
                 socket.create_server(("localhost", base + offset)).close()

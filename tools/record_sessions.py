@@ -24,7 +24,6 @@ PROJECT = Path(__file__).resolve().parents[1]
 SESSIONS = PROJECT / "tests" / "data" / "cli" / "sessions"
 ORACLE = Path(os.environ.get("BARNABAS_ORACLE", PROJECT.parent / "shared" / "oracle" / "kafka"))
 VERSION = "4.1.0"
-PORT_BASES = range(23_000, 32_500, 211)
 TOOL_TIMEOUT_S = 120
 # How long the cluster is given to settle before a command that is asked again is recorded.
 SETTLING_ATTEMPTS = 3
@@ -37,7 +36,7 @@ def oracle(*arguments: str) -> list[str]:
 @contextmanager
 def apache_kafka(folder: Path, settings: dict[str, str]) -> Iterator[Places]:
     """One broker, running; it is down when this ends."""
-    base = free_oracle_base(PORT_BASES)
+    base = free_oracle_base()
     files = folder / "files"
     files.mkdir()
     chosen = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]

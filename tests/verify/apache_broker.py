@@ -20,9 +20,6 @@ PROBE = Path(__file__).parent / "java" / "FolderProbe.java"
 NODE = "broker-1"
 PRODUCE_VERSION = 9
 ASK_TIMEOUT_S = 30
-# A broker listens on the base port + 1, its controller on + 101.
-# Below the ports that outgoing connections are given.
-PORT_BASES = range(23_000, 32_500, 211)
 
 
 class Seen(NamedTuple):
@@ -132,7 +129,7 @@ def apache_broker(
     oracle: Callable[..., Any], version: str, home: Path, settings: Mapping[str, str]
 ) -> Iterator[ApacheBroker]:
     """A new cluster of one node, running; it is down when this ends."""
-    broker = ApacheBroker(oracle, version, home, free_oracle_base(PORT_BASES))
+    broker = ApacheBroker(oracle, version, home, free_oracle_base())
     overrides = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     try:
         broker._call("up", "--dir", str(home), "--mode", "kraft", "--port", str(broker.port), *overrides)

@@ -47,6 +47,28 @@ def shown_if_set(what: str, unset: int = -1) -> Change:
     return lambda value: value if value == unset else f"({what})"
 
 
+class About:
+    """A time that passes while it is reckoned: equal to one that is not far from it."""
+
+    NEAR_MS = 250
+
+    def __init__(self, value_ms: int) -> None:
+        self.value_ms = value_ms
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, About) and abs(self.value_ms - other.value_ms) <= self.NEAR_MS
+
+    def __hash__(self) -> int:
+        return hash(About)
+
+    def __repr__(self) -> str:
+        return f"(about {self.value_ms} ms)"
+
+
+def about(value_ms: int) -> Plain:
+    return value_ms if value_ms == 0 else About(value_ms)
+
+
 def known_to_us(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row["api_key"] not in NOT_YET]
 
@@ -67,6 +89,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"(api_keys|supported_features|finalized_features)", by("api_key", "name"), "the order of a hash map in Java"),
     rule(r"DescribeQuorum.*\.(high_watermark|log_end_offset)", shown_if_set("offset"), "an offset of the metadata log, where NO_OP records come by the clock"),
     rule(r"DescribeQuorum.*\.last_(fetch|caught_up)_timestamp", shown_if_set("time"), "the clock"),
+    rule(r"throttle_time_ms", about, "reckoned from what the clock says between two looks at it"),
     rule(r"log_append_time_ms", shown_if_set("time"), "the clock"),
     rule(r"Fetch.*records\.max_timestamp", broker_time, "the clock, where the topic wants the broker's time"),
     rule(r"Fetch.*records\.records\.timestamp", broker_time, "the clock, where the topic wants the broker's time"),

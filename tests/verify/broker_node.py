@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.verify.apache_broker import NODE, PORT_BASES, ApacheBroker
+from tests.verify.apache_broker import NODE, ApacheBroker
 from tools.ports import free_oracle_base
 
 START_PATIENCE_S = 60
@@ -111,7 +111,7 @@ def apache_then_ours(
     oracle: Callable[..., Any], home: Path, settings: Mapping[str, str], *options: str
 ) -> Iterator[tuple[ApacheBroker, OurNode]]:
     """Two nodes that take turns on one port, one file and one folder; Apache Kafka's runs already."""
-    apache = ApacheBroker(oracle, VERSION, home, free_oracle_base(PORT_BASES))
+    apache = ApacheBroker(oracle, VERSION, home, free_oracle_base())
     ours = OurNode(home / NODE / "server.properties", apache.port + 1)
     overrides = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     up = ("up", "--dir", str(home), "--mode", "kraft", "--port", str(apache.port))

@@ -107,9 +107,9 @@ def test_answers_are_equal(answers: Answers, title: str) -> None:
     assert not found, "Apache Kafka's -> ours\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize("title", DELIBERATE)
-def test_what_differs_on_purpose_still_does(answers: Answers, title: str) -> None:
-    assert differences(answers.theirs[title], answers.ours[title]), f"no longer needed: {DELIBERATE[title]}"
+def test_what_differs_on_purpose_still_does(answers: Answers) -> None:
+    for title, why in DELIBERATE.items():
+        assert differences(answers.theirs[title], answers.ours[title]), f"{title} no longer differs: {why}"
 
 
 def test_every_rule_is_needed(answers: Answers) -> None:

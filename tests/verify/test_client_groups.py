@@ -27,8 +27,6 @@ from tools.ports import free_oracle_base
 from tools.raw_broker import BrokerProcess
 
 JAVA_MEMBER = Path(__file__).parent / "java" / "GroupMember.java"
-# Not where others look for theirs.
-PORT_BASES = range(25_050, 60_000, 211)
 PARTITIONS = 6
 PATIENCE_S = 90
 CLASSIC = {"heartbeat.interval.ms": "200", "session.timeout.ms": "10000"}
@@ -45,7 +43,7 @@ def bootstrap(
             yield f"{broker.address[0]}:{broker.address[1]}"
         assert not broker.faults
         return
-    base = free_oracle_base(PORT_BASES)
+    base = free_oracle_base()
     given = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
     place = ("--dir", str(home / "apache"), "--mode", "kraft", "--port", str(base))
     done = oracle(VERSION, "up", *place, *given)

@@ -17,8 +17,6 @@ from tools.ports import free_oracle_base
 
 PROJECT = Path(__file__).resolve().parents[2]
 LIVE = PROJECT / "tests" / "client" / "live"
-# Not where others look for theirs.
-PORT_BASES = range(25_050, 60_000, 211)
 TIMEOUT_S = 300
 
 
@@ -37,7 +35,7 @@ def apache(
     """The version, and where it listens."""
     version: str = request.param
     home = tmp_path_factory.mktemp("client") / "apache"
-    base = free_oracle_base(PORT_BASES)
+    base = free_oracle_base()
     given = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
     done = oracle(version, "up", "--dir", str(home), "--mode", "kraft", "--port", str(base), *given)
     assert done.returncode == 0, done.stderr

@@ -44,7 +44,7 @@ from barnabas.testing.simulation.scenarios.metadata_node import (
     registration,
 )
 from tests.controller.request_table import CASES, Case, answer_form, without_ids
-from tests.verify.apache_broker import PORT_BASES, ApacheBroker
+from tests.verify.apache_broker import ApacheBroker
 from tools.ports import free_oracle_base
 
 # Apache Kafka's node may register with its own controller before that has taken office; it tries again.
@@ -218,7 +218,7 @@ def test_apache_kafkas_shell_reads_our_log_and_snapshots(
 @contextmanager
 def _apache_node(oracle: Callable[..., Any], home: Path, release: str) -> Iterator[ApacheBroker]:
     """A new cluster of one node, formatted with this release and running."""
-    broker = ApacheBroker(oracle, KAFKA, home, free_oracle_base(PORT_BASES))
+    broker = ApacheBroker(oracle, KAFKA, home, free_oracle_base())
     try:
         done = oracle(
             KAFKA,
