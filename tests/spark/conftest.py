@@ -40,7 +40,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def broker_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the broker has its data, under `data`."""
+    """Where the broker has its files; its logs are in `data/data`."""
     return tmp_path_factory.mktemp("spark-broker")
 
 

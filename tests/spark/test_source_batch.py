@@ -75,13 +75,15 @@ def test_a_schema_prunes_columns_and_a_plain_session_filters(
     create(bootstrap, topic, 2)
     produce(bootstrap, topic, TEN)
     produce(bootstrap, topic, TEN[:3], partition=1)
-    reader = spark.read.format("barnabas").options(**options_of(bootstrap, topic))
-    frame = reader.schema("value binary, partition int").load()
+    given = options_of(bootstrap, topic)
+    pruned = spark.read.format("barnabas").options(**given).schema("value binary, partition int")
+    frame = pruned.load()
     assert frame.columns == ["value", "partition"]
     assert frame.filter("partition = 1").count() == 3
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
-        filtered = reader.load().filter("partition = 0 and offset >= 4 and offset < 6 and value is not null")
+        whole = spark.read.format("barnabas").options(**given).load()
+        filtered = whole.filter("partition = 0 and offset >= 4 and offset < 6 and value is not null")
         assert [row.value for row in filtered.orderBy("offset").collect()] == [b"4", b"5"]
         # Both filters on offsets are the source's own work, so Spark has only the one on value left.
         plan = filtered._jdf.queryExecution().executedPlan().toString()
@@ -181,7 +183,7 @@ def test_transactions_are_seen_as_the_isolation_level_says(bootstrap: str, topic
         for values_, commit in (([b"1", b"2"], True), ([b"3", b"4"], False), ([b"5"], True)):
             producer.begin_transaction()
             for value in values_:
-                producer.send(topic, value, partition=0)
+                producer.send(topic, value, partition=0).result(60)
             producer.commit_transaction() if commit else producer.abort_transaction()
         producer.begin_transaction()
         producer.send(topic, b"6", partition=0).result(60)

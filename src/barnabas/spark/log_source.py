@@ -174,10 +174,9 @@ class LogReader(DataSourceReader):
         there = partition_folders(options.folders)
         chosen = {where: found for where, found in there.items() if options.chooses(where)}
         if not chosen and options.selected_by != "subscribePattern":
-            raise OptionError(
-                f"{', '.join(options.folders)} has no partition of {options.selection}; it has "
-                f"{listed(there) or 'no partitions at all: give the broker log.dirs'}"
-            )
+            has = listed(there) or "no partitions at all: give its log.dirs (barnabas dev: FOLDER/data)"
+            folders = ", ".join(options.folders)
+            raise OptionError(f"{folders} has no partition of {options.selection}; it has {has}")
         for name, given in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
             if given is not None and given.keys() != chosen.keys():
                 raise OptionError(

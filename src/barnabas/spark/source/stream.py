@@ -41,6 +41,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # The start of a query that has no checkpoint yet, if it depends on when it is asked for.
         self._moving_start: OffsetJson | None = None
         self._is_start_told = False
+        self._initial: OffsetJson | None = None
+        self._committed: PartitionOffsets | None = None
         self._is_available_now = False
         self._target: PartitionOffsets | None = None
         self._last_trigger_ms = 0
@@ -51,6 +53,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reader = self._asking()
         place = resolve(self._options.starting, reader, reader.partitions(), is_start=True)
         found = to_json(place.offsets)
+        self._initial = found
         self._moving_start = found if place.at_latest else None
         return found
 
@@ -66,6 +69,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> OffsetJson:  # noqa: N802 - Spark's name
         begin = from_checkpoint(start)
+        if start != self._initial:
+            # What comes after an offset is asked for when all before it is done; after the last batch of a
+            # query that ends by itself, this is the only word of it.
+            self._tell_progress(begin)
         self._latest = self._ends(begin)
         if start == self._moving_start and not self._is_start_told:
             # Spark keeps no start in its checkpoint, only the end of each batch.  So that a restart knows
@@ -125,7 +132,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_range(self._schema, self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._asking().commit(from_checkpoint(end))
+        self._tell_progress(from_checkpoint(end))
+
+    def _tell_progress(self, offsets: PartitionOffsets) -> None:
+        """To the group, once for each batch."""
+        if self._options.group_id is not None and offsets != self._committed:
+            self._asking().commit(offsets)
+            self._committed = offsets
 
     def stop(self) -> None:
         if self._reader is not None:
