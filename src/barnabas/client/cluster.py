@@ -44,6 +44,10 @@ COORDINATOR_MOVED = frozenset(
 )
 
 
+# What metadata says of a topic that may have partitions and leaders a moment later.
+SOON_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
+
+
 class CoordinatorType(IntEnum):
     """What a coordinator coordinates; the number is the one of FindCoordinator."""
 
@@ -78,6 +82,9 @@ class Cluster:
         self._auto_create = allow_auto_topic_creation
         # Topics that were last told to be unknown, so that it is said once.
         self._unknown: set[str] = set()
+        # Answers in a row that lacked a topic or its leaders, and how long the last of them counts.
+        self._incomplete = 0
+        self._incomplete_s = 0.0
         self._updating: asyncio.Task[None] | None = None
         self._coordinators: dict[tuple[CoordinatorType, str], Node] = {}
 
@@ -85,8 +92,12 @@ class Cluster:
 
     @property
     def is_stale(self) -> bool:
+        if self.metadata.is_expired:
+            return True
         age_s = asyncio.get_running_loop().time() - self.metadata.updated_at
-        return self.metadata.is_expired or age_s * 1000 > self.settings["metadata.max.age.ms"]
+        if self._incomplete and age_s > self._incomplete_s:
+            return True
+        return bool(age_s * 1000 > self.settings["metadata.max.age.ms"])
 
     def request_update(self) -> asyncio.Task[None]:
         """Ask for fresh metadata; who calls while that is under way shares it."""
@@ -134,8 +145,17 @@ class Cluster:
             self.metadata.brokers = {}
         check(answer.error_code)
         self.metadata.take(answer, asyncio.get_running_loop().time())
+        self._note_incomplete(answer)
         if self._auto_create:
             self._warn_of_unknown(answer)
+
+    def _note_incomplete(self, answer: MetadataResponse) -> None:
+        """A topic that is wanted may be there soon: `metadata.max.age.ms` is too long to find that out."""
+        if all(topic.error_code not in SOON_THERE for topic in answer.topics):
+            self._incomplete = 0
+            return
+        self._incomplete_s = self.retries.pause_s(self._incomplete)
+        self._incomplete += 1
 
     def _warn_of_unknown(self, answer: MetadataResponse) -> None:
         """To ask for a topic creates it where brokers allow that: a slip in its name should not go unseen."""

@@ -1,0 +1,107 @@
+"""`barnabas collect`: lines of files, of the standard input and of syslog become records of a topic."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from logging import INFO, WARNING
+from typing import TYPE_CHECKING
+
+from barnabas.cli.arguments import ArgumentParser
+from barnabas.cli.connecting import add_connection_flags, client_properties
+from barnabas.cli.exits import CommandError, Exit
+from barnabas.cli.key_values import key_values
+
+if TYPE_CHECKING:
+    from barnabas.collect import Collector
+    from barnabas.collect.sources import Source
+
+PROGRAM = "barnabas collect"
+EPILOG = """\
+examples:
+  barnabas collect --bootstrap-server localhost:9092 --topic logs --state collected.json '/var/log/*.log'
+  journalctl -f -o json | barnabas collect --bootstrap-server localhost:9092 --topic journal --stdin
+  barnabas collect --bootstrap-server localhost:9092 --topic syslog --syslog udp://0.0.0.0:5514
+
+Files are followed through rotation.  With --state a restart goes on where everything was written; a crash
+may send the last second once more, and never leaves anything out.
+"""
+
+
+def make_parser() -> ArgumentParser:
+    parser = ArgumentParser(PROGRAM, "Collect lines, each as a record, until stopped.", EPILOG)
+    add_connection_flags(parser)
+    add = parser.add_argument
+    add("patterns", nargs="*", metavar="GLOB", help="files to follow; ** crosses folders")
+    add("--topic", required=True, metavar="TOPIC", help="where the lines go")
+    add("--stdin", action="store_true", help="collect the standard input until its end")
+    add(
+        "--syslog",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="listen for syslog: udp://HOST:PORT or tcp://HOST:PORT; may be given several times",
+    )
+    add("--state", metavar="FILE", help="where positions in files are kept; without it files are read anew")
+    add("--from-end", action="store_true", help="of files never seen before, only what is added from now on")
+    add("--once", action="store_true", help="end when all files are read, instead of waiting for more lines")
+    add("--key", choices=("none", "origin"), default="none", help="what the key is (default none)")
+    add("--no-origin", action="store_true", help="leave out the header that says where a line comes from")
+    add("--producer-property", action="append", default=[], metavar="KEY=VALUE", help="of the client")
+    add("--quiet", action="store_true", help="no word about files that come and go")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    parser = make_parser()
+    options = parser.parse(arguments)
+    if not (options.patterns or options.stdin or options.syslog):
+        parser.error("nothing to collect: give files, --stdin or --syslog")
+    if options.once and options.syslog:
+        parser.error("--once is for files and the standard input: syslog has no end")
+    properties = {**client_properties(parser, options), **key_values(options.producer_property)}
+    from barnabas.cli.server_logs import logging_to
+    from barnabas.collect.running import run_until_signalled
+
+    with logging_to(None, "text", WARNING if options.quiet else INFO):
+        try:
+            collector = run_until_signalled(lambda: make_collector(parser, options, properties))
+        except ValueError as error:
+            raise CommandError(f"{PROGRAM}: {error}") from error
+    if not options.quiet:
+        print(f"{PROGRAM}: {collector.lines_written} lines are in {options.topic}", file=sys.stderr)
+    return Exit.OK
+
+
+async def make_collector(
+    parser: ArgumentParser, options: Namespace, properties: dict[str, object]
+) -> Collector:
+    from barnabas.collect import Collector, FileSource, StandardInput, SyslogAddress, SyslogSource
+    from barnabas.collect.positions import PositionsFile
+
+    sources: list[Source] = []
+    if options.patterns:
+        positions = PositionsFile(options.state) if options.state is not None else None
+        if positions is not None:
+            positions.load()  # What is wrong with it is better told before anything else happens.
+        files = FileSource(options.patterns, positions, from_end=options.from_end, until_end=options.once)
+        sources.append(files)
+    if options.stdin:
+        sources.append(StandardInput())
+    if options.syslog:
+        try:
+            syslog = SyslogSource([SyslogAddress.parse(text) for text in options.syslog])
+        except ValueError as error:
+            parser.error(f"--syslog: {error}")
+        await syslog.open()
+        for bound in syslog.bound:
+            print(f"{PROGRAM}: syslog on {bound.protocol}://{bound.host}:{bound.port}", file=sys.stderr)
+        sources.append(syslog)
+    return Collector(
+        options.topic,
+        sources,
+        properties,
+        with_origin=not options.no_origin,
+        key_by_origin=options.key == "origin",
+    )

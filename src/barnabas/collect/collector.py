@@ -1,0 +1,171 @@
+"""From sources to a topic.
+
+What lives here: sending what sources read, with a limit on what is not written yet, and telling them what is.
+What may not: reading; retries, which are the producer's.
+
+While no broker answers, the producer keeps what it has, its buffer fills, and nothing more is read: files
+wait, pipes wait, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from barnabas.base.errors import KafkaError
+from barnabas.client.errors.local import KafkaTimeoutError
+from barnabas.client.producer.delivery import Delivery
+from barnabas.client.producer.producer import Producer
+from barnabas.collect.progress import Chunk, Progress
+from barnabas.collect.sources import Lines, Source
+
+# Chunks that were sent and are not written yet; a chunk is at most a quarter of a MiB of a file.
+MAX_CHUNKS = 64
+FIRST_CONTACT_MS = 60_000
+# How long a collector that was stopped tries to write what it has read.
+DRAIN_S = 30.0
+FOR_EVER_MS = 2**31 - 1
+ORIGIN_HEADER = "origin"
+
+# What a collector wants of its producer unless it is told otherwise: nothing given up, batches worth their
+# requests, and what logs are made of compresses well.
+DEFAULTS: Mapping[str, object] = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "delivery.timeout.ms": FOR_EVER_MS,
+    "max.block.ms": FOR_EVER_MS,
+    "linger.ms": 50,
+    "batch.size": 256 * 1024,
+    "compression.type": "zstd",
+}
+
+
+class Collector:
+    """Sends the lines of its sources to a topic, each as a record.
+
+    collector = Collector("logs", [FileSource(["/var/log/*.log"])], {"bootstrap.servers": "localhost:9092"})
+    await collector.run()
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        sources: Sequence[Source],
+        properties: Mapping[str, object],
+        *,
+        with_origin: bool = True,
+        key_by_origin: bool = False,
+    ) -> None:
+        """`with_origin`: a header says where a line comes from.  `key_by_origin`: so does the key, and all
+        lines of a file stay in order in one partition."""
+        self.topic = topic
+        self.lines_sent = 0
+        self.lines_written = 0
+        self._sources = list(sources)
+        self._properties = {**DEFAULTS, **properties}
+        self._with_origin = with_origin
+        self._key_by_origin = key_by_origin
+        self._room = asyncio.Semaphore(MAX_CHUNKS)
+        self._progress: dict[tuple[int, int], Progress] = {}
+        self._acknowledging: set[asyncio.Task[None]] = set()
+        self._failed: asyncio.Future[None] | None = None
+        self._is_stopped = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until every source has ended, or `stop`, or a record is refused for good (raised)."""
+        self._failed = asyncio.get_running_loop().create_future()
+        async with Producer(self._properties) as producer:
+            await producer.partitions_for(self.topic, timeout_ms=FIRST_CONTACT_MS)
+            reading = [
+                asyncio.ensure_future(self._collect(producer, number, source))
+                for number, source in enumerate(self._sources)
+            ]
+            try:
+                await self._unless_stopped_for_long(self._until_read(reading))
+                await self._unless_stopped_for_long(self._until_written())
+            finally:
+                for task in [*reading, *self._acknowledging]:
+                    task.cancel()
+                for source in self._sources:
+                    source.stop()
+                    source.close()
+
+    def stop(self) -> None:
+        """Read no more; `run` ends when what was read is written, or cannot be for DRAIN_S."""
+        self._is_stopped.set()
+        for source in self._sources:
+            source.stop()
+
+    async def _unless_stopped_for_long(self, work: Coroutine[Any, Any, None]) -> None:
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self._is_stopped.wait())
+        try:
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait_for(working, DRAIN_S)
+        except TimeoutError:
+            left = self.lines_sent - self.lines_written
+            raise KafkaTimeoutError(
+                f"{left} lines are not written after {DRAIN_S:.0f} s; "
+                "those of files are sent at the next start"
+            ) from None
+        finally:
+            stopping.cancel()
+            working.cancel()
+
+    async def _until_read(self, reading: Sequence[asyncio.Future[None]]) -> None:
+        assert self._failed is not None
+        waiting: set[asyncio.Future[None]] = set(reading)
+        while waiting:
+            done, waiting = await asyncio.wait({*waiting, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                one.result()
+            waiting.discard(self._failed)
+
+    async def _until_written(self) -> None:
+        assert self._failed is not None
+        while self._acknowledging:
+            await asyncio.wait({*self._acknowledging, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            if self._failed.done():
+                self._failed.result()
+
+    async def _collect(self, producer: Producer, number: int, source: Source) -> None:
+        async with aclosing(source.read()) as reading:
+            async for found in reading:
+                if not found.lines:
+                    continue
+                await self._room.acquire()
+                deliveries = await self._send(producer, found)
+                progress = self._progress.setdefault((number, found.place), Progress(0))
+                chunk = progress.send(found.position)
+                task = asyncio.ensure_future(
+                    self._acknowledge(source, found.place, progress, chunk, deliveries)
+                )
+                self._acknowledging.add(task)
+                task.add_done_callback(self._acknowledging.discard)
+
+    async def _send(self, producer: Producer, found: Lines) -> list[Delivery]:
+        origin = found.origin.encode(errors="surrogateescape")
+        key = origin if self._key_by_origin else None
+        headers = ((ORIGIN_HEADER, origin),) if self._with_origin else ()
+        topic, send = self.topic, producer.send
+        deliveries = [await send(topic, line, key, None, headers) for line in found.lines]
+        self.lines_sent += len(deliveries)
+        return deliveries
+
+    async def _acknowledge(
+        self, source: Source, place: int, progress: Progress, chunk: Chunk, deliveries: list[Delivery]
+    ) -> None:
+        assert self._failed is not None
+        try:
+            for delivery in deliveries:
+                await delivery
+        except KafkaError as error:
+            if not self._failed.done():
+                self._failed.set_exception(error)
+            return
+        self.lines_written += len(deliveries)
+        self._room.release()
+        if progress.acknowledge(chunk):
+            source.written(place, progress.written)

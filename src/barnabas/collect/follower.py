@@ -1,0 +1,86 @@
+"""One file that grows.
+
+What lives here: reading on where we stand, and seeing that it was truncated.  What may not: its name's
+fate (files), sending.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from barnabas.collect.lines import LineCutter
+from barnabas.collect.positions import Position, head_of
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES = 256 * 1024
+
+
+class Follower:
+    """An open file, how far it is read, and how far that is written."""
+
+    def __init__(self, path: str, identity: tuple[int, int], place: int, max_line_bytes: int) -> None:
+        self.path = path
+        self.identity = identity
+        self.place = place
+        # No pattern finds it any more: renamed or deleted, and there will soon be nothing new in it.
+        self.is_without_name = False
+        self.is_left = False
+        self.last_growth_s = 0.0
+        self.written_offset = 0
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._cutter = LineCutter(max_line_bytes)
+        self._read_offset = 0
+
+    @property
+    def offset(self) -> int:
+        """The start of the first line that was not given yet."""
+        return self._read_offset - self._cutter.waiting_bytes
+
+    def is_same_as(self, position: Position) -> bool:
+        """Whether it is the file whose position was saved, and not another with its inode."""
+        length, head = head_of(self._descriptor, position.head_length)
+        return (length, head) == (position.head_length, position.head)
+
+    def start_at(self, offset: int) -> None:
+        if offset > os.fstat(self._descriptor).st_size:
+            logger.warning("%s is shorter than what was read of it: reading it from its start", self.path)
+            offset = 0
+        self._read_offset = self.written_offset = offset
+
+    def start_at_end(self) -> None:
+        """After its last whole line: what is half written now will be whole soon."""
+        size = os.fstat(self._descriptor).st_size
+        tail = os.pread(self._descriptor, CHUNK_BYTES, max(0, size - CHUNK_BYTES))
+        self.start_at(size - (len(tail) - tail.rfind(b"\n") - 1))
+
+    def read(self) -> list[bytes] | None:
+        """Lines that are new; None if nothing was added."""
+        chunk = os.pread(self._descriptor, CHUNK_BYTES, self._read_offset)
+        if not chunk:
+            return None
+        self._read_offset += len(chunk)
+        return self._cutter.cut(chunk)
+
+    def is_truncated(self) -> bool:
+        return os.fstat(self._descriptor).st_size < self._read_offset
+
+    def start_again(self, place: int) -> None:
+        """From the start, under another number: acknowledgements of what it held before mean nothing now."""
+        self.place = place
+        self._cutter.forget()
+        self._read_offset = self.written_offset = 0
+
+    def end(self) -> list[bytes]:
+        """The last line of a file that ends without a line end."""
+        return self._cutter.end()
+
+    def position(self) -> Position:
+        length, head = head_of(self._descriptor)
+        return Position(self.path, *self.identity, self.written_offset, length, head)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

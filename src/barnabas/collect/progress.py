@@ -1,0 +1,44 @@
+"""What of a source is written already.
+
+What lives here: the order of what was sent, and how far it is acknowledged without a gap.  What may not:
+sending, saving.  Pure.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class Chunk:
+    """Lines that were sent together; `position` is where their source stands after them."""
+
+    __slots__ = ("is_written", "position")
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.is_written = False
+
+
+class Progress:
+    """The position up to which everything is written, whatever order acknowledgements come in."""
+
+    def __init__(self, position: int) -> None:
+        self.written = position
+        self._sent: deque[Chunk] = deque()
+
+    @property
+    def is_all_written(self) -> bool:
+        return not self._sent
+
+    def send(self, position: int) -> Chunk:
+        chunk = Chunk(position)
+        self._sent.append(chunk)
+        return chunk
+
+    def acknowledge(self, chunk: Chunk) -> bool:
+        """Whether the written position moved."""
+        chunk.is_written = True
+        before = self.written
+        while self._sent and self._sent[0].is_written:
+            self.written = self._sent.popleft().position
+        return self.written != before

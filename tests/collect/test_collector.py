@@ -1,0 +1,97 @@
+"""From sources to a topic, and through the absence of its broker."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from barnabas.base.errors import KafkaError
+from barnabas.client import Consumer
+from barnabas.client.model import TopicPartition
+from barnabas.collect import Collector, FileSource
+from barnabas.collect.positions import PositionsFile
+from tools.raw_broker import BrokerProcess
+
+PATIENCE_S = 120
+
+
+async def values(
+    bootstrap: str, topic: str
+) -> list[tuple[bytes | None, bytes, tuple[tuple[str, bytes | None], ...]]]:
+    """Everything that is in the topic now."""
+    async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        partition = TopicPartition(topic, 0)
+        consumer.assign([partition])
+        end = (await consumer.end_offsets([partition]))[partition]
+        found = []
+        async with asyncio.timeout(PATIENCE_S):
+            while len(found) < end:
+                found += [(one.key, one.value, one.headers) for one in await consumer.poll(timeout_ms=200)]
+        return found
+
+
+def test_every_line_becomes_a_record_that_says_where_it_is_from(
+    bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    """M-I3."""
+    (tmp_path / "a.log").write_text("one\ntwo\n")
+
+    async def run() -> None:
+        source = FileSource([f"{tmp_path}/*.log"], until_end=True)
+        collector = Collector(topic, [source], {"bootstrap.servers": bootstrap}, key_by_origin=True)
+        await collector.run()
+        assert collector.lines_written == 2
+        origin = str(tmp_path / "a.log").encode()
+        found = await values(bootstrap, topic)
+        assert found == [(origin, line, (("origin", origin),)) for line in (b"one", b"two")]
+
+    asyncio.run(run())
+
+
+def test_nothing_is_lost_while_the_broker_is_away(broker: BrokerProcess, topic: str, tmp_path: Path) -> None:
+    bootstrap = f"{broker.address[0]}:{broker.address[1]}"
+    path, state = tmp_path / "a.log", tmp_path / "state.json"
+    path.write_text("".join(f"before {number}\n" for number in range(100)))
+
+    async def run() -> None:
+        collector = Collector(
+            topic, [FileSource([str(path)], PositionsFile(str(state)))], {"bootstrap.servers": bootstrap}
+        )
+        running = asyncio.ensure_future(collector.run())
+        async with asyncio.timeout(PATIENCE_S):
+            while collector.lines_written < 100:
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(broker.kill)
+            with path.open("a") as file:
+                file.writelines(f"meanwhile {number}\n" for number in range(1000))
+            while collector.lines_sent < 1100:
+                await asyncio.sleep(0.01)
+            assert collector.lines_written == 100
+            await asyncio.to_thread(broker.start)
+            while collector.lines_written < 1100:
+                await asyncio.sleep(0.01)
+            collector.stop()
+            await running
+        lines = [value for _, value, _ in await values(bootstrap, topic)]
+        assert lines == path.read_bytes().splitlines()
+        assert [one.offset for one in PositionsFile(str(state)).load()] == [path.stat().st_size]
+
+    asyncio.run(run())
+
+
+def test_a_record_that_is_refused_ends_it_and_is_not_passed_over(
+    bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    path, state = tmp_path / "a.log", tmp_path / "state.json"
+    path.write_text("x" * 3000 + "\n")
+
+    async def run() -> None:
+        source = FileSource([str(path)], PositionsFile(str(state)), until_end=True)
+        properties = {"bootstrap.servers": bootstrap, "max.request.size": 2000}
+        with pytest.raises(KafkaError, match="larger than"):
+            await Collector(topic, [source], properties).run()
+        assert [one.offset for one in PositionsFile(str(state)).load()] == [0]
+
+    asyncio.run(run())

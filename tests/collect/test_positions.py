@@ -1,0 +1,48 @@
+"""Saved positions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from barnabas.collect.positions import Position, PositionsFile
+
+ONE = Position("/logs/a.log", 1, 2, 300, 4, "abcd")
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    file = PositionsFile(str(tmp_path / "deep" / "state.json"))
+    assert file.load() == []
+    file.save([ONE])
+    assert file.load() == [ONE]
+    file.save([])
+    assert file.load() == []
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["state.json"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"format": 2, "files": []}',
+        '{"format": 1, "files": [{}]}',
+        '{"format": 1, "files": 3}',
+        json.dumps({"format": 1, "files": [{**dict.fromkeys(ONE.__slots__, "x")}]}),
+        json.dumps(
+            {
+                "format": 1,
+                "files": [{"path": "a", "device": 1, "inode": 1, "offset": -1, "head_length": 0, "head": ""}],
+            }
+        ),
+    ],
+)
+def test_another_file_is_refused_and_stays_as_it_is(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "state.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"does not hold a collector's positions.*give another file"):
+        PositionsFile(str(path)).load()
+    assert path.read_text() == content

@@ -1,0 +1,122 @@
+"""Python's logging into a topic: M-I3."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.client.sync import Consumer
+from barnabas.logging import Handler, JsonFormatter
+from tools.raw_broker import BrokerProcess
+
+PATIENCE_S = 120
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with BrokerProcess(tmp_path_factory.mktemp("logging")) as broker:
+        yield f"{broker.address[0]}:{broker.address[1]}"
+
+
+def read(bootstrap: str, topic: str, count: int) -> list[tuple[bytes | None, dict[str, object]]]:
+    with Consumer(
+        bootstrap_servers=bootstrap, group_id=f"read-{topic}", auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.subscribe([topic])
+        found: list[tuple[bytes | None, dict[str, object]]] = []
+        for _ in range(PATIENCE_S * 10):
+            found += [(one.key, json.loads(one.value)) for one in consumer.poll(timeout_ms=100)]
+            if len(found) >= count:
+                return found
+    pytest.fail(f"{len(found)} of {count} came")
+
+
+def test_lines_are_records_with_all_that_is_known_of_them(bootstrap: str) -> None:
+    handler = Handler("logged", bootstrap_servers=bootstrap, service="shop")
+    logger = logging.getLogger("shop.orders")
+    logger.propagate = False
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.info("order %d", 7, extra={"trace": "t1"})
+    try:
+        raise KeyError("what")
+    except KeyError:
+        logger.exception("failed")
+    logger.debug("not this")
+    handler.close()
+    logger.removeHandler(handler)
+    (key, first), (_, second) = read(bootstrap, "logged", 2)
+    assert key == b"shop"
+    time = first.pop("time")
+    assert isinstance(time, str)
+    assert time.endswith("+00:00")
+    assert first == {
+        "level": "INFO", "logger": "shop.orders", "service": "shop", "message": "order 7", "trace": "t1",
+    }  # fmt: skip
+    assert second["level"] == "ERROR"
+    assert "KeyError: 'what'" in str(second["exception"])
+    assert handler.lost == 0
+
+
+def test_the_clients_own_lines_are_not_sent() -> None:
+    handler = Handler("never", bootstrap_servers="localhost:1")
+    for name in ("barnabas.client.cluster", "asyncio"):
+        # Its lock may be held by whoever waits for the client's thread.
+        assert handler.lock is not None
+        with handler.lock:
+            record = logging.makeLogRecord({"name": name, "msg": "x"})
+            client = threading.Thread(target=handler.handle, args=[record], daemon=True)
+            client.start()
+            client.join(PATIENCE_S)
+            assert not client.is_alive()
+    assert handler._producer is None
+    handler.close()
+
+
+def test_a_line_that_cannot_be_formatted_does_not_end_the_program(
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[logging.LogRecord] = []
+    handler = Handler("bad", bootstrap_servers=bootstrap)
+    monkeypatch.setattr(handler, "handleError", failures.append)
+    handler.emit(logging.makeLogRecord({"name": "a", "msg": "%d", "args": ("x",)}))
+    assert len(failures) == 1
+    handler.close()
+
+
+def test_whatever_is_given_as_extra_becomes_text() -> None:
+    record = logging.makeLogRecord({"name": "a", "msg": "b", "path": Path("c"), "level": "mine"})
+    entry = json.loads(JsonFormatter().format(record))
+    assert entry["path"] == "c"
+    assert entry["level"] != "mine"
+
+
+SCRIPT = """
+import logging, os, sys
+from barnabas.logging import Handler
+
+logging.basicConfig(level=logging.INFO, handlers=[Handler(sys.argv[2], bootstrap_servers=sys.argv[1])])
+logging.info("parent")
+child = os.fork()
+if child == 0:
+    logging.info("child")
+    logging.shutdown()
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+def test_a_forked_worker_logs_too_and_the_end_of_the_program_loses_nothing(bootstrap: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", SCRIPT, bootstrap, "forked"]
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
+    found = read(bootstrap, "forked", 2)
+    assert sorted(str(entry["message"]) for _, entry in found) == ["child", "parent"]
