@@ -13,8 +13,6 @@ from tests.clients.conftest import start_dev
 from tools.ports import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
 
@@ -51,13 +49,13 @@ def test_a_killed_broker_costs_no_record_and_doubles_none(tmp_path: Path) -> Non
                 sent = [producer.send("kept", b"%d" % (number * EACH + one)) for one in range(EACH)]
                 for delivery in sent:
                     delivery.result(120)
-            _until(lambda: len(seen) > number * EACH, query)
+            _until(seen, number * EACH + 1, query)
             process.kill()
             process.wait(60)
             assert process.stdout is not None
             process.stdout.close()
             process, _ = start_dev(tmp_path, "--port", str(port))
-        _until(lambda: len(seen) >= ROUNDS * EACH, query)
+        _until(seen, ROUNDS * EACH, query)
     finally:
         query.stop()
         process.terminate()
@@ -68,9 +66,9 @@ def test_a_killed_broker_costs_no_record_and_doubles_none(tmp_path: Path) -> Non
     assert len({(partition, offset) for partition, offset, _ in seen}) == len(seen)
 
 
-def _until(is_done: Callable[[], bool], query: StreamingQuery) -> None:
+def _until(seen: list[tuple[int, int, bytes]], count: int, query: StreamingQuery) -> None:
     until = time.monotonic() + PATIENCE_S
-    while not is_done():
+    while len(seen) < count:
         failure = query.exception()
         assert failure is None, failure
         assert time.monotonic() < until, "the stream stands still"
