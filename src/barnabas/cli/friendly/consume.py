@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
         )
     if options.end and options.follow:
         parser.error("--to ends it, --follow does not: give one of them")
-    show(options, _taken(_read(parser, options), options.count))
+    show(options, _read(parser, options))
     return Exit.OK
 
 
@@ -77,7 +77,7 @@ def _read(parser: FriendlyParser, options: Namespace) -> Iterator[list[ConsumerR
     if options.group:
         _check_topics(parser, options)
         with Consumer(settings) as consumer:
-            yield from read_as_member(consumer, options.topic, is_endless=options.follow)
+            yield from read_as_member(consumer, options.topic, options.count, is_endless=options.follow)
         return
     starts, ends = _range(parser, options)
     total = None if options.follow else sum(max(0, ends[where] - starts[where]) for where in starts)
@@ -86,7 +86,8 @@ def _read(parser: FriendlyParser, options: Namespace) -> Iterator[list[ConsumerR
         Consumer(settings) as consumer,
         Progress("reading", total, is_shown=not sys.stdout.isatty()) as progress,
     ):
-        for records in read(consumer, starts, None if options.follow else ends):
+        polls = read(consumer, starts, None if options.follow else ends)
+        for records in _taken(polls, options.count):
             progress.add(len(records))
             yield records
 
@@ -100,8 +101,6 @@ def consumer_settings(parser: FriendlyParser, options: Namespace) -> dict[str, o
     if options.group:
         settings["group.id"] = options.group
         settings["auto.offset.reset"] = options.start or "earliest"
-        if options.count is not None:
-            settings["max.poll.records"] = options.count
     return settings
 
 

@@ -22,7 +22,7 @@ def read(
     A partition is at its end when the consumer stands there, not when the last record was seen: the last
     offsets of a log may hold markers of transactions, or have been compacted away.
     """
-    left = {where for where in starts if ends is None or starts[where] < ends[where]}
+    left = sorted(where for where in starts if ends is None or starts[where] < ends[where])
     consumer.assign(left)
     for where in left:
         consumer.seek(where, starts[where])
@@ -32,21 +32,24 @@ def read(
             yield records
             continue
         yield [one for one in records if one.offset < ends[TopicPartition(one.topic, one.partition)]]
-        done = {where for where in left if consumer.position(where) >= ends[where]}
+        done = [where for where in left if consumer.position(where) >= ends[where]]
         if done:
             consumer.pause(*done)
-            left -= done
+            left = [where for where in left if where not in done]
 
 
 def read_as_member(
-    consumer: Consumer, topics: list[str], *, is_endless: bool
+    consumer: Consumer, topics: list[str], count: int | None, *, is_endless: bool
 ) -> Iterator[list[ConsumerRecord]]:
-    """Records that the group has not read yet; what was taken is committed when the next are asked for."""
+    """Records that the group has not read yet, at most so many; what was taken is committed when the next are
+    asked for."""
     consumer.subscribe(topics)
     ends: dict[TopicPartition, int] = {}
-    while True:
-        records = consumer.poll(timeout_ms=POLL_MS)
+    taken = 0
+    while count is None or taken < count:
+        records = consumer.poll(timeout_ms=POLL_MS, max_records=None if count is None else count - taken)
         yield records
+        taken += len(records)
         if records:
             consumer.commit()
         assigned = consumer.assignment()
