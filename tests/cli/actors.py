@@ -2,7 +2,8 @@
 
     & produce TOPIC PARTITION COUNT [timestamp=MS]     records, sent and acknowledged
     & commit GROUP TOPIC:PARTITION=OFFSET...           offsets, for a group without members
-    & join NAME group.id=G topic=T [OPTION=VALUE...]   a consumer with this client id, from here on
+    & join NAME group.id=G topic=T [OPTION=VALUE...]   a consumer with this client id, from here on; it is
+                                                       waited for until it has partitions (but: assigned=no)
     & leave NAME                                       and no longer
     & begin ID TOPIC PARTITION COUNT [OPTION=VALUE...] a transaction that stays open, with records
     & end ID commit|abort                              or not
@@ -58,9 +59,9 @@ class Actors:
             case "commit":
                 self._commit(names[0], options)
             case "join":
-                topic = options.pop("topic")
+                topic, waits = options.pop("topic"), options.pop("assigned", "yes") == "yes"
                 config = {**CONSUMER_OPTIONS, "bootstrap.servers": self._server, **options}
-                self._members[names[0]] = Member({**config, "client.id": names[0]}, topic)
+                self._members[names[0]] = Member({**config, "client.id": names[0]}, topic, waits=waits)
             case "leave":
                 self._members.pop(names[0]).leave()
             case "begin":
@@ -105,14 +106,15 @@ class Actors:
 class Member:
     """A consumer in a thread of its own, that polls until it leaves."""
 
-    def __init__(self, config: dict[str, str], topic: str) -> None:
+    def __init__(self, config: dict[str, str], topic: str, *, waits: bool) -> None:
         self._consumer = Consumer(config)
         self._topic = topic
         self._over = threading.Event()
         self._assigned = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
         self._thread.start()
-        assert self._assigned.wait(PATIENCE_S), f"{config['client.id']} is not assigned anything"
+        if waits:
+            assert self._assigned.wait(PATIENCE_S), f"{config['client.id']} is not assigned anything"
 
     def _live(self) -> None:
         self._consumer.subscribe([self._topic])

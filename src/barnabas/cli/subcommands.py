@@ -31,6 +31,12 @@ class Subcommand:
     call: Callable[[ArgumentParser, Namespace], int]
 
 
+class _CommandParser(KafkaParser):
+    """A command without flags is not bare: what it lacks is told, not its usage."""
+
+    shows_usage_when_bare = False
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """`declare` adds the flags that all commands have."""
@@ -59,12 +65,11 @@ class Tool:
             hint = did_you_mean(name, self.subcommands)
             raise UsageError(f"{self.program}: unknown command {name}{hint}; see {self.program} --help")
         parser = self.parser(name)
-        # Before the command there may be nothing but what all commands have.
-        options = parser.parse([*arguments[:position], *arguments[position + 1 :]] or ["--"])
+        options = parser.parse([*arguments[:position], *arguments[position + 1 :]])
         return self.subcommands[name].call(parser, options)
 
     def parser(self, name: str) -> ArgumentParser:
-        parser = KafkaParser(f"{self.program} {name}", self.subcommands[name].summary)
+        parser = _CommandParser(f"{self.program} {name}", self.subcommands[name].summary)
         self.declare(parser)
         self.subcommands[name].declare(parser)
         return parser

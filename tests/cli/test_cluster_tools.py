@@ -1,0 +1,268 @@
+"""cluster, features, metadata-quorum, transactions, broker-api-versions beyond the recorded sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli.broker_api_versions import lines_of, node_text
+from barnabas.cli.exits import Exit
+from barnabas.client.model import Node
+from barnabas.protocol.schema import Versions
+from tests.broker.live_broker import quick_folder
+from tests.cli.replay import own_broker
+from tests.cli.sessions import Places
+from tests.verify.broker_ask import Asker
+from tests.verify.broker_asks_txn import in_txn
+
+TOOLS = ("cluster", "features", "metadata-quorum", "transactions")
+CLUSTER = "5L6g3nShT-eMCtK--X86sw"
+# What hangs: a producer that no coordinator knows.
+LOST_ID = 4_242
+
+
+@pytest.fixture(scope="module")
+def places() -> Iterator[Places]:
+    """A broker that takes transactions which no coordinator knows of, as those before KIP-890 did."""
+    settings = {
+        "transaction.partition.verification.enable": "false",
+        "transaction.state.log.num.partitions": "1",
+    }
+    with quick_folder() as folder, own_broker(folder, settings) as found:
+        yield found
+
+
+@pytest.fixture
+def tool(barnabas, places):
+    """`tool("features", "describe")`: a command of a tool, against the broker."""
+
+    def run(name: str, command: str, *arguments: str):
+        return barnabas(name, command, "--bootstrap-server", places.server, *arguments)
+
+    return run
+
+
+# Commands and flags -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_bare_the_usage_is_shown_on_stderr(barnabas, name):
+    ended = barnabas(name)
+    assert (ended.code, ended.out) == (Exit.USAGE, "")
+    assert ended.err.startswith(f"usage: barnabas {name} [OPTIONS] COMMAND [OPTIONS]\n")
+    shown = barnabas(name, "--help")
+    assert (shown.code, shown.out) == (0, ended.err)
+    assert barnabas(name, "--version").out.startswith("barnabas ")
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_command_that_is_missing_or_wrong_is_told_in_one_line(barnabas, name):
+    flag = "-b" if name == "cluster" else "--bootstrap-server"
+    none = barnabas(name, flag, "localhost:9092")
+    assert none.code == Exit.USAGE
+    assert none.err.startswith(f"barnabas {name}: no command is given, one of ")
+    wrong = barnabas(name, flag, "localhost:9092", "descrieb")
+    assert wrong.code == Exit.USAGE
+    assert wrong.err.startswith(f"barnabas {name}: unknown command descrieb")
+    assert wrong.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (["cluster", "cluster-id"], "--bootstrap-server or --bootstrap-controller must be specified"),
+        (["features", "describe"], "--bootstrap-server or --bootstrap-controller must be specified"),
+        (["metadata-quorum", "describe", "--status"], "--bootstrap-server or --bootstrap-controller"),
+        (["transactions", "list"], "--bootstrap-server must be specified"),
+        (["cluster", "unregister", "-b", "h:1"], "--id"),
+        (["features", "--bootstrap-server", "h:1", "feature-dependencies"], "--feature"),
+        (["metadata-quorum", "remove-controller", "--controller-id", "7"], "--controller-directory-id"),
+        (["transactions", "--bootstrap-server", "h:1", "describe"], "--transactional-id"),
+        (["transactions", "--bootstrap-server", "h:1", "abort", "--topic", "t"], "--partition"),
+        (["transactions", "--bootstrap-server", "h:1", "describe-producers"], "--topic, --partition"),
+        (["transactions", "--bootstrap-server", "h:1", "forceTerminateTransaction"], "--transactionalId"),
+        (["transactions", "list", "--duration-filter", "x"], "'x' is not a whole number"),
+        (["cluster", "cluster-id", "-b", "h:1", "-C", "h:2"], "cannot both be given"),
+        (["broker-api-versions", "--command-config", "f"], "--bootstrap-server must be specified"),
+        (["transactions", "find-hanging", "--bootstrap-server", "h:1", "--partition", "1", "--broker-id", "1"],
+         "The --partition argument requires --topic to be provided"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_named(barnabas, words, missing):
+    ended = barnabas(*words)
+    assert (ended.code, ended.out) == (Exit.USAGE, "")
+    assert missing in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_what_all_commands_have_may_stand_before_or_after_the_command(barnabas, places):
+    before = barnabas("features", "--bootstrap-server", places.server, "describe")
+    after = barnabas("features", "describe", "--bootstrap-server", places.server)
+    assert (before.code, after.code) == (0, 0)
+    assert before.out.splitlines()[0].rpartition("\t")[0] == after.out.splitlines()[0].rpartition("\t")[0]
+
+
+@pytest.mark.parametrize(
+    "words", [["cluster", "cluster-id"], ["features", "describe"], ["broker-api-versions"], ["transactions", "list"]]
+)  # fmt: skip
+def test_a_cluster_that_is_not_there_is_one_line_and_3(barnabas, tmp_path, words):
+    config = tmp_path / "client.properties"
+    config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n")
+    flag = "--config" if words[0] == "cluster" else "--command-config"
+    ended = barnabas(*words, "--bootstrap-server", "nowhere.invalid:1", flag, str(config))
+    assert (ended.code, ended.out) == (Exit.UNREACHABLE, "")
+    assert ended.err.count("\n") == 1
+
+
+# Nodes and APIs ---------------------------------------------------------------------------------------------
+
+
+def test_apis_that_one_side_does_not_know_are_shown():
+    lines = lines_of({0: Versions(0, 99), 999: Versions(3, 4), 1: Versions(90, 99)})
+    assert lines[0] == "\tProduce(0): 0 to 99 [usable: 13]"
+    assert lines[1] == "\tFetch(1): 90 to 99 [usable: UNSUPPORTED]"
+    assert "\tListOffsets(2): UNSUPPORTED" in lines
+    assert lines[-1] == "\tUNKNOWN(999): 3 to 4"
+    assert node_text(Node(1, "h", 9092, "r1", True)) == "h:9092 (id: 1 rack: r1 isFenced: true)"
+
+
+def test_the_old_name_of_the_servers_is_taken_with_a_remark(barnabas, places):
+    ended = barnabas("broker-api-versions", "--broker-list", places.server)
+    assert ended.code == 0
+    assert ended.err == "barnabas broker-api-versions: --broker-list is the old name of --bootstrap-server\n"
+
+
+# Features ---------------------------------------------------------------------------------------------------
+
+
+def test_a_release_stands_for_the_levels_of_all_features(tool):
+    """The controller's quorum is static, so that it refuses one of them, and so all."""
+    ended = tool("features", "upgrade", "--release-version", "4.1", "--dry-run")
+    assert ended.code == 1
+    asked = [line.split(". ")[0] for line in ended.err.splitlines()]
+    assert asked == [
+        "Can not upgrade eligible.leader.replicas.version to 1",
+        "Can not upgrade group.version to 1",
+        "Can not upgrade kraft.version to 1",
+        "Can not upgrade metadata.version to 27",
+        "Can not upgrade transaction.version to 2",
+        "5 out of 5 operation(s) failed.",
+    ]
+
+
+def test_unsafe_changes_what_is_asked_for(tool):
+    refused = tool("features", "downgrade", "--metadata", "3.4", "--unsafe", "--dry-run")
+    safe = tool("features", "downgrade", "--metadata", "3.4", "--dry-run")
+    assert "Unsafe metadata downgrade is not supported" in refused.err
+    assert "Unsafe" not in safe.err
+
+
+# The quorum -------------------------------------------------------------------------------------------------
+
+
+def controller_file(folder: Path, **changes: str | None) -> Path:
+    data = folder / "data"
+    data.mkdir(exist_ok=True)
+    meta = f"version=1\ncluster.id={CLUSTER}\nnode.id=7\ndirectory.id=JEXY6aqzQY-32P5TStzaFg\n"
+    (data / "meta.properties").write_text(meta)
+    given: dict[str, str | None] = {
+        "process.roles": "controller",
+        "node.id": "7",
+        "listeners": "CONTROLLER://:9093,OTHER://[::1]:9094",
+        "controller.listener.names": "CONTROLLER,OTHER",
+        "log.dirs": f"{data},elsewhere",
+        **{name.replace("_", "."): value for name, value in changes.items()},
+    }
+    path = folder / "controller.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in given.items() if value is not None))
+    return path
+
+
+def test_a_controller_is_added_as_its_file_describes_it(tool, tmp_path):
+    path = str(controller_file(tmp_path))
+    ended = tool("metadata-quorum", "add-controller", "--command-config", path, "--dry-run")
+    assert ended.code == 0
+    assert ended.out == (
+        "DRY RUN of adding controller 7 with directory id JEXY6aqzQY-32P5TStzaFg and endpoints:"
+        " CONTROLLER://localhost:9093, OTHER://[::1]:9094\n"
+    )
+    # Without --dry-run the cluster is asked, which keeps the voters that it was formatted with.
+    asked = tool("metadata-quorum", "add-controller", "--command-config", path)
+    assert (asked.code, asked.out) == (1, "")
+    assert asked.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"node_id": None}, "node.id not found in configuration file."),
+        ({"node_id": "-1"}, "node.id was negative in configuration file."),
+        ({"node_id": "x"}, "which is no number."),
+        ({"process_roles": "broker"}, "process.roles did not contain 'controller'"),
+        ({"log_dirs": None}, "Neither metadata.log.dir nor log.dirs were found."),
+        ({"log_dirs": "nowhere"}, "Unable to read meta.properties from nowhere"),
+        ({"controller_listener_names": None}, "controller.listener.names was not found."),
+        ({"controller_listener_names": "THIRD"}, "Cannot find information about controller listener name: THIRD"),
+        ({"listeners": "nonsense"}, "is not NAME://HOST:PORT"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_not_that_of_a_controller_is_refused(tool, tmp_path, changes, words):
+    path = str(controller_file(tmp_path, **changes))
+    ended = tool("metadata-quorum", "add-controller", "--command-config", path, "--dry-run")
+    assert ended.code != 0
+    assert words in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_removing_a_voter_asks_the_cluster(tool):
+    ended = tool("metadata-quorum", "remove-controller", "-i", "7", "-d", "AAAAAAAAAAAAAAAAAAAAAQ")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.count("\n") == 1
+
+
+# Transactions -----------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_that_hangs_is_found_and_aborted(barnabas, tool, places):
+    topics = ("topics", "--bootstrap-server", places.server, "--create", "--topic", "ledger")
+    assert barnabas(*topics, "--partitions", "2").code == 0
+    asker = Asker(int(places.server.rpartition(":")[2]), 0.05)
+    part = {"index": 0, "records": in_txn(LOST_ID, 0, 0, "hangs")}
+    answer = asker.one(
+        "Produce",
+        9,
+        transactional_id="lost",
+        acks=-1,
+        timeout_ms=9000,
+        topic_data=[{"name": "ledger", "partition_data": [part]}],
+    )
+    asker.close()
+    assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0, answer
+
+    def hanging(*where: str) -> list[list[str]]:
+        found = tool("transactions", "find-hanging", *where)
+        assert found.code == 0
+        return [line.split()[:6] for line in found.out.splitlines()[1:]]
+
+    row = ["ledger", "0", str(LOST_ID), "0", "-1", "0"]
+    for where in (
+        ("--topic", "ledger"),
+        ("--topic", "ledger", "--partition", "0"),
+        ("--broker-id", "1"),
+        ("--topic", "ledger", "--broker-id", "1", "--max-transaction-timeout", "1"),
+    ):
+        assert hanging(*where) == [row], where
+    assert hanging("--topic", "ledger", "--partition", "1") == []
+    assert hanging("--topic", "ledger", "--max-transaction-timeout", str(2**31 - 1)) == []
+    abort = ("--topic", "ledger", "--partition", "0", "--producer-id", str(LOST_ID), "--producer-epoch", "0")
+    assert tool("transactions", "abort", *abort, "--coordinator-epoch", "-1").code == 0
+    assert hanging("--broker-id", "1") == []
+
+
+def test_a_partition_or_broker_that_is_not_there_is_told(tool):
+    ended = tool("transactions", "find-hanging", "--topic", "nowhere")
+    assert ended.code == Exit.NOT_FOUND
+    assert ended.err.startswith("Failed to describe 1 topics: ")
+    assert ended.err.count("\n") == 1
