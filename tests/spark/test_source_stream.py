@@ -255,3 +255,18 @@ def test_a_pattern_finds_topics_that_come_later(bootstrap: str, topic: str) -> N
     assert end == {f"{topic}-a": {"0": 0}, f"{topic}-b": {"0": 2}}
     assert values(read_rows(reader, reader.partitions(start, end))) == TEN[:2]
     reader.stop()
+
+
+def test_offsets_that_a_partition_does_not_have_any_more_are_told(bootstrap: str, topic: str) -> None:
+    """As after a leader was elected that lacks what the one before had."""
+    create(bootstrap, topic)
+    produce(bootstrap, topic, TEN)
+    soon = {"kafkaConsumer__pollTimeoutMs": "600"}
+    strict = reader_of(bootstrap, topic, **soon)
+    lax = reader_of(bootstrap, topic, failOnDataLoss="false", **soon)
+    for start, seen in ((8, TEN[8:]), (15, [])):
+        with pytest.raises(DataLossError, match=r"has offsets 0 to 9, so .* to 19 cannot all be read"):
+            between(strict, {topic: {"0": start}}, {topic: {"0": 20}})
+        assert between(lax, {topic: {"0": start}}, {topic: {"0": 20}}) == seen
+    strict.stop()
+    lax.stop()

@@ -38,7 +38,7 @@ class Filler:
         with Admin(bootstrap_servers=self.bootstrap) as admin:
             compaction = {
                 "cleanup.policy": "compact",
-                "segment.bytes": "2000",
+                "segment.ms": "100",
                 "min.cleanable.dirty.ratio": "0.01",
                 "min.compaction.lag.ms": "0",
             }
@@ -95,13 +95,14 @@ class Filler:
         self._kept_open = producers
 
     def compacted(self) -> None:
-        for number in range(300):
-            with_value = None if number % 50 == 49 else b"v%d" % number * 5
-            if number % 20 == 0:
-                producer = Producer(bootstrap_servers=self.bootstrap)
-            producer.send("compacted", with_value, key=b"k%d" % (number % 10), partition=0)
-            if number % 20 == 19:
-                producer.close()
+        for part in range(15):
+            with Producer(bootstrap_servers=self.bootstrap) as producer:
+                for number in range(part * 20, part * 20 + 20):
+                    value = None if number % 50 == 49 else b"v%d" % number * 5
+                    producer.send("compacted", value, key=b"k%d" % (number % 10), partition=0)
+                producer.flush()
+            # Long enough for a new segment; the active one is never compacted.
+            time.sleep(0.3)
         until = time.monotonic() + COMPACTION_PATIENCE_S
         while self._count("compacted") > 200:
             assert time.monotonic() < until, "the topic was not compacted"

@@ -34,9 +34,10 @@ def session(app: str = "barnabas", master: str = "local[*]", **conf: object) -> 
         raise ImportError("barnabas.spark needs PySpark: pip install 'barnabas[spark]'") from error
     from barnabas.spark.data_source import register
 
-    _prepare_environment(master)
     # A session that runs takes what may be changed while it runs, and neither name nor memory.
     running = SparkSession.getActiveSession()
+    if running is None:
+        _prepare_environment(master)
     chosen = {} if running is not None else defaults(app, master)
     chosen.update({name: _text(value) for name, value in conf.items() if value is not None})
     builder = SparkSession.builder

@@ -49,6 +49,8 @@ class Fetched:
     aborted: tuple[AbortedTransaction, ...] | None
     log_start_offset: int
     end_offset: int
+    # Whether the broker said that it has no such offset, or no such partition.
+    is_out_of_range: bool = False
     is_deleted: bool = False
 
 
@@ -135,9 +137,10 @@ class _Source:
         while True:
             try:
                 fetched = await self._attempt(offset, size)
-                if fetched.data or deadline.passed or not fetched.log_start_offset <= offset:
+                if fetched.data or fetched.is_out_of_range or deadline.passed:
                     return fetched
-                # Nothing is there yet: a leader that was just elected may not know its end.
+                # Nothing is there yet: a leader that was just elected may not know its end.  The broker has
+                # waited for it, so there is no need for a pause.
                 continue
             except UnknownTopicOrPartitionError:
                 if patience.passed:
@@ -217,4 +220,4 @@ class _Source:
     async def _out_of_range(self, offset: int) -> Fetched:
         """An answer of this kind does not tell what there is; so ask."""
         first, end = await bounds_of(self._cluster, self._where, committed_only=self._committed_only)
-        return Fetched(offset, b"", None, first, end)
+        return Fetched(offset, b"", None, first, end, is_out_of_range=True)

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.build import build
 from barnabas.batch.columnar import Columns, columns_of
 from barnabas.batch.engine.binary_column import binary_column
@@ -103,8 +104,7 @@ class Rows:
         """
         # A batch is sent whole, also when what was asked for begins within it.
         start = max(start, chunk.first_offset)
-        for batches in _groups(chunk, end, not_before_ms):
-            columns = columns_of(batches)
+        for batches, columns in _decoded(_groups(chunk, end, not_before_ms)):
             first, last = 0, len(columns)
             if batches[0].base_offset < start:
                 first = bisect_left(columns.offsets, start)
@@ -135,6 +135,19 @@ def _groups(chunk: Chunk, end: int, not_before_ms: int | None) -> Iterator[list[
         size += batch.size
     if group:
         yield group
+
+
+def _decoded(groups: Iterator[list[BatchView]]) -> Iterator[tuple[list[BatchView], Columns]]:
+    for batches in groups:
+        try:
+            yield batches, columns_of(batches)
+            continue
+        except KafkaError as error:
+            if error.code != ErrorCode.MESSAGE_TOO_LARGE or len(batches) == 1:
+                raise
+        # Together they decompress to more than may be; each of them need not.
+        for batch in batches:
+            yield [batch], columns_of([batch])
 
 
 def _renewed(batch: OldBatch) -> BatchView:
