@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from barnabas.batch.records import Record
 from barnabas.client.admin.topics import NewTopic
 from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.model import TopicPartition
@@ -52,6 +53,25 @@ class MortalDriver(Driver):
         self._die(self.dies_before == "decide")
         await super().decide(decision, producer)
         self._die(self.dies_after == "decide")
+
+    async def repair(
+        self, decision: Decision, aborted: list[OpenTransaction], producer: TableProducer
+    ) -> Decision:
+        amended = await super().repair(decision, aborted, producer)
+        self._die(self.dies_after == "repair")
+        return amended
+
+    async def _committed(
+        self, producer: TableProducer, rows: Sequence[tuple[TopicPartition, Record]]
+    ) -> None:
+        if self.dies_before == "repair is committed":
+            assert producer.transactions is not None
+            producer.transactions.begin()
+            for where, record in rows:
+                await producer.put(where, record)
+            await producer.flush()
+            raise DiedError
+        await super()._committed(producer, rows)
 
     async def end(self, decision: Decision) -> list[OpenTransaction]:
         if self.dies_before == "second end":
@@ -162,16 +182,25 @@ async def opened(bootstrap: str, name: str) -> AsyncIterator[Bench]:
         await calls.close()
 
 
-@pytest.fixture
-def play(bootstrap: str, topic: str) -> Callable[[Scene], None]:
+def player(bootstrap: str, name: str) -> Callable[[Scene], None]:
+    """Plays a scene at a broker, with a topic and a sink of that name."""
+
     def run(scene: Scene) -> None:
         async def played() -> None:
-            async with opened(bootstrap, topic) as bench:
+            async with opened(bootstrap, name) as bench:
                 await scene(bench)
 
         asyncio.run(played())
 
     return run
+
+
+@pytest.fixture
+def play(bootstrap: str, topic: str) -> Callable[[Scene], None]:
+    return player(bootstrap, topic)
+
+
+DEATHS = [("decide", ""), ("", "decide"), ("second end", ""), ("", "end")]
 
 
 def test_batches_come_through(play: Callable[[Scene], None]) -> None:
@@ -184,9 +213,7 @@ def test_batches_come_through(play: Callable[[Scene], None]) -> None:
     play(scene)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [("decide", ""), ("", "decide"), ("second end", ""), ("", "end")]
-)
+@pytest.mark.parametrize(("before", "after"), DEATHS)
 def test_a_batch_is_there_once_wherever_its_driver_dies(
     play: Callable[[Scene], None], before: str, after: str
 ) -> None:
@@ -216,6 +243,9 @@ def test_rows_of_a_decided_transaction_that_was_aborted_are_written_again(
         aborted = reports[1].transaction
         assert aborted is not None
         await bench.calls.fence([aborted.transactional_id])
+        for dying in (bench.driver(dies_before="repair is committed"), bench.driver(dies_after="repair")):
+            with pytest.raises(DiedError):
+                await dying.plan()
         plan = await bench.driver().plan()
         assert plan.covers("q", 0)
         assert await bench.seen() == bench.all_of(0)

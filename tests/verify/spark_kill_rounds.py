@@ -48,6 +48,8 @@ class Broker:
     def _keep_alive(self) -> None:
         while not self._ending:
             self._process.wait()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
             if not self._ending:
                 self._start()
 

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.spark import test_sink_driver as scenes
 from tests.verify.apache_broker import apache_broker
 from tests.verify.spark_kill_rounds import Rounds, barnabas_broker
 from tests.verify.spark_kills import DRIVER_MOMENTS, TASK_MOMENTS
@@ -33,7 +36,26 @@ def test_every_line_comes_out_once_in_twenty_rounds(tmp_path: Path) -> None:
         Rounds(tmp_path, broker.bootstrap, lambda: broker.pid).play(DEATHS)
 
 
-def test_against_apache_kafka(tmp_path: Path, oracle: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("version", ["3.9.1", "4.1.0"])
+def test_the_protocol_holds_against_apache_kafka(
+    tmp_path: Path, oracle: Callable[..., Any], version: str
+) -> None:
+    """3.9.1 ends transactions in the old way (before KIP-890)."""
+    with apache_broker(oracle, version, tmp_path / "kafka", {}) as broker:
+
+        def play(name: str) -> Callable[[scenes.Scene], None]:
+            return scenes.player(broker.bootstrap, name)
+
+        scenes.test_batches_come_through(play("through"))
+        for number, (before, after) in enumerate(scenes.DEATHS):
+            scenes.test_a_batch_is_there_once_wherever_its_driver_dies(play(f"dies-{number}"), before, after)
+        scenes.test_rows_of_a_decided_transaction_that_was_aborted_are_written_again(play("repair"))
+        scenes.test_a_driver_that_was_replaced_can_decide_nothing(play("zombie"))
+        scenes.test_what_speculation_and_lost_tasks_leave_is_swept_away(play("sweep"))
+        scenes.test_a_batch_that_is_given_up_leaves_nothing(play("abort"))
+
+
+def test_every_line_comes_out_once_against_apache_kafka(tmp_path: Path, oracle: Callable[..., Any]) -> None:
     deaths = [
         ("driver", "before-decide"),
         ("driver", "decided"),

@@ -13,6 +13,7 @@ from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.topics import NewTopic
 from barnabas.client.cluster import COORDINATOR_MOVED, CoordinatorType
 from barnabas.client.errors.kinds import RetriableError, check
+from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.link import Link
 from barnabas.client.producer.transactions import LAST_EXPLICIT_END_TXN
 from barnabas.client.waiting import Deadline
@@ -21,6 +22,7 @@ from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, I
 from barnabas.spark.sink.decision import OpenTransaction, Seen, task_id_pattern
 
 ONGOING = "Ongoing"
+LIST_PATIENCE_MS = 5_000
 # Requests under way at once.
 MAX_ENDINGS = 64
 # ListTransactions takes a pattern from here on (KIP-1152).
@@ -61,14 +63,22 @@ class SinkCalls(Admin):
         }
 
     async def ongoing(self, sink: str) -> list[str]:
-        """Transactional ids of the sink's tasks that have a transaction open, and perhaps others'."""
+        """Transactional ids of the sink's tasks that have a transaction open, and perhaps others'.
+
+        A broker that does not answer is left out: what it coordinates stays open until the next sweep or its
+        time-out, which makes readers wait and does no other harm.
+        """
         link = await self.cluster.any_link()
         has_pattern = link.version_for(LIST_TRANSACTIONS_KEY) >= PATTERN_VERSION
         found = await self.list_transactions(
-            states=[ONGOING], transactional_id_pattern=task_id_pattern(sink) if has_pattern else None
+            states=[ONGOING],
+            transactional_id_pattern=task_id_pattern(sink) if has_pattern else None,
+            timeout_ms=LIST_PATIENCE_MS,
         )
-        found.raise_first()
-        return [one.transactional_id for some in found.values() for one in some]
+        for error in found.errors.values():
+            if not isinstance(error, RetriableError | KafkaTimeoutError):
+                raise error
+        return [one.transactional_id for some in found.values_by_key.values() for one in some]
 
     async def fence(self, transactional_ids: Iterable[str]) -> None:
         """Abort what these have open.  That it has begun is enough: it will come to its end."""

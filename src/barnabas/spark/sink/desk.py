@@ -58,7 +58,16 @@ class Desk:
         settings = producer_options(self._options.table_settings(transactional_id), {})
         return TableProducer(settings, await self.cluster())
 
+    async def _closed(self) -> None:
+        if self._producer is not None:
+            await self._producer.close()
+        if self._cluster is not None:
+            await self._cluster.close()
+        if self._calls is not None:
+            await self._calls.close()
+
     def close(self) -> None:
+        self._thread.run(self._closed())
         self._thread.end()
 
 

@@ -135,7 +135,12 @@ class Driver:
         if found is None:
             return
         plan, decision = found
-        await self.verify(decision)
+        try:
+            await self.verify(decision)
+        except BrokenPromiseError:
+            # Nothing is decided, and will not be: readers need not wait for what is still open.
+            await self._calls.end_all(decision.transactions, committed=False, implicit=decision.implicit)
+            raise
         producer = TableProducer(self._settings, self._calls.cluster)
         try:
             assert producer.transactions is not None

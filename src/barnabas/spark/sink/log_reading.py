@@ -17,8 +17,10 @@ from barnabas.batch.view import batches as whole_batches
 from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.records import IsolationLevel, OffsetSpec
 from barnabas.client.errors.kinds import error_for
+from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.link import Link
 from barnabas.client.model import TopicPartition
+from barnabas.client.waiting import Deadline
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.primitives import record_view
 from barnabas.spark.sink.decision import BrokenPromiseError, OpenTransaction, Written
@@ -80,17 +82,22 @@ async def fetch(
 async def batches_between(
     admin: Admin, where: TopicPartition, start: int, end: int
 ) -> AsyncIterator[BatchView]:
-    """The batches from an offset up to another, committed or not."""
+    """The batches from an offset up to another, committed or not; waits for a new leader to know of them."""
     offset = start
+    deadline = Deadline(admin.settings["default.api.timeout.ms"])
     while offset < end:
+        if deadline.passed:
+            raise KafkaTimeoutError(
+                f"{where} has nothing at offset {offset}, though it had: has it lost data?"
+            )
         found = await fetch(admin, where, offset, IsolationLevel.READ_UNCOMMITTED)
         reached = offset
         for batch in whole_batches(record_view(found.records)):
             if batch.next_offset > offset and batch.base_offset < end:
                 yield batch
             reached = max(reached, batch.next_offset)
-        if reached == offset and found.high_watermark <= offset:
-            return
+        if reached > offset:
+            deadline = Deadline(deadline.timeout_ms)
         offset = reached
 
 

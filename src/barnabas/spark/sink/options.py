@@ -24,7 +24,13 @@ TABLE_DEFAULTS = {"batch.size": "262144", "linger.ms": "100", "client.id": "barn
 # broker allows at most unless it is told otherwise (transaction.max.timeout.ms).
 TRANSACTION_DEFAULTS = {"transaction.timeout.ms": "900000"}
 # The driver often asks again a moment later, while a coordinator still ends a transaction.
-DRIVER_DEFAULTS = {"retry.backoff.ms": "10", "client.id": "barnabas-spark-driver"}
+# A decision names every task and partition of a batch, which can be long and compresses well.
+DRIVER_DEFAULTS = {
+    "retry.backoff.ms": "10",
+    "client.id": "barnabas-spark-driver",
+    "compression.type": "zstd",
+    "max.request.size": str(16 << 20),
+}
 
 _REFUSED = {
     "key.serializer": "is not supported as keys are serialized with ByteArraySerializer.",
