@@ -11,9 +11,9 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.cli.exits import CommandError, Exit
-from barnabas.cli.reassign_execute import cancel, execute
+from barnabas.cli.reassign.execute import cancel, execute
+from barnabas.cli.reassign.verify import folder_line, verify
 from barnabas.cli.reassign_partitions import generate, make_parser, moves_under_way
-from barnabas.cli.reassign_verify import folder_line, verify
 from barnabas.client.admin.log_dirs import ReplicaLogDir
 from barnabas.client.admin.placement import Reassignment
 from barnabas.client.errors import ReplicaNotAvailableError

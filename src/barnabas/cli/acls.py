@@ -14,7 +14,7 @@ from barnabas.cli.exits import CommandError, Exit, UsageError
 from barnabas.cli.flag_rules import FlagRules
 
 if TYPE_CHECKING:
-    from barnabas.cli.acl_rules import Rules
+    from barnabas.cli.acl_rules import Resource, Rules
     from barnabas.client.admin.acls import AclBinding
     from barnabas.client.sync import Admin
 
@@ -122,15 +122,10 @@ def check_flags(rules: FlagRules, options: Namespace) -> str:
     return action
 
 
-def list_rules(admin: Admin, resources: Sequence[object]) -> list[AclBinding]:
-    from barnabas.cli.acl_rules import Resource
-
+def list_rules(admin: Admin, resources: Sequence[Resource]) -> list[AclBinding]:
     if not resources:
         return admin.describe_acls()
-    found = []
-    for resource in resources:
-        assert isinstance(resource, Resource)
-        found += admin.describe_acls(resource.filter())
+    found = [rule for resource in resources for rule in admin.describe_acls(resource.filter())]
     return list(dict.fromkeys(found))
 
 

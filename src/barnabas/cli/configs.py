@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from barnabas.cli.arguments import KafkaParser
-from barnabas.cli.config_entities import DEFAULT_FLAGS, ENTITY_FLAGS, Entities, check_entities
+from barnabas.cli.configure.entities import DEFAULT_FLAGS, ENTITY_FLAGS, Entities, check_entities
 from barnabas.cli.connecting import add_connection_flags, open_admin
 from barnabas.cli.exits import CommandError, Exit, UsageError
 from barnabas.cli.flag_rules import FlagRules
@@ -61,11 +61,11 @@ def run(arguments: Sequence[str]) -> int:
     entities = check_flags(FlagRules(parser, options), options)
     with _told(arguments), open_admin(parser, options, NO_SERVER) as admin:
         if options.alter:
-            from barnabas.cli.configs_alter import alter
+            from barnabas.cli.configure.alter import alter
 
             alter(admin, entities, options)
             return Exit.OK
-        from barnabas.cli.configs_describe import describe
+        from barnabas.cli.configure.describe import describe
 
         return describe(admin, entities, every=options.all)
 

@@ -24,6 +24,7 @@ from barnabas.cli.exits import CommandError, Exit, UsageError
 
 if TYPE_CHECKING:
     from barnabas.client.sync import Admin
+    from barnabas.client.sync.topics import TopicAdmin
 
 # Without a word about it in --command-config: how long nobody may answer before a tool gives up.  (Later
 # calls have default.api.timeout.ms, as everywhere.)
@@ -146,17 +147,33 @@ def open_admin(
         yield admin
 
 
+@contextmanager
+def open_topic_admin(
+    parser: ArgumentParser, options: Namespace, missing: str | None = None
+) -> Iterator[TopicAdmin]:
+    """The same for tools that ask only about topics: it is there in half the time."""
+    given = client_properties(parser, options, missing)
+    patience_ms = FIRST_CONTACT_MS if API_TIMEOUT not in given else None
+    from barnabas.client.sync.topics import TopicAdmin
+
+    with TopicAdmin(given) as admin:
+        reach(admin, parser.prog, str(next(iter(_places(given)))), patience_ms)
+        yield admin
+
+
 def _places(given: dict[str, object]) -> list[object]:
     return [value for name, value in given.items() if name in ("bootstrap.servers", "bootstrap.controllers")]
 
 
-def reach(admin: Admin, program: str, places: str, patience_ms: int | None = FIRST_CONTACT_MS) -> None:
+def reach(
+    admin: Admin | TopicAdmin, program: str, places: str, patience_ms: int | None = FIRST_CONTACT_MS
+) -> None:
     """Wait until the cluster answers."""
     from barnabas.base.errors import KafkaError
     from barnabas.cli.kafka_errors import exit_code
 
     try:
-        admin.describe_cluster(timeout_ms=patience_ms)
+        admin.reach(timeout_ms=patience_ms)
     except KafkaError as error:
         if exit_code(error) is not Exit.UNREACHABLE:
             raise

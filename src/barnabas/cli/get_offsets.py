@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -72,7 +72,7 @@ def time_of(text: str) -> int:
         return NAMED_TIMES[text]
     try:
         return long_integer(text)
-    except Exception as error:
+    except ArgumentTypeError as error:
         raise UsageError(
             f"{FAILED}Malformed time argument {text}. Please use -1 or latest / -2 or earliest / -3 or "
             "max-timestamp / -4 or earliest-local / -5 or latest-tiered, or a specified long format timestamp"
@@ -94,7 +94,7 @@ def wanted_of(options: Namespace) -> Wanted:
 def _numbers(text: str | None) -> set[int]:
     try:
         return {integer(one) for one in text.split(",")} if text else set()
-    except Exception as error:
+    except ArgumentTypeError as error:
         raise UsageError(
             f"{FAILED}--partitions expects a comma separated list of numeric partition ids, "
             f"but received: {text}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
 def _broker(text: str) -> int:
     try:
         return integer(text)
-    except Exception as error:
+    except ArgumentTypeError as error:
         raise UsageError(f'For input string: "{text}" (--broker-list wants ids of brokers)') from error
 
 

@@ -1,7 +1,7 @@
 """`barnabas reassign-partitions`: move replicas to brokers and folders, as kafka-reassign-partitions does.
 
 What lives here: the flags, --generate and --list.  The rest has files of its own: what a plan says
-(reassign_plan), --execute and --cancel (reassign_execute), --verify (reassign_verify).
+(reassign/plan), --execute and --cancel (reassign/execute), --verify (reassign/verify).
 """
 
 from __future__ import annotations
@@ -94,13 +94,13 @@ def run(arguments: Sequence[str]) -> int:
         elif action == "--generate":
             generate(admin, options)
         elif action == "--verify":
-            from barnabas.cli.reassign_verify import verify
+            from barnabas.cli.reassign.verify import verify
 
             return verify(admin, options)
         else:
-            from barnabas.cli import reassign_execute
+            from barnabas.cli.reassign.execute import cancel, execute
 
-            work = reassign_execute.execute if action == "--execute" else reassign_execute.cancel
+            work = execute if action == "--execute" else cancel
             work(admin, options)
     return Exit.OK
 
@@ -151,7 +151,7 @@ def _ids(brokers: Sequence[int]) -> str:
 def generate(admin: Admin, options: Namespace) -> None:
     """Propose new places by the way in which new topics get theirs."""
     from barnabas.base.errors import KafkaError
-    from barnabas.cli.reassign_plan import as_plan, assignments_of_topics, read_brokers, read_topics
+    from barnabas.cli.reassign.plan import as_plan, assignments_of_topics, read_brokers, read_topics
     from barnabas.client.model import TopicPartition
     from barnabas.controller.placement import UsableBroker, place
     from barnabas.runtime.chance import SystemRandom

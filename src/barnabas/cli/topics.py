@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
-from argparse import SUPPRESS, Namespace
+from argparse import SUPPRESS, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.cli.arguments import KafkaParser
-from barnabas.cli.connecting import add_connection_flags, open_admin
+from barnabas.cli.connecting import add_connection_flags, open_admin, open_topic_admin
 from barnabas.cli.exits import CommandError, Exit, UsageError
 from barnabas.cli.flag_rules import FlagRules
 from barnabas.cli.numbers import integer
 
 if TYPE_CHECKING:
     from barnabas.client.sync import Admin
+    from barnabas.client.sync.topics import TopicAdmin
+
+    AnyAdmin = Admin | TopicAdmin
 
 PROGRAM = "barnabas topics"
 FAILED = "Error while executing topic command : "
@@ -94,15 +97,17 @@ def run(arguments: Sequence[str]) -> int:
 
     with told_as(FAILED):
         new_topic = checked_topic(options) if action in ("--create", "--alter") else None
-        with open_admin(parser, options, "--bootstrap-server must be specified") as admin:
+        if action == "--describe":
+            from barnabas.cli.topics_describe import describe
+
+            with open_admin(parser, options) as everything:
+                describe(everything, options)
+            return Exit.OK
+        with open_topic_admin(parser, options) as admin:
             if new_topic is not None:
                 new_topic.carry_out(admin)
             elif action == "--list":
                 print("\n".join(found_topics(admin, options)))
-            elif action == "--describe":
-                from barnabas.cli.topics_describe import describe
-
-                describe(admin, options)
             else:
                 delete(admin, options)
     return Exit.OK
@@ -161,7 +166,7 @@ FLAGS_OF_ACTIONS = {
 }
 
 
-def found_topics(admin: Admin, options: Namespace) -> list[str]:
+def found_topics(admin: AnyAdmin, options: Namespace) -> list[str]:
     """The names that --topic means, sorted; all without it."""
     from barnabas.cli.topic_filter import matching_topics
 
@@ -169,7 +174,7 @@ def found_topics(admin: Admin, options: Namespace) -> list[str]:
     return matching_topics(names, options.topic, exclude_internal=options.exclude_internal)
 
 
-def existing_topics(admin: Admin, options: Namespace) -> list[str]:
+def existing_topics(admin: AnyAdmin, options: Namespace) -> list[str]:
     """The same, and not none of them, unless --if-exists is given."""
     names = found_topics(admin, options)
     if not names and options.topic and not options.if_exists:
@@ -177,7 +182,7 @@ def existing_topics(admin: Admin, options: Namespace) -> list[str]:
     return names
 
 
-def delete(admin: Admin, options: Namespace) -> None:
+def delete(admin: AnyAdmin, options: Namespace) -> None:
     names = existing_topics(admin, options)
     if names:
         admin.delete_topics(names).raise_first()
@@ -217,7 +222,7 @@ def replica_assignment(text: str | None) -> list[list[int]]:
     for number, part in enumerate(text.split(",") if text else ()):
         try:
             brokers = [integer(word.strip()) for word in part.split(":")]
-        except Exception as error:
+        except ArgumentTypeError as error:
             raise UsageError(f'{FAILED}For input string: "{part}"') from error
         twice = list(dict.fromkeys(one for one in brokers if brokers.count(one) > 1))
         if twice:
@@ -237,13 +242,13 @@ class NewTopic:
         self._configs = configs
         self._placed = placed
 
-    def carry_out(self, admin: Admin) -> None:
+    def carry_out(self, admin: AnyAdmin) -> None:
         if self._options.create:
             self._create(admin)
         else:
             self._alter(admin)
 
-    def _create(self, admin: Admin) -> None:
+    def _create(self, admin: AnyAdmin) -> None:
         from barnabas.client.admin import topics as calls
         from barnabas.client.errors import TopicAlreadyExistsError
 
@@ -265,7 +270,7 @@ class NewTopic:
             return
         print(f"Created topic {name}.")
 
-    def _alter(self, admin: Admin) -> None:
+    def _alter(self, admin: AnyAdmin) -> None:
         names = existing_topics(admin, self._options)
         if not names:
             return

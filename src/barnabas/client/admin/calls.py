@@ -113,9 +113,13 @@ class AdminCalls:
 
         return await self.cluster.retries.until(self._deadline(timeout_ms), request.schema.name, attempt)
 
+    async def reach(self, *, timeout_ms: int | None = None) -> None:
+        """Wait until the cluster answers and tells who belongs to it."""
+        await self.cluster.retries.until(self._deadline(timeout_ms), "Metadata", self.cluster.update)
+
     async def _brokers(self, timeout_ms: int | None) -> list[Node]:
         """All brokers that are alive, by fresh metadata."""
-        await self.cluster.retries.until(self._deadline(timeout_ms), "Metadata", self.cluster.update)
+        await self.reach(timeout_ms=timeout_ms)
         return sorted(self.cluster.metadata.brokers.values(), key=lambda node: node.id)
 
     # ---------------------------------------------------------------------------------------- many answers

@@ -21,6 +21,7 @@ class Admin(Face[AsyncAdmin]):
     def close(self) -> None:
         self._end(self._client.close())
 
+    reach = blocking(AsyncAdmin.reach)
     create_topics = blocking(AsyncAdmin.create_topics)
     delete_topics = blocking(AsyncAdmin.delete_topics)
     list_topics = blocking(AsyncAdmin.list_topics)

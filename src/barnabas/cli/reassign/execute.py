@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.cli.exits import CommandError, Exit
 from barnabas.cli.kafka_errors import exit_code, words
-from barnabas.cli.reassign_plan import Plan, as_plan, assignments_of, check_plan, read_plan
-from barnabas.cli.reassign_throttles import (
+from barnabas.cli.reassign.plan import Plan, as_plan, assignments_of, check_plan, read_plan
+from barnabas.cli.reassign.throttles import (
     clear_throttles,
     throttle_brokers,
     throttle_folders,
     throttle_topics,
 )
-from barnabas.cli.reassign_verify import folder_states
+from barnabas.cli.reassign.verify import folder_states
 from barnabas.client.model import TopicPartition, TopicPartitionReplica
 from barnabas.client.sync import Admin
 from barnabas.runtime.clock import SystemClock
@@ -86,8 +86,7 @@ def _refuse(errors: Mapping[TopicPartition, KafkaError], headline: str) -> None:
     raise CommandError(last, max(exit_code(error) for error in errors.values()))
 
 
-def _plural(of: object) -> str:
-    assert isinstance(of, Mapping | set | list)
+def _plural(of: Sized) -> str:
     return "" if len(of) == 1 else "s"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from barnabas.base.java_order import hash_map_order
-from barnabas.cli.reassign_plan import Plan
+from barnabas.cli.reassign.plan import Plan
 from barnabas.client.admin.configs import AlterConfig, AlterOperation, ConfigResource, ConfigResourceType
 from barnabas.client.admin.placement import Reassignment
 from barnabas.client.model import TopicPartition

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 
-from barnabas.cli.config_entities import CLIENTS, IPS, LOGGERS, USERS, Entities
-from barnabas.cli.configs_describe import QUOTA_TYPES, RESOURCE_TYPES, quotas_of, resource_config
+from barnabas.cli.configure.describe import QUOTA_TYPES, RESOURCE_TYPES, quotas_of, resource_config
+from barnabas.cli.configure.entities import CLIENTS, IPS, LOGGERS, USERS, Entities
 from barnabas.cli.connecting import command_properties
 from barnabas.cli.exits import CommandError, UsageError
 from barnabas.client.admin.configs import AlterConfig, AlterOperation, ConfigResource

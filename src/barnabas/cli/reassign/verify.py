@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from barnabas.base.errors import ErrorCode
 from barnabas.cli.exits import Exit
-from barnabas.cli.reassign_plan import Plan, read_plan
-from barnabas.cli.reassign_throttles import clear_throttles
+from barnabas.cli.reassign.plan import Plan, read_plan
+from barnabas.cli.reassign.throttles import clear_throttles
 from barnabas.client.admin.log_dirs import ReplicaLogDir
 from barnabas.client.model import TopicPartition, TopicPartitionReplica
 from barnabas.client.sync import Admin

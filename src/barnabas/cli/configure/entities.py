@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from dataclasses import dataclass
 
 from barnabas.cli.exits import UsageError
-from barnabas.cli.numbers import whole_number
+from barnabas.cli.numbers import integer
 
 TOPICS, CLIENTS, USERS, BROKERS, IPS = "topics", "clients", "users", "brokers", "ips"
 LOGGERS, METRICS, GROUPS = "broker-loggers", "client-metrics", "groups"
@@ -132,9 +132,10 @@ def _check_names(entities: Entities) -> None:
 
 def _is_number(text: str) -> bool:
     try:
-        return whole_number()(text) is not None
-    except Exception:
+        integer(text)
+    except ArgumentTypeError:
         return False
+    return True
 
 
 def _is_address(text: str) -> bool:

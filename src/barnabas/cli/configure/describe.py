@@ -9,7 +9,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.hashing import java_string_hash
 from barnabas.base.java_order import buckets_for, hash_map_order, order_by_hash
 from barnabas.base.topic_names import fault_of
-from barnabas.cli.config_entities import (
+from barnabas.cli.configure.entities import (
     BROKERS,
     CLIENTS,
     GROUPS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -115,7 +116,7 @@ def read_brokers(text: str) -> list[int]:
     for word in text.split(","):
         try:
             brokers.append(integer(word))
-        except Exception as error:
+        except ArgumentTypeError as error:
             raise UsageError(f'Error: For input string: "{word}"') from error
     twice = duplicates(brokers)
     if twice:

@@ -1,0 +1,1 @@
+"""Parts of `barnabas reassign-partitions`."""
