@@ -54,7 +54,8 @@ def test_bare_the_usage_is_shown_on_stderr(barnabas, name):
     assert ended.err.startswith(f"usage: barnabas {name} [OPTIONS] COMMAND [OPTIONS]\n")
     shown = barnabas(name, "--help")
     assert (shown.code, shown.out) == (0, ended.err)
-    assert barnabas(name, "--version").out.startswith("barnabas ")
+    for flag in ("--version", "-v"):
+        assert barnabas(name, flag).out.startswith("barnabas ")
 
 
 @pytest.mark.parametrize("name", TOOLS)

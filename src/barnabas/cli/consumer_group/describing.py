@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,16 +26,14 @@ REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconc
 
 def describe(admin: Admin, options: Namespace, groups: list[str]) -> int:
     described = admin.describe_consumer_groups(groups, timeout_ms=options.timeout).raise_first()
-    show: Callable[[GroupDescription], None]
-    if options.members:
-        show = lambda group: _show_members(group, options.verbose)  # noqa: E731
-    elif options.state is not None:
-        show = lambda group: _show_state(group, options.verbose)  # noqa: E731
-    else:
-        show = lambda group: _show_offsets(admin, group, options)  # noqa: E731
     worst = Exit.OK
     for _, group in sorted(described.items()):
-        show(group)
+        if options.members:
+            _show_members(group, options.verbose)
+        elif options.state is not None:
+            _show_state(group, options.verbose)
+        else:
+            _show_offsets(admin, group, options)
         worst = Exit.NOT_FOUND if group.state == DEAD else worst
     return worst
 
@@ -65,15 +63,16 @@ class Reader:
 
 
 def _show_offsets(admin: Admin, group: GroupDescription, options: Namespace) -> None:
-    committed = admin.list_consumer_group_offsets(group.group_id, timeout_ms=options.timeout)[group.group_id]
-    places = _places(group, committed.values_by_key)
+    told = admin.list_consumer_group_offsets(group.group_id, timeout_ms=options.timeout)[group.group_id]
+    committed = told.values_by_key
+    places = _places(group, committed)
     ends = _offsets(admin, [place for place, _ in places], OffsetSpec.LATEST, options.timeout)
-    starts = _starts(admin, committed.values_by_key, ends, options.timeout)
+    starts = _starts(admin, committed, ends, options.timeout)
     if not _introduce(group) or not places:
         return
     rows = []
     for place, reader in places:
-        offset = committed.values_by_key.get(place)
+        offset = committed.get(place)
         end = ends.get(place)
         epoch = MISSING if offset is None or offset.leader_epoch == NO_EPOCH else offset.leader_epoch
         behind = MISSING
