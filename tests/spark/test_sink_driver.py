@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -165,9 +165,10 @@ Scene = Callable[[Bench], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager
-async def opened(bootstrap: str, name: str) -> AsyncIterator[Bench]:
+async def opened(bootstrap: str, name: str, more: Mapping[str, str]) -> AsyncIterator[Bench]:
     options = sink_options(
         {
+            **more,
             "kafka.bootstrap.servers": bootstrap,
             "topic": name,
             "deliveryGuarantee": "exactly-once",
@@ -182,12 +183,12 @@ async def opened(bootstrap: str, name: str) -> AsyncIterator[Bench]:
         await calls.close()
 
 
-def player(bootstrap: str, name: str) -> Callable[[Scene], None]:
-    """Plays a scene at a broker, with a topic and a sink of that name."""
+def player(bootstrap: str, name: str, more: Mapping[str, str] | None = None) -> Callable[[Scene], None]:
+    """Plays a scene at a broker, with a topic and a sink of that name, and perhaps more options."""
 
     def run(scene: Scene) -> None:
         async def played() -> None:
-            async with opened(bootstrap, name) as bench:
+            async with opened(bootstrap, name, more or {}) as bench:
                 await scene(bench)
 
         asyncio.run(played())

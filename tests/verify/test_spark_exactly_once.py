@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ BROKER_MOMENTS = (
     "half-ended",
     "ended",
 )
+PATIENCE_S = 120
 DEATHS = (
     *(("driver", moment) for moment in DRIVER_MOMENTS),
     *(("task", moment) for moment in TASK_MOMENTS),
@@ -53,6 +56,36 @@ def test_the_protocol_holds_against_apache_kafka(
         scenes.test_a_driver_that_was_replaced_can_decide_nothing(play("zombie"))
         scenes.test_what_speculation_and_lost_tasks_leave_is_swept_away(play("sweep"))
         scenes.test_a_batch_that_is_given_up_leaves_nothing(play("abort"))
+
+
+async def time_out(bench: scenes.Bench) -> None:
+    """The driver is gone between decision and end for longer than its transactions may last."""
+    driver = bench.driver(dies_after="decide")
+    reports = await bench.tasks(await driver.plan(), 0, 3)
+    with pytest.raises(scenes.DiedError):
+        await driver.commit(reports)
+    async with asyncio.timeout(PATIENCE_S):
+        while await bench.calls.ongoing(bench.sink):
+            await asyncio.sleep(0.5)
+    assert await bench.seen() == Counter(), "all of them were aborted"
+    await bench.run(0, 2)
+    await bench.run(1, 2)
+    assert await bench.seen() == bench.all_of(0, 1)
+
+
+SHORT = {"kafka.transaction.timeout.ms": "5000"}
+
+
+def test_a_decision_survives_the_time_out_of_its_transactions(tmp_path: Path) -> None:
+    with barnabas_broker(tmp_path / "broker") as broker:
+        scenes.player(broker.bootstrap, "late", SHORT)(time_out)
+
+
+def test_a_decision_survives_the_time_out_against_apache_kafka(
+    tmp_path: Path, oracle: Callable[..., Any]
+) -> None:
+    with apache_broker(oracle, "4.1.0", tmp_path / "kafka", {}) as broker:
+        scenes.player(broker.bootstrap, "late", SHORT)(time_out)
 
 
 def test_every_line_comes_out_once_against_apache_kafka(tmp_path: Path, oracle: Callable[..., Any]) -> None:
