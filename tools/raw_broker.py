@@ -24,8 +24,8 @@ from barnabas.protocol.frame import read_response, write_request
 from barnabas.protocol.schema import Message
 
 START_PATIENCE_S = 120
-STOP_PATIENCE_S = 60
-ANSWER_PATIENCE_S = 30
+STOP_PATIENCE_S = 120
+ANSWER_PATIENCE_S = 120
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _SIZE = struct.Struct(">i")
 

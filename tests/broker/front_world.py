@@ -180,7 +180,7 @@ class Front:
             self.reactor.serve(_TICK_NS)
 
     def connect(self, listener: str = "PLAINTEXT") -> Wire:
-        sock = socket.create_connection(tuple(self.broker.doors[listener].address), timeout=10)
+        sock = socket.create_connection(tuple(self.broker.doors[listener].address), timeout=120)
         sock.setblocking(False)
         self._sockets.append(sock)
         return Wire(self, sock)

@@ -25,8 +25,8 @@ from tools.ports import free_ports
 
 TOPIC = "load"
 PARTITIONS = 4
-START_PATIENCE_S = 60
-CLIENT_PATIENCE_S = 60
+START_PATIENCE_S = 120
+CLIENT_PATIENCE_S = 120
 # What waits in a producer for a broker that is not there.
 PENDING_MAX = 2_000
 # How long a broker lives under load before it is killed.

@@ -16,7 +16,7 @@ PARTITIONS = 6
 RECORDS = 60
 POLL_S = 0.05
 # As many polls as anybody has to wait for something, whatever the machine's speed.
-PATIENCE = 400
+PATIENCE = 2_400
 OPTIONS = {
     "group.consumer.min.heartbeat.interval.ms": "50",
     "group.consumer.heartbeat.interval.ms": "50",
@@ -106,7 +106,7 @@ class Members:
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for number in range(self.produced, self.produced + RECORDS):
             producer.produce(self.topic, str(number).encode(), partition=number % PARTITIONS)
-        assert producer.flush(10) == 0
+        assert producer.flush(120) == 0
         self.produced += RECORDS
 
     def until_all_read(self) -> None:

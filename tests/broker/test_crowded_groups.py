@@ -24,7 +24,7 @@ from tests.broker.live_broker import live_broker
 MEMBERS = 1_000
 GROUPS = 100
 PER_GROUP = MEMBERS // GROUPS
-PATIENCE_S = 90
+PATIENCE_S = 120
 DESCRIPTORS_NEEDED = MEMBERS + 200
 BEAT_EACH_S = 0.1
 _NOT_READY = (

@@ -45,7 +45,7 @@ def create(connection: RawConnection) -> None:
         )
         for number in range(TOPICS)
     ]
-    request = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
+    request = CreateTopicsRequest(topics=topics, timeout_ms=120_000)
     answer = connection.ask(request, 7, CreateTopicsResponse)
     assert {topic.error_code for topic in answer.topics} == {0}
     while not_led_yet(connection):

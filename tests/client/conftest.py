@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-TIMEOUT_S = 30
+TIMEOUT_S = 180
 
 
 @pytest.fixture

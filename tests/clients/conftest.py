@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-_START_PATIENCE_S = 60
+_START_PATIENCE_S = 120
 _numbers = itertools.count(1)
 
 
@@ -51,7 +51,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     process, place = start_dev(folder)
     yield place
     process.terminate()
-    assert process.wait(60) == 0
+    assert process.wait(_START_PATIENCE_S) == 0
     assert process.stdout is not None
     process.stdout.close()
     # A fault on the server's side fails the tests even if no client noticed.

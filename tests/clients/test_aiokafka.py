@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import MessageSizeTooLargeError
 
-TIMEOUT_S = 20
+TIMEOUT_S = 120
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 
 

@@ -28,7 +28,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-TIMEOUT_S = 20
+TIMEOUT_S = 120
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # What librdkafka says on stderr of a broker that has ended is no part of the tests.
 QUIET = {"log_level": 0}

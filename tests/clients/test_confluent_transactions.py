@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-TIMEOUT_S = 20
+TIMEOUT_S = 120
 QUIET = {"log_level": 0}
 END = KafkaError._PARTITION_EOF
 # Of the program that consumes and produces: as many at once as do not wait for more.
@@ -163,7 +163,7 @@ def test_offsets_are_part_of_transactions(bootstrap: str, topic: str, admin: Adm
             if done == RECORDS:
                 break
             consumer.assign([TopicPartition(source, 0, done)])
-            messages = consumer.consume(AT_ONCE, TIMEOUT_S / 4)
+            messages = consumer.consume(AT_ONCE, TIMEOUT_S)
             values = [message.value() or b"" for message in messages if message.error() is None]
             producer.begin_transaction()
             for value in values:

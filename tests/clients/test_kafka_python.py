@@ -18,7 +18,7 @@ with warnings.catch_warnings():
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-TIMEOUT_S = 20
+TIMEOUT_S = 120
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 
 

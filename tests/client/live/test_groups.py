@@ -79,7 +79,7 @@ async def members(count: int, make: Callable[[int], Consumer]) -> AsyncIterator[
 
 
 def settings(bootstrap: str, group: str, protocol: str, **more: Any) -> dict[str, Any]:
-    classic = {"heartbeat_interval_ms": 100, "session_timeout_ms": 6000} if protocol == "classic" else {}
+    classic = {"heartbeat_interval_ms": 100, "session_timeout_ms": 30_000} if protocol == "classic" else {}
     return {
         "bootstrap_servers": bootstrap,
         "group_id": group,

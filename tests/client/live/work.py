@@ -11,7 +11,7 @@ from barnabas.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer,
 Run = Callable[[Any], Any]
 # Metadata of a new topic reaches a broker of Apache Kafka a moment after the controller's answer.
 PAUSE_S = 0.02
-PATIENCE_S = 15
+PATIENCE_S = 120
 
 
 async def make_topic(bootstrap: str, topic: str, partitions: int = 1, **configs: str) -> None:

@@ -1,0 +1,51 @@
+"""The producer against a broker: where records go when chance decides, and what becomes of those that it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.client import Admin, Producer
+from barnabas.client import errors as client_errors
+from barnabas.client.admin.quotas import QuotaAlteration, quota_entity
+from tests.client.live.work import Run, make_topic
+
+
+def test_a_record_is_given_up_after_its_delivery_time_out(
+    bootstrap: str, topic: str, fresh_name: Callable[[], str], run: Run
+) -> None:
+    async def work() -> None:
+        await make_topic(bootstrap, topic)
+        client_id = fresh_name()
+        async with Admin(bootstrap_servers=bootstrap) as admin:
+            entity = quota_entity(client_id=client_id)
+            (
+                await admin.alter_client_quotas([QuotaAlteration(entity, {"producer_byte_rate": 10.0})])
+            ).raise_first()
+        options = {"delivery_timeout_ms": 700, "request_timeout_ms": 500, "linger_ms": 0}
+        heard: list[object] = []
+        taken = 0
+        producer = Producer(bootstrap_servers=bootstrap, client_id=client_id, **options)
+        # From some record on, when it knows of the quota, the broker takes nothing of this client for minutes.
+        with pytest.raises(client_errors.KafkaTimeoutError):
+            while True:
+                sent = await producer.send(
+                    topic, bytes(20_000), on_delivery=lambda _, error: heard.append(error)
+                )
+                await sent
+                taken += 1
+        assert [type(one) for one in heard] == [type(None)] * taken + [client_errors.KafkaTimeoutError]
+        await producer.close(timeout_ms=0)
+
+    run(work())
+
+
+def test_records_at_random(bootstrap: str, topic: str, run: Run) -> None:
+    async def work() -> None:
+        await make_topic(bootstrap, topic, 3)
+        async with Producer(bootstrap_servers=bootstrap, partitioner_class="random") as producer:
+            sent = [await producer.send(topic, b"x", b"same key") for _ in range(200)]
+            assert {(await one).partition for one in sent} == {0, 1, 2}
+
+    run(work())
