@@ -136,6 +136,9 @@ def producer_properties(parser: KafkaParser, options: Namespace) -> dict[str, ob
     in_file = client_properties(parser, options, MISSING_SERVER)
     given = {**in_file, **key_values(options.properties), "bootstrap.servers": in_file["bootstrap.servers"]}
     given.setdefault("client.id", "console-producer")
+    if options.sync and options.timeout is None:
+        # Nobody adds to a batch while its only record is waited for.
+        given.setdefault("linger.ms", 0)
     return merge_flags(given, options, MERGED)
 
 

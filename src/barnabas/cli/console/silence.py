@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from barnabas.base.errors import ErrorCode
-from barnabas.cli.connecting import FIRST_CONTACT_MS, reach
+from barnabas.cli.connecting import reach
 from barnabas.client.sync import Admin
 
+# Somebody has waited already when this is asked.
+PATIENCE_MS = 3_000
 # What an admin client needs of a consumer's properties.
 _SHARED = ("bootstrap.servers", "security.", "ssl.", "sasl.", "request.timeout.ms", "socket.")
 
@@ -18,7 +20,7 @@ def explain_silence(
     """What is not there, in a line; None if all is.  CommandError if no broker answers."""
     given = {name: value for name, value in properties.items() if name.startswith(_SHARED)}
     with Admin(given, client_id="console-consumer") as admin:
-        reach(admin, program, str(properties["bootstrap.servers"]), FIRST_CONTACT_MS)
+        reach(admin, program, str(properties["bootstrap.servers"]), PATIENCE_MS)
         if topic is None:
             return None
         described = admin.describe_topics([topic])
