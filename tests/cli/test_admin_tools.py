@@ -104,6 +104,34 @@ def test_who_may_not_is_denied(barnabas, closed, name, arguments):
     assert "authoriz" in ended.err.lower()
 
 
+@pytest.mark.trap
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("topics", ("--describe", "--topic", "nope")),
+        ("topics", ("--delete", "--topic", "nope")),
+        ("configs", ("--describe", "--topic", "nope")),
+        ("configs", ("--describe", "--group", "nope")),
+        ("configs", ("--alter", "--topic", "nope", "--add-config", "retention.ms=1")),
+        ("delete-records", ("--offset-json-file", "{beyond}")),
+        ("delete-records", ("--offset-json-file", "{beyond}.none")),
+        ("log-dirs", ("--describe", "--broker-list", "9")),
+        ("get-offsets", ("--topic", "nope")),
+        ("leader-election", ("--election-type", "preferred", "--topic", "nope", "--partition", "0")),
+        ("reassign-partitions", ("--execute", "--reassignment-json-file", "{beyond}")),
+    ],
+)
+def test_no_failure_ends_with_0(tool, topic, tmp_path, name, arguments):
+    """Exit code 0 on failure: the commonest CLI bug of all."""
+    beyond = tmp_path / "beyond.json"
+    part = {"topic": topic, "partition": 0, "offset": 99, "replicas": [9]}
+    beyond.write_text(json.dumps({"version": 1, "partitions": [part]}))
+    ended = tool(name, *(word.format(beyond=beyond) for word in arguments))
+    assert ended.code in (Exit.FAILED, Exit.NOT_FOUND)
+    assert ended.err.strip()
+    assert "Traceback" not in ended.err
+
+
 def test_zookeeper_of_the_past_is_taken(barnabas, tool, topic, places, monkeypatch):
     monkeypatch.setattr("barnabas.cli.connecting.BROKER_PORT", int(places.server.rpartition(":")[2]))
     ended = barnabas("topics", "--zookeeper", "localhost:2181", "--list", "--topic", topic)

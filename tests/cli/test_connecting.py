@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,7 @@ COMMANDS = {
     "get-offsets": (),
     "leader-election": ("--election-type", "preferred", "--all-topic-partitions"),
 }
+PATIENCE_S = 120
 FLAG = {"leader-election": "--admin.config"}
 
 
@@ -106,6 +110,22 @@ def test_one_that_listens_and_says_nothing_is_unreachable_too(barnabas, tmp_path
     assert ended.code == Exit.UNREACHABLE
     assert "did not answer" in ended.err
     assert ended.err.count("\n") == 1
+
+
+def test_ctrl_c_ends_a_tool_without_a_word():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        place = f"127.0.0.1:{listener.getsockname()[1]}"
+        tool = subprocess.Popen(
+            [sys.executable, "-m", "barnabas", "topics", "--bootstrap-server", place, "--list"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        listener.settimeout(PATIENCE_S)
+        # It has connected, so it waits for an answer that never comes.
+        with listener.accept()[0]:
+            tool.send_signal(signal.SIGINT)
+            out, err = tool.communicate(timeout=PATIENCE_S)
+    assert (tool.returncode, out, err) == (Exit.INTERRUPTED, b"", b"")
 
 
 def test_without_a_file_a_dead_cluster_is_given_up_early(barnabas, monkeypatch):
