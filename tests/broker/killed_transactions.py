@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
@@ -194,20 +195,10 @@ def await_progress(judged: Judged) -> None:
 
 def read_all(bootstrap: str, judged: Judged) -> None:
     """All of it, to the end: no transaction may be left open."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "judge",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
+    options = {"bootstrap.servers": bootstrap, "group.id": "judge", "enable.auto.commit": False}
     places = [TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)]
-    ends = {
-        place.partition: consumer.get_watermark_offsets(place, timeout=CLIENT_PATIENCE_S)[1]
-        for place in places
-    }
+    ends = log_ends(options, places)
+    consumer = Consumer({**options, "enable.partition.eof": True, "isolation.level": "read_committed"})
     consumer.assign(places)
     limit = time.monotonic() + CLIENT_PATIENCE_S
     reached: set[int] = set()
@@ -223,3 +214,14 @@ def read_all(bootstrap: str, judged: Judged) -> None:
             whose, which, index = map(int, (message.value() or b"").split())
             judged.found[whose, which].append(index)
     consumer.close()
+
+
+def log_ends(options: dict[str, Any], places: list[TopicPartition]) -> dict[int, int]:
+    """Where the log of each partition ends, and not only what is stable of it."""
+    consumer = Consumer({**options, "isolation.level": "read_uncommitted"})
+    ends = {
+        place.partition: consumer.get_watermark_offsets(place, timeout=CLIENT_PATIENCE_S)[1]
+        for place in places
+    }
+    consumer.close()
+    return ends
