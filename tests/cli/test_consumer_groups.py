@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +20,8 @@ from tests.cli.sessions import Places
 from tools.ports import free_ports
 
 AUTHORIZER = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+# Members settle when they do; nobody waits this long unless they do not.
+PATIENCE_S = 120
 _numbers = itertools.count(1)
 
 
@@ -92,15 +95,20 @@ def test_a_member_without_a_commit_has_no_lag_to_show(tool, actors, topic):
 def test_members_that_still_speak_the_classic_protocol_are_told_apart(tool, actors, topic):
     """A group on its way from one protocol to the other (KIP-848)."""
     actors.act(f"& join c-old group.id=mixed topic={topic}")
-    alone = tool("--describe", "--group", "mixed", "--members", "--verbose")
-    assert "UPGRADED" not in alone.out
+    assert "UPGRADED" not in mixed_members(tool)
     actors.act(f"& join c-new group.id=mixed topic={topic} group.protocol=consumer assigned=no")
-    ended = tool("--describe", "--group", "mixed", "--members", "--verbose")
-    assert ended.out.splitlines()[1].endswith("TARGET-ASSIGNMENT    UPGRADED")
-    assert {(row[3], row[-1]) for row in map(str.split, ended.out.splitlines()[2:])} == {
+    deadline = time.monotonic() + PATIENCE_S
+    while "UPGRADED" not in (out := mixed_members(tool)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert out.splitlines()[1].endswith("TARGET-ASSIGNMENT    UPGRADED")
+    assert {(row[3], row[-1]) for row in map(str.split, out.splitlines()[2:])} == {
         ("c-old", "false"),
         ("c-new", "true"),
     }
+
+
+def mixed_members(tool) -> str:
+    return tool("--describe", "--group", "mixed", "--members", "--verbose").out
 
 
 # Setting offsets --------------------------------------------------------------------------------------------
