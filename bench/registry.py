@@ -108,13 +108,20 @@ class Result:
         """Ours divided by theirs, round by round."""
         ours = next(iter(self.values))
         pairs = zip(self.values[ours], self.values[contender], strict=True)
-        return [mine / theirs if theirs else float("inf") for mine, theirs in pairs]
+        return [_divided(mine, theirs) for mine, theirs in pairs]
 
     def ratio(self, contender: str) -> float:
         return statistics.median(self.ratios(contender))
 
     def ratio_quartiles(self, contender: str) -> tuple[float, float]:
         return quartiles(self.ratios(contender))
+
+
+def _divided(mine: float, theirs: float) -> float:
+    """Two that are nothing are equal: a processor that was idle for both, say."""
+    if theirs:
+        return mine / theirs
+    return float("inf") if mine else 1.0
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:
