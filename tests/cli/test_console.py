@@ -252,6 +252,12 @@ def test_topics_by_a_pattern_that_is_matched_as_a_whole(produce: Tool, consume: 
         assert values(consume(*flags, what=(flag, f"{topic[:-1]}[{topic[-1]}]"))) == ["Partition:0\tx"]
 
 
+def test_a_pattern_that_is_none_is_refused(consume: Tool) -> None:
+    code, _, errors = consume(what=("--include", "a("))
+    assert code == Exit.USAGE
+    assert errors.startswith("--include a( is no regular expression: ")
+
+
 def test_a_group_goes_on_where_it_was_even_after_a_limit(produce: Tool, consume: Tool) -> None:
     produce("1\n2\n3\n4\n")
     flags = ("--group", f"g-{next(_numbers)}", "--from-beginning")

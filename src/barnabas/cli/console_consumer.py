@@ -6,6 +6,7 @@ there, brokers that do not answer, fewer records than --max-messages in the time
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -118,6 +119,11 @@ def run(arguments: Sequence[str]) -> int:
 def check(rules: FlagRules, options: Namespace) -> None:
     if (options.topic is None) == (options.include is None):
         rules.refuse("Exactly one of --include/--topic is required.")
+    if options.include is not None:
+        try:
+            re.compile(options.include)
+        except re.error as error:
+            rules.refuse(f"--include {options.include} is no regular expression: {error}")
     if options.partition is None:
         if options.offset is not None:
             rules.refuse("The partition is required when offset is specified.")
