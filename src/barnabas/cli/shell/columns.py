@@ -21,9 +21,7 @@ def _layout(names: Sequence[str], width: int | None) -> tuple[int, list[int]]:
     """Rows, and the widths of columns: as many columns as there is room for."""
     for count in range(min(len(names), (width or 0) // NARROWEST), 1, -1):
         rows = -(-len(names) // count)
-        widths = [
-            GAP + max(map(len, names[start : start + rows])) for start in range(0, len(names), rows)
-        ]
+        widths = [GAP + max(map(len, names[start : start + rows])) for start in range(0, len(names), rows)]
         if len(widths) == count and sum(widths) <= (width or 0):
             return rows, widths
     return len(names), [0]
