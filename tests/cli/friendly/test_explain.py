@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -126,10 +125,6 @@ def test_rebalancing(
             found = causes("--topic", topic)
             assert found[0]["cause"] == "rebalancing"
             assert "PreparingRebalance" in str(found[0]["summary"])
-            helper = threading.Thread(target=lambda: [slow.poll(timeout_ms=100) for _ in range(20)])
-            helper.start()
-            second.poll(timeout_ms=1_000)
-            helper.join(PATIENCE_S)
 
 
 def test_more_members_than_partitions(

@@ -51,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     name, *rest = arguments or [""]
     if name == "reply":
         with contextlib.suppress(Exception), contextlib.redirect_stderr(io.StringIO()):
-            print("\n".join(offers(rest[1:] if rest[:1] == ["--"] else rest)))
+            sys.stdout.writelines(f"{one}\n" for one in offers(rest[1:] if rest[:1] == ["--"] else rest))
         return Exit.OK
     parser = ArgumentParser(
         PROGRAM, "Print a script that completes command lines: source <(barnabas completion bash)."

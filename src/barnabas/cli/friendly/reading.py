@@ -24,6 +24,8 @@ def read(
     """
     left = sorted(where for where in starts if ends is None or starts[where] < ends[where])
     consumer.assign(left)
+    # A consumer that reads on keeps its partitions, and those that were at their ends rest.
+    consumer.resume(*left)
     for where in left:
         consumer.seek(where, starts[where])
     while left:

@@ -1,0 +1,363 @@
+"""topic, produce, consume, tail, group, top, segment, doctor and completion against a broker."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli.exits import Exit
+from barnabas.cli.friendly.asking import BOOTSTRAP_VARIABLE
+from barnabas.client.sync import Consumer
+from tests.cli.conftest import Call, Ended
+from tools.raw_broker import BrokerProcess
+
+PATIENCE_S = 120
+
+
+@pytest.fixture
+def feed(barnabas: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+    """Run a command with something at its stdin."""
+
+    def call(text: str | bytes, *arguments: str) -> Ended:
+        data = text.encode() if isinstance(text, str) else text
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return barnabas(*arguments)
+
+    return call
+
+
+def rows(ended: Ended) -> list[dict[str, object]]:
+    assert ended.code == Exit.OK, ended.err
+    return [json.loads(line) for line in ended.out.splitlines()]
+
+
+# Topics -----------------------------------------------------------------------------------------------------
+
+
+def test_the_life_of_a_topic(barnabas: Call, topic: str) -> None:
+    (made,) = rows(barnabas("topic", "create", topic, "-p", "2", "-c", "retention.ms=1000", "-o", "jsonl"))
+    assert (made["topic"], made["partitions"], made["replicas"]) == (topic, 2, 1)
+    again = barnabas("topic", "create", topic)
+    assert (again.code, again.err.count("\n")) == (Exit.FAILED, 1)
+    assert barnabas("topic", "create", topic, "--if-not-exists").code == Exit.OK
+    assert (
+        barnabas(
+            "topic", "alter", topic, "-p", "3", "-c", "cleanup.policy=compact", "--unset", "retention.ms"
+        ).code
+        == 0
+    )
+    shown = rows(barnabas("topic", "show", topic, "-o", "jsonl"))
+    assert [(row["partition"], row["leader"], row["start"], row["end"]) for row in shown] == [
+        (number, 1, 0, 0) for number in range(3)
+    ]
+    (config,) = rows(barnabas("topic", "configs", topic, "-o", "jsonl"))
+    assert (config["key"], config["value"]) == ("cleanup.policy", "compact")
+    assert len(rows(barnabas("topic", "configs", topic, "--all", "-o", "jsonl"))) > 20
+    listed = rows(barnabas("topic", "list", f"{topic[:-1]}?", "-o", "jsonl"))
+    assert topic in [row["topic"] for row in listed]
+    assert barnabas("topic", "list", topic, "-o", "name").out == f"{topic}\n"
+    assert barnabas("topic", "delete", topic, "--yes").code == Exit.OK
+    gone = barnabas("topic", "show", topic)
+    assert gone.code == Exit.NOT_FOUND
+    assert gone.err.startswith(f"barnabas topic show: {topic}: ")
+    assert barnabas("topic", "delete", topic, "--if-exists", "--yes").code == Exit.OK
+
+
+def test_a_topic_that_could_be_created_is_not(barnabas: Call, topic: str) -> None:
+    assert barnabas("topic", "create", topic, "--dry-run").code == Exit.OK
+    assert barnabas("topic", "show", topic).code == Exit.NOT_FOUND
+
+
+def test_what_destroys_wants_a_yes(barnabas: Call, topic: str) -> None:
+    barnabas("topic", "create", topic)
+    for arguments in (("delete", topic), ("empty", topic)):
+        refused = barnabas("topic", *arguments)
+        assert refused.code in (Exit.USAGE, Exit.NOT_FOUND)
+    refused = barnabas("topic", "delete", topic)
+    assert refused.code == Exit.USAGE
+    assert refused.err.splitlines()[0] == f"delete topic {topic}: 1 partitions, 0 records"
+    assert "say --yes" in refused.err
+    looked = barnabas("topic", "delete", topic, "--dry-run")
+    assert (looked.code, looked.err.splitlines()[-1]) == (Exit.OK, "nothing was done (--dry-run)")
+    assert barnabas("topic", "show", topic).code == Exit.OK
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("topic",), "usage: barnabas topic COMMAND"),
+        (("topic", "shwo", "x"), "unknown command shwo (did you mean show?)"),
+        (("topic", "create", "x", "-c", "retention.ms"), "write KEY=VALUE"),
+        (("topic", "alter", "x"), "say what to change"),
+        (("topic", "list", "--bootstrap-servre", "x:1"), "did you mean --bootstrap-server?"),
+        (("consume", "x", "--from", "soon"), "--from: 'soon' is no place in a log"),
+        (("consume", "x", "-f", "--to", "now"), "--to ends it"),
+        (("consume", "x", "-g", "g", "-p", "0"), "with --group"),
+        (("group", "reset", "g"), "say where to: --to PLACE or --by N"),
+        (("group", "reset", "g", "--to", "latest", "-p", "1"), "--partition goes with --topic"),
+        (("produce", "x", "-H", "plain"), "--header plain: write KEY=VALUE"),
+        (("top", "--every", "0s"), "a rate needs some time"),
+        (("completion", "fish"), "invalid choice: 'fish'"),
+    ],
+)
+def test_wrong_command_lines(barnabas: Call, arguments: tuple[str, ...], said: str) -> None:
+    ended = barnabas(*arguments)
+    assert ended.code == Exit.USAGE
+    assert said in ended.err
+    assert not ended.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("topic", "list"), ("consume", "x"), ("group", "list"), ("explain", "g"), ("top",), ("produce", "x")],
+)
+def test_a_cluster_that_does_not_answer(barnabas: Call, arguments: tuple[str, ...], tmp_path: Path) -> None:
+    config = tmp_path / "quick.properties"
+    config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n")
+    ended = barnabas(*arguments, "-b", "127.0.0.1:1", "--command-config", str(config))
+    assert ended.code == Exit.UNREACHABLE
+    assert ended.err.count("\n") == 1
+    assert "127.0.0.1:1" in ended.err
+
+
+# Records ----------------------------------------------------------------------------------------------------
+
+
+def test_lines_go_there_and_come_back(barnabas: Call, feed: Callable[..., Ended], topic: str) -> None:
+    sent = feed("a:1\nb:2\nc\n", "produce", topic)
+    assert sent.code == Exit.NOT_FOUND
+    assert "--create makes it" in sent.err
+    wrong = feed("a:1\nc\n", "produce", topic, "--create", "-s", ":")
+    assert (wrong.code, "no ':' in the line b'c'" in wrong.err) == (Exit.FAILED, True)
+    (place,) = rows(feed("b:2\n", "produce", topic, "-s", ":", "-H", "h=x", "-o", "jsonl"))
+    assert place == {"topic": topic, "partition": 0, "records": 1, "first_offset": 1, "last_offset": 1}
+    first, second = rows(barnabas("consume", topic, "-o", "jsonl"))
+    assert (first["key"], first["value"], first["headers"]) == ("a", "1", [])
+    assert (second["key"], second["value"], second["headers"]) == ("b", "2", [{"key": "h", "value": "x"}])
+    assert barnabas("consume", topic, "-o", "name").out == f"{topic}-0@0\n{topic}-0@1\n"
+    assert barnabas("consume", topic, "--from", "1", "-n", "5", "-o", "name").out == f"{topic}-0@1\n"
+    assert barnabas("consume", topic, "--from", "-1", "-o", "name").out == f"{topic}-0@1\n"
+    assert barnabas("consume", topic, "--to", "1", "-o", "name").out == f"{topic}-0@0\n"
+    assert barnabas("consume", topic, "--from", "-10m", "--to", "-5m", "-o", "name").out == ""
+    assert barnabas("consume", topic, "-p", "7").code == Exit.NOT_FOUND
+    assert barnabas("tail", topic, "-n", "1", "--no-follow", "-o", "name").out == f"{topic}-0@1\n"
+
+
+def test_what_consume_prints_produce_takes_unchanged(
+    barnabas: Call,
+    feed: Callable[..., Ended],
+    topic: str,
+    fresh_name: Callable[[], str],
+    bootstrap: str,
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "bytes"
+    file.write_bytes(b"\xff\x00\nplain\n\n")
+    assert (
+        barnabas("produce", topic, str(file), "--create", "-k", "key", "--compression", "zstd").code
+        == Exit.OK
+    )
+    printed = barnabas("consume", topic, "-o", "jsonl").out
+    copy = fresh_name()
+    copied = feed(printed, "produce", copy, "--create")
+    assert copied.code == Exit.OK
+    assert "-i lines sends them as values" in copied.err
+    again = barnabas("consume", copy, "-o", "jsonl").out
+    assert again == printed.replace(topic, copy)
+    # Each to the topic that it names.
+    assert feed(printed, "produce", "-").code == Exit.OK
+    assert len(barnabas("consume", topic, "-o", "jsonl").out.splitlines()) == 6
+    # And as plain lines, if that is wanted.
+    assert feed(printed, "produce", copy, "-i", "lines").code == Exit.OK
+    last = rows(barnabas("consume", copy, "--from", "5", "-o", "jsonl"))
+    assert last[0]["value"] == printed.splitlines()[-1]
+    broken = feed('{"value": "x"}\n{"valeu": "x"}\n', "produce", copy, "-i", "jsonl")
+    assert broken.code == Exit.FAILED
+    assert "line 2: a record has no field valeu" in broken.err
+
+
+def test_a_record_that_is_refused_is_no_success(
+    barnabas: Call, feed: Callable[..., Ended], topic: str
+) -> None:
+    assert barnabas("topic", "create", topic, "-c", "max.message.bytes=1000").code == Exit.OK
+    ended = feed("small\n" + "x" * 2_000 + "\n", "produce", topic, "-o", "jsonl")
+    assert ended.code == Exit.FAILED
+    assert "records were not written" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_stream_is_followed_until_somebody_interrupts(
+    bootstrap: str, topic: str, feed: Callable[..., Ended]
+) -> None:
+    feed("1\n2\n", "produce", topic, "--create")
+    command = [sys.executable, "-m", "barnabas", "tail", topic, "-n", "1", "--value-only", "-b", bootstrap]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tail:
+        assert tail.stdout is not None
+        # What never comes must not hold the tests.
+        watch = threading.Timer(PATIENCE_S, tail.kill)
+        watch.start()
+        assert tail.stdout.readline() == "2\n"
+        feed("3\n", "produce", topic)
+        assert tail.stdout.readline() == "3\n"
+        tail.send_signal(2)
+        _, told = tail.communicate(timeout=PATIENCE_S)
+        watch.cancel()
+    assert (tail.returncode, told) == (Exit.INTERRUPTED, "")
+
+
+# Groups -----------------------------------------------------------------------------------------------------
+
+
+def test_the_life_of_a_group(barnabas: Call, feed: Callable[..., Ended], topic: str, group: str) -> None:
+    feed("1\n2\n3\n", "produce", topic, "--create")
+    assert barnabas("consume", topic, "-g", group, "-n", "2", "--value-only").code == Exit.OK
+    (shown,) = rows(barnabas("group", "show", group, "-o", "jsonl"))
+    assert (shown["committed"], shown["end"], shown["lag"], shown["client"]) == (2, 3, 1, None)
+    (listed,) = rows(barnabas("group", "list", group, "-o", "jsonl"))
+    assert (listed["state"], listed["type"], listed["members"], listed["lag"]) == ("Empty", "Classic", 0, 1)
+    # It goes on where it was.
+    assert barnabas("consume", topic, "-g", group, "-o", "name").out == f"{topic}-0@2\n"
+    planned = barnabas("group", "reset", group, "--to", "earliest", "--dry-run")
+    assert planned.code == Exit.OK
+    assert planned.err.splitlines()[0] == f"{group} {topic}-0: 3 -> 0"
+    (reset,) = rows(barnabas("group", "reset", group, "--by", "-1", "--yes", "-o", "jsonl"))
+    assert (reset["before"], reset["after"]) == (3, 2)
+    assert barnabas("group", "delete", group, "--yes").code == Exit.OK
+    assert barnabas("group", "show", group).code == Exit.NOT_FOUND
+    assert barnabas("group", "reset", group, "--to", "latest", "--yes").code == Exit.NOT_FOUND
+
+
+def test_a_group_with_members_is_not_moved(
+    barnabas: Call, feed: Callable[..., Ended], topic: str, group: str, bootstrap: str
+) -> None:
+    feed("1\n", "produce", topic, "--create")
+    with Consumer(bootstrap_servers=bootstrap, group_id=group, client_id="busy") as consumer:
+        consumer.subscribe([topic])
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=100)
+        refused = barnabas("group", "reset", group, "--topic", topic, "--to", "earliest", "--yes")
+        assert refused.code == Exit.FAILED
+        assert "stop them first (busy)" in refused.err
+        (member,) = rows(barnabas("group", "show", group, "--members", "-o", "jsonl"))
+        assert (member["client"], member["host"], member["partitions"]) == (
+            "busy",
+            "127.0.0.1",
+            [f"{topic}-0"],
+        )
+        assert barnabas("group", "delete", group, "--yes").code == Exit.FAILED
+
+
+def test_top_shows_topics_and_groups(
+    barnabas: Call, feed: Callable[..., Ended], topic: str, group: str
+) -> None:
+    feed("1\n2\n", "produce", topic, "--create")
+    barnabas("consume", topic, "-g", group, "-n", "1", "--value-only")
+    shown = rows(barnabas("top", "--every", "10ms", "--rows", "1000", "-o", "jsonl"))
+    of_topic = next(row for row in shown if row["name"] == topic)
+    of_group = next(row for row in shown if row["name"] == group)
+    assert (of_topic["kind"], of_topic["records"]) == ("topic", 2)
+    assert (of_group["kind"], of_group["lag"], of_group["state"]) == ("group", 1, "Empty")
+
+
+# Files, the doctor, completion ------------------------------------------------------------------------------
+
+
+def test_segments(
+    barnabas: Call, feed: Callable[..., Ended], broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    feed("a:1\nb:2\n", "produce", topic, "--create", "-s", ":", "--compression", "gzip")
+    folder = broker.folder / "data" / "data" / f"{topic}-0"
+    (segment,) = rows(barnabas("segment", "list", str(folder), "-o", "jsonl"))
+    assert (segment["base_offset"], segment["last_offset"], segment["records"], segment["faults"]) == (
+        0,
+        1,
+        2,
+        0,
+    )
+    file = str(segment["file"])
+    (batch,) = rows(barnabas("segment", "batches", file, "-o", "jsonl"))
+    assert (batch["codec"], batch["records"], batch["kind"], batch["is_valid"]) == ("gzip", 2, "data", True)
+    (second,) = rows(barnabas("segment", "records", file, "--from", "1", "-o", "jsonl"))
+    assert (second["topic"], second["partition"], second["key"], second["value"]) == (topic, 0, "b", "2")
+    assert barnabas("segment", "records", file, "-n", "1", "-o", "name").out == f"{topic}-0@0\n"
+    damaged = tmp_path / "00000000000000000000.log"
+    data = bytearray(Path(file).read_bytes())
+    data[-1] ^= 1
+    damaged.write_bytes(data + b"\x00" * 5)
+    for command in (("segment", "batches", str(damaged)), ("segment", "list", str(tmp_path))):
+        ended = barnabas(*command)
+        assert ended.code == Exit.FAILED
+        assert "2 faults were found" in ended.err
+    assert barnabas("segment", "list", str(tmp_path / "nowhere")).code == Exit.NOT_FOUND
+
+
+def test_the_doctor_looks_at_a_cluster(barnabas: Call, bootstrap: str, tmp_path: Path) -> None:
+    ended = barnabas("doctor", "--folder", str(tmp_path), "-o", "jsonl")
+    found = {row["check"]: row for row in map(json.loads, ended.out.splitlines())}
+    assert bootstrap in str(found["cluster"]["found"])
+    assert found["cluster"]["state"] == found["log directories"]["state"] == "ok"
+    assert {"leaders", "replicas", "groups"} <= found.keys()
+
+
+def test_the_doctor_says_that_a_cluster_does_not_answer(barnabas: Call, tmp_path: Path) -> None:
+    config = tmp_path / "quick.properties"
+    config.write_text("default.api.timeout.ms=500\n")
+    ended = barnabas("doctor", "-b", "127.0.0.1:1", "--command-config", str(config), "-o", "jsonl")
+    assert ended.code == Exit.FAILED
+    last = json.loads(ended.out.splitlines()[-1])
+    assert (last["check"], last["state"]) == ("cluster", "broken")
+    assert "barnabas dev" in last["advice"]
+
+
+def test_completion(barnabas: Call, topic: str, group: str, feed: Callable[..., Ended]) -> None:
+    feed("1\n", "produce", topic, "--create")
+    barnabas("consume", topic, "-g", group, "--value-only")
+
+    def offers(*words: str) -> list[str]:
+        ended = barnabas("completion", "reply", "--", *words)
+        assert (ended.code, ended.err) == (Exit.OK, "")
+        return ended.out.splitlines()
+
+    assert offers("explai") == ["explain"]
+    assert offers("topic", "cre") == ["create"]
+    assert offers("consume", "--fo") == ["--follow"]
+    assert offers("consume", topic, "-o", "json") == ["json", "jsonl"]
+    assert offers("topic", "show", topic[:-1])[0].startswith(topic[:-1])
+    assert topic in offers("tail", "")
+    assert group in offers("explain", group[:5])
+    assert group in offers("consume", topic, "--group", "")
+    assert topic in offers("topics", "--describe", "--topic", "")
+    # Somebody is at the keyboard: what goes wrong is not told.
+    assert offers("nothing", "") == offers("topic", "create", "") == []
+
+
+def test_the_script_for_bash_asks_for_what_is_typed(
+    barnabas: Call, bootstrap: str, topic: str, feed: Callable[..., Ended]
+) -> None:
+    feed("1\n", "produce", topic, "--create")
+    script = barnabas("completion", "bash").out
+    typed = f'COMP_WORDS=(barnabas tail "{topic[:-1]}"); COMP_CWORD=2; _barnabas 2>/dev/null'
+    show = 'printf "%s\\n" "${COMPREPLY[@]}"'
+    stand_in = f'barnabas() {{ "{sys.executable}" -m barnabas "$@"; }}'
+    ended = subprocess.run(
+        ["bash", "-c", f"{script}\n{stand_in}\n{typed}\n{show}"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert topic in ended.stdout.splitlines(), ended.stderr
+
+
+def test_where_the_cluster_is(barnabas: Call, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a flag and without the variable: the broker that runs on this machine."""
+    monkeypatch.delenv(BOOTSTRAP_VARIABLE)
+    monkeypatch.setenv("BARNABAS_STATE", str(broker.folder / "state"))
+    assert barnabas("topic", "list").code == Exit.OK

@@ -1,0 +1,158 @@
+"""From facts to diagnoses: which cause, in which order, with what evidence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from barnabas.client.explain import (
+    Cause,
+    Denial,
+    Facts,
+    Group,
+    Happening,
+    Member,
+    OpenTransaction,
+    PartitionFacts,
+    diagnose,
+)
+from barnabas.client.model import TopicPartition
+
+ORDERS = [TopicPartition("orders", number) for number in range(3)]
+MEMBER = Member("m-1", "billing", "10.0.0.1", frozenset(ORDERS))
+STABLE = Group("g", "Stable", "Classic", (MEMBER,))
+# Caught up, with everything in order.
+WELL = PartitionFacts(
+    where=ORDERS[0],
+    leader=1,
+    replicas=(1, 2, 3),
+    isr=(1, 2, 3),
+    min_isr=2,
+    log_start=0,
+    log_end=10,
+    high_watermark=10,
+    last_stable=10,
+    committed_before=10,
+    committed=10,
+)
+
+
+def causes(*partitions: PartitionFacts, group: Group = STABLE, **more: object) -> list[Cause]:
+    return [one.cause for one in diagnose(facts(*partitions, group=group, **more))]
+
+
+def facts(*partitions: PartitionFacts, group: Group = STABLE, **more: object) -> Facts:
+    return Facts(group, partitions, watched_ms=1_000, now_ms=100_000, **more)
+
+
+def at(offset: int, **changes: object) -> PartitionFacts:
+    return replace(WELL, committed_before=offset, committed=offset, **changes)
+
+
+def test_nothing_is_wrong() -> None:
+    assert causes(WELL) == [Cause.CAUGHT_UP]
+    assert not Cause.CAUGHT_UP.is_stuck
+    assert causes() == [Cause.CAUGHT_UP]
+
+
+@pytest.mark.parametrize(
+    ("partition", "cause"),
+    [
+        (replace(WELL, leader=None), Cause.NO_LEADER),
+        (at(3, log_start=4), Cause.BELOW_LOG_START),
+        (at(11), Cause.BEYOND_LOG_END),
+        (at(8, isr=(1,), high_watermark=8, last_stable=8), Cause.HELD_BY_ISR),
+        (at(7, last_stable=7), Cause.OPEN_TRANSACTION),
+        (at(5, next_fault="no JSON"), Cause.UNDECODABLE),
+        (replace(WELL, committed=None, committed_before=None), Cause.RESET_LATEST),
+        (at(5), Cause.PAUSED),
+        (at(5, is_paused=True), Cause.PAUSED),
+        (replace(at(6), committed_before=5), Cause.BEHIND),
+    ],
+)
+def test_each_cause(partition: PartitionFacts, cause: Cause) -> None:
+    assert causes(partition) == [cause]
+
+
+def test_an_edge_holds_only_whoever_stands_there() -> None:
+    # There are records before the transaction, or before the watermark, that nobody takes.
+    assert causes(at(5, last_stable=7)) == [Cause.PAUSED]
+    assert causes(at(5, isr=(1,), high_watermark=8, last_stable=8)) == [Cause.PAUSED]
+    # And few replicas are in sync, but all is visible.
+    assert causes(at(10, isr=(1,))) == [Cause.CAUGHT_UP]
+
+
+def test_fewer_replicas_than_min_isr_are_enough_if_there_are_no_more() -> None:
+    alone = at(8, replicas=(1,), isr=(1,), high_watermark=8, last_stable=8)
+    assert causes(alone) == [Cause.CAUGHT_UP]
+
+
+def test_a_record_that_was_passed_is_not_to_blame() -> None:
+    assert causes(replace(at(6, next_fault="no JSON"), committed_before=5)) == [Cause.BEHIND]
+
+
+def test_a_consumer_that_says_it_has_not_paused_is_believed() -> None:
+    assert causes(at(5, is_paused=False)) == [Cause.BEHIND]
+
+
+def test_one_look_does_not_tell_who_stands_still() -> None:
+    assert [one.cause for one in diagnose(replace(facts(at(5)), watched_ms=0))] == [Cause.BEHIND]
+
+
+@pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"])
+def test_a_rebalance_explains_why_nobody_moves(state: str) -> None:
+    told = (Happening(97_500, "member joined", "m-2", "a pod was started"),)
+    found = diagnose(facts(at(5), group=replace(STABLE, state=state), happenings=told))
+    assert [one.cause for one in found] == [Cause.REBALANCING]
+    assert "2.5 s ago: member joined m-2 (a pod was started)" in found[0].evidence
+
+
+def test_who_has_still_to_do_something_is_named() -> None:
+    slow = replace(MEMBER, target=frozenset(ORDERS[:1]))
+    (found,) = diagnose(facts(WELL, group=replace(STABLE, state="Reconciling", members=(slow,))))
+    assert "billing at 10.0.0.1 (m-1) has still to give 2 partitions back" in found.evidence
+
+
+def test_idle_members_are_told_beside_what_holds_the_others() -> None:
+    group = replace(STABLE, members=(MEMBER, Member("m-2", "spare", "10.0.0.2")))
+    assert causes(at(7, last_stable=7), group=group) == [Cause.OPEN_TRANSACTION, Cause.IDLE_MEMBER]
+    assert causes(WELL, group=group) == [Cause.IDLE_MEMBER]
+
+
+def test_without_members_only_what_lies_deeper_is_told() -> None:
+    empty = Group("g", "Empty")
+    assert causes(at(5), group=empty) == [Cause.NO_MEMBERS]
+    assert causes(at(5, next_fault="no JSON"), group=empty) == [Cause.UNDECODABLE, Cause.NO_MEMBERS]
+
+
+def test_what_is_denied_or_missing_comes_first() -> None:
+    denial = Denial("topic orders", "READ", "User:bob", "no rule allows it")
+    found = diagnose(facts(replace(WELL, leader=None), denials=(denial,), missing_topics=("ordres",)))
+    assert [one.cause for one in found] == [Cause.DENIED, Cause.NO_TOPIC, Cause.NO_LEADER]
+    assert "--allow-principal User:bob --operation READ --topic orders" in found[0].advice[0]
+    # A group that may not be looked at is not a group that is not there.
+    assert causes(group=Group("g", None), denials=(denial,)) == [Cause.DENIED]
+    assert causes(group=Group("g", None)) == [Cause.NO_GROUP]
+
+
+def test_partitions_with_the_same_cause_are_told_together() -> None:
+    (found,) = diagnose(facts(*(replace(WELL, where=where, leader=None) for where in ORDERS)))
+    assert found.partitions == tuple(ORDERS)
+    assert found.summary == "partitions have no leader (3 partitions: orders-0, orders-1, orders-2)"
+
+
+def test_the_transaction_is_named() -> None:
+    open_one = OpenTransaction(77, 7, "pay-1", "Ongoing", started_ms=95_000, timeout_ms=60_000)
+    (found,) = diagnose(facts(at(7, last_stable=7, transactions=(open_one,))))
+    expected = "producer 77 has a transaction open since offset 7, transactional.id pay-1, state Ongoing, "
+    assert expected + "begun 5.0 s ago, time-out 60 s" in found.evidence
+    assert "--transactional-id pay-1" in found.advice[0]
+
+
+def test_every_diagnosis_says_what_to_do() -> None:
+    for partition in (at(5), at(11), at(3, log_start=4), at(7, last_stable=7), replace(WELL, leader=None)):
+        for one in diagnose(facts(partition)):
+            assert one.summary
+            assert one.evidence
+            assert one.advice
