@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from barnabas.client import NewTopic, TopicPartition
@@ -16,7 +17,7 @@ from barnabas.spark.source import source_schema, stream_reader
 from barnabas.spark.source.loss import DataLossError
 from barnabas.spark.source.offsets import OptionError
 from barnabas.spark.source.stream import StreamReader
-from tests.spark.topics import create, delete_records, options_of, produce, read_rows, values
+from tests.spark.topics import create, delete_records, finished, options_of, produce, read_rows, values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,15 +43,12 @@ def run(
 ) -> Any:
     """A query over all that is there now, to its end."""
     frame = spark.readStream.format("barnabas").options(**given).load()
-    query = (
+    return finished(
         frame.writeStream.foreachBatch(write)
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
-        .start()
+        .start
     )
-    assert query.awaitTermination(300)
-    assert query.exception() is None
-    return query
 
 
 # -------------------------------------------------------------------------------------- through a session
@@ -96,14 +94,9 @@ def test_a_checkpoint_of_another_query_ends_it_with_a_clear_word(
     other = fresh_name()
     create(bootstrap, other)
     frame = spark.readStream.format("barnabas").options(**options_of(bootstrap, other)).load()
-    query = (
-        frame.writeStream.format("noop")
-        .option("checkpointLocation", str(tmp_path))
-        .trigger(availableNow=True)
-        .start()
-    )
-    with pytest.raises(Exception, match=f"{topic}-0 are gone.*failOnDataLoss"):
-        query.awaitTermination(300)
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    with pytest.raises(StreamingQueryException, match=f"{topic}-0 are gone.*failOnDataLoss"):
+        finished(writer.trigger(availableNow=True).start)
 
 
 # ------------------------------------------------------------------------------------- which offsets are next

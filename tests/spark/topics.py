@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.streaming import StreamingQuery
 
 from barnabas.client import NewTopic, TopicPartition
 from barnabas.client.sync import Admin, Producer
 from barnabas.spark.source import batch_reader, source_schema
 
-BATCH_CONFIGS = {"linger.ms": "50"}
+# Spark gives a Python process ten seconds to start, however busy the machine is.
+BUSY = "Python worker failed to connect back"
+MAX_STARTS = 20
 
 
 def create(bootstrap: str, topic: str, partitions: int = 1, **configs: str) -> None:
@@ -56,3 +60,17 @@ def batch_rows(options: Mapping[str, str]) -> list[dict[str, Any]]:
 
 def values(rows: Iterable[Mapping[str, Any]]) -> list[bytes | None]:
     return [row["value"] for row in rows]
+
+
+def finished(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """A query that ends by itself, at its end; one that could not begin is started again."""
+    for _ in range(MAX_STARTS):
+        query = start()
+        try:
+            assert query.awaitTermination(600)
+        except StreamingQueryException as error:
+            if BUSY not in str(error):
+                raise
+            continue
+        return query
+    raise AssertionError(f"the machine is too busy: {MAX_STARTS} starts failed")

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from barnabas.client import NewTopic, TopicPartition
 from barnabas.client.sync import Admin, Consumer, Producer
 from barnabas.spark import session
+from tests.spark.topics import finished
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # Some minutes ago: brokers refuse times of the future.
@@ -242,13 +243,12 @@ def stream_batches(
         seen.append(rows)
 
     frame = spark.readStream.format(kind).options(**given).load()
-    query = (
+    finished(
         frame.writeStream.foreachBatch(write)
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
-        .start()
+        .start
     )
-    query.awaitTermination()
     logged = [
         json.loads((checkpoint / "offsets" / str(number)).read_text().splitlines()[-1])
         for number in range(len(seen))
