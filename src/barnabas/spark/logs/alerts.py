@@ -1,0 +1,106 @@
+"""Alerts with hysteresis: raised when a service was bad for a while, cleared when it was good for long.
+
+What lives here: the rule (pure), and the keyed state in which Spark keeps what the rule must remember.  What
+may not: where alerts go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+ALERTS_SCHEMA = "service string, owner string, state string, since timestamp, error_rate double"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One bad window may be chance, and one good window, too."""
+
+    bad_rate: float = 0.2
+    good_rate: float = 0.05
+    bad_windows: int = 2
+    good_windows: int = 3
+    # Of fewer requests no rate is known.
+    least_requests: int = 20
+
+
+class Memory(NamedTuple):
+    """What is remembered of a service."""
+
+    is_raised: bool = False
+    bad_windows: int = 0
+    good_windows: int = 0
+
+
+def after_window(rule: Rule, memory: Memory, requests: int, errors: int) -> tuple[Memory, str | None]:
+    """The memory after one more window, and what to tell: `raised`, `cleared` or nothing."""
+    if requests < rule.least_requests:
+        return memory, None
+    rate = errors / requests
+    bad = memory.bad_windows + 1 if rate >= rule.bad_rate else 0
+    good = memory.good_windows + 1 if rate <= rule.good_rate else 0
+    if not memory.is_raised and bad >= rule.bad_windows:
+        return Memory(True, bad, good), "raised"
+    if memory.is_raised and good >= rule.good_windows:
+        return Memory(False, bad, good), "cleared"
+    return Memory(memory.is_raised, bad, good), None
+
+
+def alerts(counts: DataFrame, rule: Rule | None = None) -> DataFrame:
+    """Changes of state, out of a stream of counts."""
+    return counts.groupBy("service").transformWithStateInPandas(
+        statefulProcessor=_processor(rule or Rule()),
+        outputStructType=ALERTS_SCHEMA,
+        outputMode="Append",
+        timeMode="None",
+    )
+
+
+def _processor(rule: Rule) -> Any:
+    """A class of Spark's, so it is made where Spark is known to be there."""
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+    class Hysteresis(StatefulProcessor):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self._memory = handle.getValueState("memory", "is_raised boolean, bad int, good int")
+
+        def handleInputRows(  # noqa: N802  # Spark calls it so.
+            self,
+            key: Any,
+            rows: Iterator[pd.DataFrame],
+            timerValues: Any,  # noqa: N803
+        ) -> Iterator[pd.DataFrame]:
+            import pandas as pd
+
+            windows = pd.concat(list(rows)).sort_values("start")
+            known = self._memory.get() if self._memory.exists() else None
+            memory = Memory(*known) if known is not None else Memory()
+            told = []
+            for row in windows.itertuples():
+                memory, change = after_window(rule, memory, int(row.requests), int(row.errors))
+                if change is not None:
+                    told.append((key[0], row.owner, change, row.end, row.errors / row.requests))
+            self._memory.update(tuple(memory))
+            columns = ["service", "owner", "state", "since", "error_rate"]
+            yield pd.DataFrame(told, columns=columns)
+
+        def close(self) -> None:
+            pass
+
+    return Hysteresis()
+
+
+class Alert(NamedTuple):
+    """A change of state."""
+
+    service: str
+    owner: str
+    state: str
+    since: datetime
+    error_rate: float

@@ -1,0 +1,158 @@
+"""What is asked of the lines, as DataFrame functions.
+
+What lives here: parsing, cleaning, counting and joining; each function takes DataFrames and gives one.  What
+may not: where they come from and go to (pipeline).  The same functions serve batches and streams.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.spark.logs.formats import PATTERNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+JSON_SCHEMA = (
+    "time string, level string, service string, id string, kind string, trace string, status int, "
+    "duration_ms int, message string"
+)
+TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSX"
+LEVELS = ("DEBUG", "INFO", "WARN", "ERROR")
+# An error belongs to a request of the same trace that came at most so long before it.
+ERROR_AFTER_S = 10
+
+
+def parsed(lines: DataFrame) -> DataFrame:
+    """Each line with its fields, whichever format it has; `problem` says why a line has none."""
+    from pyspark.sql import functions as f
+
+    text = f.col("value").cast("string")
+    as_json = f.when(text.startswith("{"), f.from_json(text, JSON_SCHEMA))
+    fields = f.coalesce(as_json, *[_by_pattern(text, one.PATTERN, one.GROUPS) for one in PATTERNS])
+    found = lines.select(f.col("value"), fields.alias("fields")).select(
+        "value",
+        f.try_to_timestamp("fields.time", f.lit(TIME_FORMAT)).alias("time"),
+        "fields.service",
+        "fields.id",
+        f.upper("fields.level").alias("level"),
+        "fields.kind",
+        "fields.trace",
+        "fields.status",
+        "fields.duration_ms",
+        "fields.message",
+        f.col("fields").isNull().alias("is_strange"),
+    )
+    problem = (
+        f.when(f.col("is_strange"), "no known format")
+        .when(f.col("time").isNull(), "no time")
+        .when(f.col("service").isNull() | f.col("id").isNull(), "no service or id")
+        .when(~f.coalesce(f.col("level").isin(*LEVELS), f.lit(False)), "no known level")
+    )
+    return found.withColumn("problem", problem).drop("is_strange")
+
+
+def _by_pattern(text: Column, pattern: str, groups: tuple[str, ...]) -> Column:
+    """The fields of a line that matches; NULL for any other line."""
+    from pyspark.sql import functions as f
+
+    numbers = {"status", "duration_ms"}
+
+    def group(name: str) -> Column:
+        found = f.regexp_extract(text, pattern, groups.index(name) + 1)
+        return (found.cast("int") if name in numbers else found).alias(name)
+
+    names = [column.partition(" ")[0] for column in JSON_SCHEMA.split(", ")]
+    return f.when(text.rlike(pattern), f.struct(*[group(name) for name in names]))
+
+
+def bad(parsed: DataFrame) -> DataFrame:
+    """Dead letters: the line as it came, and why it is here."""
+    from pyspark.sql import functions as f
+
+    reason = f.struct(f.lit("problem").alias("key"), f.col("problem").cast("binary").alias("value"))
+    return parsed.where("problem IS NOT NULL").select("value", f.array(reason).alias("headers"))
+
+
+def events(parsed: DataFrame, watermark: str) -> DataFrame:
+    """Every event once, however often its line came."""
+    good = parsed.where("problem IS NULL").drop("value", "problem")
+    return good.withWatermark("time", watermark).dropDuplicatesWithinWatermark(["service", "id"])
+
+
+def owners(spark: SparkSession) -> DataFrame:
+    """Who is to be asked about a service; a table that does not change while the pipeline runs."""
+    from barnabas.spark.logs.generator import OWNERS
+
+    return spark.createDataFrame(sorted(OWNERS.items()), "service string, owner string")
+
+
+def counts(events: DataFrame, owners: DataFrame, window: str) -> DataFrame:
+    """Lines, requests and errors of each service in each window, with its owner."""
+    from pyspark.sql import functions as f
+
+    grouped = events.join(f.broadcast(owners), "service", "left").groupBy(
+        f.window("time", window), "service", "owner"
+    )
+    return grouped.agg(
+        f.count("*").alias("lines"),
+        f.count_if(f.col("kind") == "request").alias("requests"),
+        f.count_if(f.col("kind") == "error").alias("errors"),
+        f.sum("duration_ms").alias("duration_ms"),
+    ).select(
+        f.col("window.start").alias("start"),
+        f.col("window.end").alias("end"),
+        "service",
+        "owner",
+        "lines",
+        "requests",
+        "errors",
+        "duration_ms",
+        f.when(f.col("requests") > 0, f.col("errors") / f.col("requests")).alias("error_rate"),
+    )
+
+
+def failures(events: DataFrame) -> DataFrame:
+    """Requests with the errors that they ended in."""
+    from pyspark.sql import functions as f
+
+    requests = events.where("kind = 'request'").select(
+        "trace",
+        f.col("time").alias("request_time"),
+        "service",
+        f.col("message").alias("request"),
+        "duration_ms",
+    )
+    errors = events.where("kind = 'error'").select(
+        f.col("trace").alias("error_trace"),
+        f.col("time").alias("error_time"),
+        f.col("message").alias("error"),
+    )
+    near = (
+        "trace = error_trace AND error_time >= request_time AND "
+        f"error_time <= request_time + INTERVAL {ERROR_AFTER_S} SECONDS"
+    )
+    return requests.join(errors, f.expr(near)).drop("error_trace")
+
+
+def as_records(rows: DataFrame, key: str) -> DataFrame:
+    """Rows as records of a topic: JSON, with one column as the key."""
+    from pyspark.sql import functions as f
+
+    value = f.to_json(f.struct(*[f.col(name) for name in rows.columns]))
+    return rows.select(f.col(key).cast("binary").alias("key"), value.cast("binary").alias("value"))
+
+
+COUNTS_SCHEMA = (
+    "start timestamp, end timestamp, service string, owner string, lines long, requests long, errors long, "
+    "duration_ms long, error_rate double"
+)
+
+
+def counts_of(records: DataFrame) -> DataFrame:
+    """Counts back from the records of their topic."""
+    from pyspark.sql import functions as f
+
+    return records.select(f.from_json(f.col("value").cast("string"), COUNTS_SCHEMA).alias("row")).select(
+        "row.*"
+    )

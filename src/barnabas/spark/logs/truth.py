@@ -1,0 +1,70 @@
+"""The answers, computed from the generator's truth by other means than the pipeline's.
+
+What lives here: counting and joining in plain Python.  What may not: Spark, parsing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from barnabas.spark.logs.alerts import Memory, Rule, after_window
+from barnabas.spark.logs.formats import Event
+from barnabas.spark.logs.generator import OWNERS
+from barnabas.spark.logs.queries import ERROR_AFTER_S
+
+
+class Count(NamedTuple):
+    """One service in one window."""
+
+    start_ms: int
+    service: str
+    owner: str | None
+    lines: int
+    requests: int
+    errors: int
+    duration_ms: int
+
+
+def counts(events: Iterable[Event], window_ms: int, watermark_ms: int) -> list[Count]:
+    """Of every window that has ended before the watermark, in order."""
+    found: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for event in events:
+        start_ms = event.time_ms // window_ms * window_ms
+        if start_ms + window_ms > watermark_ms:
+            continue
+        sums = found[start_ms, event.service]
+        sums[0] += 1
+        sums[1] += event.kind == "request"
+        sums[2] += event.kind == "error"
+        sums[3] += event.duration_ms
+    return [
+        Count(start_ms, service, OWNERS.get(service), *sums)
+        for (start_ms, service), sums in sorted(found.items())
+    ]
+
+
+def failures(events: Iterable[Event]) -> set[tuple[str, str, str]]:
+    """Trace, request and error of every request that ended in one."""
+    by_trace: dict[str, dict[str, Event]] = defaultdict(dict)
+    for event in events:
+        if event.kind in ("request", "error"):
+            by_trace[event.trace][event.kind] = event
+    return {
+        (trace, pair["request"].message, pair["error"].message)
+        for trace, pair in by_trace.items()
+        if len(pair) == 2 and 0 <= pair["error"].time_ms - pair["request"].time_ms <= ERROR_AFTER_S * 1000
+    }
+
+
+def alerts(counted: Iterable[Count], window_ms: int, rule: Rule | None = None) -> list[tuple[int, str, str]]:
+    """(when, service, raised or cleared), in order."""
+    memories: dict[str, Memory] = defaultdict(Memory)
+    told = []
+    for count in sorted(counted):
+        memory, change = after_window(rule or Rule(), memories[count.service], count.requests, count.errors)
+        memories[count.service] = memory
+        if change is not None:
+            told.append((count.start_ms + window_ms, count.service, change))
+    return told

@@ -1,0 +1,251 @@
+"""What a pipeline is made of: sources, tables, transforms and sinks, each with a name.
+
+What lives here: the parts, how they hang together, and what is wrong with them.  What may not: Spark's
+sessions and queries (running).
+
+Parts are functions; a transform's parameters are the names of the parts it takes, so that the graph is in the
+code and nowhere else.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from barnabas.spark.pipeline.running import Running
+
+Settings = Mapping[str, str]
+F = TypeVar("F", bound=Callable[..., Any])
+
+MODES = ("append", "update", "complete")
+# What a part may ask for besides other parts.
+SPARK, SETTINGS = "spark", "settings"
+
+
+class PipelineError(Exception):
+    """The pipeline cannot be as it is written; the message says what to change."""
+
+
+class Kind(Enum):
+    """What a part is."""
+
+    SOURCE = "source"
+    TABLE = "table"
+    TRANSFORM = "transform"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A function that gives a DataFrame, and what it takes."""
+
+    name: str
+    kind: Kind
+    function: Callable[..., DataFrame]
+    takes: tuple[str, ...]
+
+    @property
+    def upstream(self) -> tuple[str, ...]:
+        return tuple(name for name in self.takes if name not in (SPARK, SETTINGS))
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A streaming query: where the rows of a part go."""
+
+    name: str
+    of: str
+    form: str
+    options: Mapping[str, str]
+    mode: str = "append"
+    partition_by: tuple[str, ...] = ()
+    # For what is written in a way of its own.
+    write: Callable[[Any, Settings], Any] | None = None
+    place: str = field(default="", compare=False)
+
+
+class Pipeline:
+    """Sources, tables, transforms and sinks.
+
+    `settings` are texts with defaults, which `barnabas pipeline run --set KEY=VALUE` replaces; `{key}` in a
+    sink's topic, path or options is replaced by its setting.
+    """
+
+    def __init__(self, name: str, *, settings: Settings | None = None, checkpoint: str | None = None) -> None:
+        self.name = name
+        self.settings: dict[str, str] = dict(settings or {})
+        self.settings.setdefault("bootstrap", "localhost:9092")
+        self.settings.setdefault("checkpoint", checkpoint or f"checkpoints/{name}")
+        self.parts: dict[str, Part] = {}
+        self.sinks: dict[str, Sink] = {}
+        # Makes a page to look at out of what the pipeline has written: report(settings, path).
+        self.report: Callable[[Settings, str], None] | None = None
+
+    # ------------------------------------------------------------------------------------------------ parts
+
+    def source(self, function: F) -> F:
+        """A stream: `function(spark, settings)` gives it, under the function's name."""
+        return self._add(Kind.SOURCE, function)
+
+    def table(self, function: F) -> F:
+        """A DataFrame that does not change while the pipeline runs."""
+        return self._add(Kind.TABLE, function)
+
+    def transform(self, function: F) -> F:
+        """A DataFrame made of others: the parameters are their names (or `settings`)."""
+        return self._add(Kind.TRANSFORM, function)
+
+    def _add(self, kind: Kind, function: F) -> F:
+        self.add(function.__name__, kind, function, tuple(inspect.signature(function).parameters))
+        return function
+
+    def add(self, name: str, kind: Kind, function: Callable[..., DataFrame], takes: Sequence[str]) -> None:
+        if name in self.parts:
+            raise PipelineError(f"{self.name}: {name} is defined twice; give one of them another name")
+        if name in (SPARK, SETTINGS):
+            raise PipelineError(f"{self.name}: a part cannot be called {name}; give it another name")
+        self.parts[name] = Part(name, kind, function, tuple(takes))
+
+    # ------------------------------------------------------------------------------------------------ sinks
+
+    def to_topic(
+        self,
+        name: str,
+        *,
+        of: str | Callable[..., Any],
+        topic: str,
+        exactly_once: bool = False,
+        mode: str = "append",
+        **options: str,
+    ) -> None:
+        """Rows with `value` (and `key`, `headers`, `partition` if they have them) as records."""
+        chosen = {"kafka.bootstrap.servers": "{bootstrap}", "topic": topic, **options}
+        if exactly_once:
+            chosen["deliveryGuarantee"] = "exactly-once"
+            chosen["sinkId"] = f"{self.name}-{name}"
+        self._sink(Sink(name, _name(of), "barnabas", chosen, mode, place=f"topic {topic}"))
+
+    def to_dead_letters(
+        self, name: str = "dead-letters", *, of: str | Callable[..., Any], topic: str
+    ) -> None:
+        """Rows that could not be used, each once, for somebody to look at."""
+        self.to_topic(name, of=of, topic=topic, exactly_once=True)
+
+    def to_parquet(
+        self,
+        name: str,
+        *,
+        of: str | Callable[..., Any],
+        path: str,
+        partition_by: Sequence[str] = (),
+        **options: str,
+    ) -> None:
+        """Rows as files that any tool reads."""
+        chosen = {"path": path, **options}
+        self._sink(
+            Sink(name, _name(of), "parquet", chosen, partition_by=tuple(partition_by), place=f"files {path}")
+        )
+
+    def to(
+        self,
+        name: str,
+        *,
+        of: str | Callable[..., Any],
+        write: Callable[[Any, Settings], Any],
+        mode: str = "append",
+    ) -> None:
+        """Anything else: `write(stream_writer, settings)` gives the writer with format and options."""
+        self._sink(Sink(name, _name(of), "", {}, mode, write=write, place="a writer of its own"))
+
+    def _sink(self, sink: Sink) -> None:
+        if sink.name in self.sinks:
+            raise PipelineError(f"{self.name}: the sink {sink.name} is defined twice; give one another name")
+        if sink.mode not in MODES:
+            raise PipelineError(f"{self.name}: {sink.name}: mode {sink.mode!r} is none of {', '.join(MODES)}")
+        self.sinks[sink.name] = sink
+
+    # ----------------------------------------------------------------------------------------- how it hangs
+
+    def check(self) -> None:
+        """PipelineError if a part takes what is not there, or itself, or nothing is written."""
+        if not self.sinks:
+            raise PipelineError(f"{self.name} writes nothing: add a sink, such as to_topic")
+        for part in self.parts.values():
+            for name in part.upstream:
+                self._must_be_there(name, f"{part.kind.value} {part.name}")
+            if part.kind is not Kind.TRANSFORM and part.upstream:
+                raise PipelineError(
+                    f"{self.name}: the {part.kind.value} {part.name} takes {part.upstream[0]}; "
+                    "only transforms take other parts"
+                )
+        for sink in self.sinks.values():
+            self._must_be_there(sink.of, f"sink {sink.name}")
+        self.order()
+
+    def _must_be_there(self, name: str, who: str) -> None:
+        if name not in self.parts:
+            known = ", ".join(sorted(self.parts)) or "nothing"
+            raise PipelineError(
+                f"{self.name}: the {who} takes {name}, which is not defined; there is {known}"
+            )
+
+    def order(self) -> list[Part]:
+        """The parts, each after those that it takes."""
+        done: dict[str, Part] = {}
+        under_way: list[str] = []
+
+        def visit(name: str) -> None:
+            if name in done:
+                return
+            if name in under_way:
+                circle = " -> ".join([*under_way[under_way.index(name) :], name])
+                raise PipelineError(f"{self.name}: parts take each other in a circle: {circle}")
+            under_way.append(name)
+            for upstream in self.parts[name].upstream:
+                visit(upstream)
+            under_way.pop()
+            done[name] = self.parts[name]
+
+        for name in self.parts:
+            visit(name)
+        return list(done.values())
+
+    def settings_with(self, overrides: Settings | None) -> dict[str, str]:
+        """The settings as this run has them; PipelineError for one that the pipeline does not know."""
+        for key in overrides or {}:
+            if key not in self.settings:
+                known = ", ".join(sorted(self.settings))
+                raise PipelineError(f"{self.name} has no setting {key}; there is {known}")
+        return {**self.settings, **(overrides or {})}
+
+    def start(
+        self,
+        spark: SparkSession,
+        overrides: Settings | None = None,
+        *,
+        trigger: str | None = None,
+        only: Sequence[str] = (),
+    ) -> Running:
+        """Start all queries (or `only` those of some sinks); `trigger` is `available-now`, or how often a
+        batch begins ("5 seconds"), or as soon as the one before it has ended."""
+        from barnabas.spark.pipeline.running import start
+
+        self.check()
+        return start(self, spark, self.settings_with(overrides), trigger, tuple(only))
+
+
+def _name(part: str | Callable[..., Any]) -> str:
+    return part if isinstance(part, str) else part.__name__
+
+
+def filled(text: str, settings: Settings, where: str) -> str:
+    """The text with `{key}` replaced by settings."""
+    try:
+        return text.format_map(settings)
+    except (KeyError, ValueError, IndexError) as error:
+        raise PipelineError(f"{where}: {text!r} names a setting that is not there ({error})") from error
