@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from  import ConsumerRecord
+    from barnabas.client import ConsumerRecord
     from barnabas.client.sync import Consumer
 
 MAX_SAMPLES = 10
