@@ -57,26 +57,27 @@ class Results:
     failures: int = 0
     bad: Counter[str] = field(default_factory=Counter)
     bad_samples: list[tuple[str, str]] = field(default_factory=list)
-    lines: int = 0
 
     def take(self, record: ConsumerRecord) -> None:
+        value = record.value
+        assert isinstance(value, bytes)
         match record.topic:
             case "logs.counts":
-                self.counts.append(_count(json.loads(record.value)))
+                self.counts.append(_count(json.loads(value)))
             case "alerts":
-                self.alerts.append(_alert(json.loads(record.value)))
+                self.alerts.append(_alert(json.loads(value)))
             case "logs.failures":
                 self.failures += 1
             case "logs.bad":
-                self._take_bad(record)
+                self._take_bad(record, value)
 
-    def _take_bad(self, record: ConsumerRecord) -> None:
+    def _take_bad(self, record: ConsumerRecord, text: bytes) -> None:
         problem = next(
             (value or b"" for key, value in record.headers if key == "problem"), b"unknown"
         ).decode()
         self.bad[problem] += 1
         if len(self.bad_samples) < MAX_SAMPLES:
-            self.bad_samples.append((problem, record.value.decode(errors="backslashreplace")))
+            self.bad_samples.append((problem, text.decode(errors="backslashreplace")))
 
     @property
     def services(self) -> list[str]:
