@@ -1,4 +1,9 @@
-"""A broker in a process of its own, for the friendly commands."""
+"""A broker for the friendly commands: ours, in a process of its own, or whichever
+`BARNABAS_FRIENDLY_BOOTSTRAP` names.
+
+`make verify` runs the same tests against Apache Kafka that way; those that look at the process itself are
+left out.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +24,25 @@ SETTINGS = {
     "group.consumer.heartbeat.interval.ms": "200",
     "group.min.session.timeout.ms": "1000",
 }
+ELSEWHERE_VARIABLE = "BARNABAS_FRIENDLY_BOOTSTRAP"
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    if ELSEWHERE_VARIABLE in os.environ:
+        pytest.skip("this test looks at our broker's process")
     overrides = [word for name, value in SETTINGS.items() for word in ("--override", f"{name}={value}")]
     with BrokerProcess(tmp_path_factory.mktemp("friendly"), *overrides) as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
-def bootstrap(broker: BrokerProcess) -> str:
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    given = os.environ.get(ELSEWHERE_VARIABLE)
+    if given is not None:
+        return given
+    broker: BrokerProcess = request.getfixturevalue("broker")
     return f"{broker.address[0]}:{broker.address[1]}"
 
 
