@@ -135,6 +135,7 @@ def _greet(info: ServerInfo, folder: str, *, kept: bool) -> None:
         f"  bootstrap servers  {place}\n"
         f"  data               {data}\n"
         f"  see it             barnabas status\n"
+        f"  try it             echo hello | barnabas produce greetings --create\n"
         "Ctrl+C stops it."
     )
     sys.stdout.flush()

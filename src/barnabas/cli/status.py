@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from barnabas.cli.arguments import ArgumentParser
 from barnabas.cli.exits import CommandError, Exit
+from barnabas.cli.friendly.asking import add_output
+from barnabas.cli.friendly.output import Printer
 from barnabas.cli.one_request import ask
 from barnabas.cli.running_servers import ServerInfo, running_servers
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -38,9 +39,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = ArgumentParser(
         PROGRAM, "Show the servers of this user on this machine, and whether they answer."
     )
-    parser.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="how to print (default table)"
-    )
+    add_output(parser)
     options = parser.parse(arguments)
     servers = running_servers(FolderDisk())
     if not servers:
@@ -48,11 +47,11 @@ def run(arguments: Sequence[str]) -> int:
             "barnabas: no server runs here; barnabas server-start FILE starts one", Exit.NOT_FOUND
         )
     rows = [_look_at(info) for info in servers]
-    if options.output == "json":
-        print(json.dumps(rows, indent=2))
-    else:
+    if options.output in ("table", "wide"):
         for row in rows:
             print(_line(row))
+    else:
+        Printer(options.output, (), name=lambda row: f"node-{row['node_id']}").all(rows)
     return Exit.OK if all(row["answers"] for row in rows) else Exit.UNREACHABLE
 
 

@@ -76,23 +76,19 @@ def run(arguments: Sequence[str]) -> int:
     if options.output == "table":
         _tell(facts, diagnoses)
     else:
-        name = "cause"
-        Printer(options.output, COLUMNS, name=name).all(_row(facts, one) for one in diagnoses)
+        Printer(options.output, COLUMNS, name="cause").all(_row(facts, one) for one in diagnoses)
     for line in facts.unknown:
         print(f"not known: {line}", file=sys.stderr)
     return Exit.OK
 
 
 def _facts(parser: FriendlyParser, options: Namespace, watch_ms: int) -> Facts:
-    from barnabas.cli.friendly.progress import Progress
     from barnabas.client.explain.decoding import Format
     from barnabas.client.explain.gather import gather
 
-    with (
-        open_admin(parser, options) as admin,
-        Progress(f"looking at {options.group} for {options.watch}") as progress,
-    ):
-        progress.add(0)
+    if watch_ms and sys.stderr.isatty():
+        print(f"looking at {options.group} for {options.watch} …", file=sys.stderr)
+    with open_admin(parser, options) as admin:
         return admin.call(
             lambda client: gather(
                 client,
