@@ -100,7 +100,8 @@ class Filler:
             with Producer(bootstrap_servers=self.bootstrap) as producer:
                 for number in range(part * 20, part * 20 + 20):
                     value = None if number % 50 == 49 else b"v%d" % number * 5
-                    producer.send("compacted", value, key=b"k%d" % (number % 10), partition=0)
+                    key = b"k%d" % (number % 10) if number % 7 else b"once-%d" % number
+                    producer.send("compacted", value, key=key, partition=0)
                 producer.flush()
             # Long enough for a new segment; the active one is never compacted.
             time.sleep(0.3)
@@ -210,8 +211,7 @@ def read_all(spark: SparkSession, kind: str, bootstrap: str, options: Options) -
     try:
         rows = spark.read.format(kind).options(**given).load().collect()
     except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        return f"failed: {lines[-1] if lines else type(error).__name__}"
+        return f"failed: {str(error)[-3000:]}"
     return sorted(
         (plain(row) for row in rows), key=lambda row: (row["topic"], row["partition"], row["offset"])
     )

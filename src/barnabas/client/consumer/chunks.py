@@ -147,6 +147,8 @@ class Chunk:
     def _end_transaction(self, batch: BatchView) -> None:
         if self._aborted is None:
             return
+        # The records that it aborts may lie before what was fetched, so this may be the first word of them.
+        self._begin_aborted(batch.last_offset)
         marker = batch_marker(batch)
         if marker is not None and not marker.commit:
             self._aborting.discard(batch.producer_id)
@@ -154,9 +156,13 @@ class Chunk:
     def _is_aborted(self, batch: BatchView) -> bool:
         if self._aborted is None or not batch.is_transactional:
             return False
-        while self._aborted and self._aborted[-1].first_offset <= batch.last_offset:
-            self._aborting.add(self._aborted.pop().producer_id)
+        self._begin_aborted(batch.last_offset)
         return batch.producer_id in self._aborting
+
+    def _begin_aborted(self, last_offset: int) -> None:
+        """Take note of the aborted transactions that begin up to an offset."""
+        while self._aborted and self._aborted[-1].first_offset <= last_offset:
+            self._aborting.add(self._aborted.pop().producer_id)
 
     def _decode(self, batch: BatchView | OldBatch) -> list[ConsumerRecord]:
         if isinstance(batch, OldBatch):
