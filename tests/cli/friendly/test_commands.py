@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -334,6 +335,11 @@ def test_completion(barnabas: Call, topic: str, group: str, feed: Callable[..., 
     assert group in offers("explain", group[:5])
     assert group in offers("consume", topic, "--group", "")
     assert topic in offers("topics", "--describe", "--topic", "")
+    # As bash cuts words at colons and equals signs.
+    host, port = os.environ[BOOTSTRAP_VARIABLE].split(":")
+    assert topic in offers("tail", "-b", host, ":", port, topic[:5])
+    assert topic in offers("topics", "--topic", "=", topic[:5])
+    assert topic in offers("topics", "--topic", "=")
     # Somebody is at the keyboard: what goes wrong is not told.
     assert offers("nothing", "") == offers("topic", "create", "") == []
 

@@ -51,7 +51,9 @@ def run(arguments: Sequence[str]) -> int:
     name, *rest = arguments or [""]
     if name == "reply":
         with contextlib.suppress(Exception), contextlib.redirect_stderr(io.StringIO()):
-            sys.stdout.writelines(f"{one}\n" for one in offers(rest[1:] if rest[:1] == ["--"] else rest))
+            sys.stdout.writelines(
+                f"{one}\n" for one in offers(whole_words(rest[1:] if rest[:1] == ["--"] else rest))
+            )
         return Exit.OK
     parser = ArgumentParser(
         PROGRAM, "Print a script that completes command lines: source <(barnabas completion bash)."
@@ -60,6 +62,18 @@ def run(arguments: Sequence[str]) -> int:
     parser.parse(arguments)
     sys.stdout.write(BASH)
     return Exit.OK
+
+
+def whole_words(words: Sequence[str]) -> list[str]:
+    """bash takes `:` and `=` for words of their own: `localhost`, `:`, `9092` is one, `--topic`, `=`, `t`
+    are two."""
+    joined: list[str] = []
+    for word in words:
+        if joined and (word == ":" or joined[-1].endswith(":")):
+            joined[-1] += word
+        elif word != "=":
+            joined.append(word)
+    return joined if words and words[-1] != "=" else [*joined, ""]
 
 
 def offers(words: Sequence[str]) -> list[str]:
