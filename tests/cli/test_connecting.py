@@ -16,6 +16,7 @@ from barnabas.cli.connecting import add_connection_flags, client_properties
 from barnabas.cli.exits import Exit, UsageError
 from tools.ports import free_ports
 
+OFFSETS = Path(__file__).parents[1] / "data" / "cli" / "offsets.json"
 # A command line of each tool that is complete but for where the cluster is.
 COMMANDS = {
     "topics": ("--list",),
@@ -25,6 +26,7 @@ COMMANDS = {
     "reassign-partitions": ("--list",),
     "get-offsets": (),
     "leader-election": ("--election-type", "preferred", "--all-topic-partitions"),
+    "delete-records": ("--offset-json-file", str(OFFSETS)),
 }
 PATIENCE_S = 120
 FLAG = {"leader-election": "--admin.config"}
@@ -148,7 +150,7 @@ def test_the_file_of_properties_is_read(barnabas, tmp_path, tool):
     assert "No such file" in missing.err
 
 
-@pytest.mark.parametrize("tool", [*COMMANDS, "delete-records"])
+@pytest.mark.parametrize("tool", COMMANDS)
 def test_a_tool_run_bare_shows_its_usage(barnabas, tool):
     ended = barnabas(tool)
     assert ended.code == Exit.USAGE
@@ -156,7 +158,7 @@ def test_a_tool_run_bare_shows_its_usage(barnabas, tool):
     assert ended.err.startswith(f"usage: barnabas {tool} ")
 
 
-@pytest.mark.parametrize("tool", [*COMMANDS, "delete-records"])
+@pytest.mark.parametrize("tool", COMMANDS)
 def test_help_and_version_go_to_stdout(barnabas, tool):
     for flag in ("--help", "-help"):
         ended = barnabas(tool, flag)
