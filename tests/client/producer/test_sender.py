@@ -195,13 +195,30 @@ def test_no_more_requests_in_flight_than_allowed(run: Run) -> None:
     async def work() -> None:
         options = {**ONE_EACH, "max_in_flight_requests_per_connection": 2}
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
-            await producer.partitions_for(TOPIC)
+            await producer.send_and_wait(TOPIC, b"the first goes alone")
             broker.handlers[ProduceRequest] = lambda *_: None
             for _ in range(5):
                 await producer.send(TOPIC, b"x")
             for _ in range(20):
                 await asyncio.sleep(0.01)
-            assert broker.count(ProduceRequest) == 2
+            assert broker.count(ProduceRequest) == 1 + 2
+            await producer.close(timeout_ms=0)
+
+    run(work())
+
+
+def test_nothing_overtakes_the_first_batch_of_a_partition(run: Run) -> None:
+    """A partition without a memory of the producer would take the second one, and never again the first."""
+
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+            await producer.partitions_for(TOPIC)
+            broker.handlers[ProduceRequest] = lambda *_: None
+            for _ in range(3):
+                await producer.send(TOPIC, b"x", partition=0)
+            for _ in range(20):
+                await asyncio.sleep(0.01)
+            assert broker.count(ProduceRequest) == 1
             await producer.close(timeout_ms=0)
 
     run(work())

@@ -162,7 +162,9 @@ class Sender:
         """Whether a batch may be sent while others of its lane are under way."""
         if self.identity is None:
             return self._max_in_flight > 1
-        if lane.identity != self.identity.pair or lane.rewrite:
+        # A partition that knows nothing of a producer takes any first number.  So the first batch goes alone:
+        # were it refused for a moment and the next one taken, it could never come in its place.
+        if lane.identity != self.identity.pair or lane.rewrite or lane.last_acked == NO_SEQUENCE:
             return False
         # A batch that is sent again waits until it is the first: then the order cannot change.
         return not head.has_sequence or head.base_sequence < lane.in_flight[0].base_sequence
