@@ -28,7 +28,7 @@ from tools.raw_broker import BrokerProcess
 
 JAVA_MEMBER = Path(__file__).parent / "java" / "GroupMember.java"
 PARTITIONS = 6
-PATIENCE_S = 90
+PATIENCE_S = 180
 CLASSIC = {"heartbeat.interval.ms": "200", "session.timeout.ms": "10000"}
 
 

@@ -17,7 +17,7 @@ from tools.ports import free_oracle_base
 
 PROJECT = Path(__file__).resolve().parents[2]
 LIVE = PROJECT / "tests" / "client" / "live"
-TIMEOUT_S = 300
+TIMEOUT_S = 600
 
 
 # What a version cannot be asked: groups of KIP-848 (a preview in 3.9), brokers in lists of configurations
