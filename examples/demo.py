@@ -1,307 +1,228 @@
-"""See it work: a broker, services that write their logs to it, and a live view of what arrives.
+"""See it work: services write logs, a collector follows them, and Spark makes counts and alerts of them.
 
     make demo
 
-On a terminal it runs until Ctrl+C; without one, for twenty seconds.  Everything is in one process, on one
-thread: the broker, the writers and the reader share one reactor and talk over real sockets.
+A broker, a log generator, a collector and the log pipeline on Spark, with a live view and, in the end, a
+report to look at.  On a terminal it runs until Ctrl+C; without one, for two minutes.  Everything it leaves is
+in `demo/`; the next run goes on from there.
 """
 
 from __future__ import annotations
 
+import argparse
 import logging
+import os
 import shutil
 import signal
+import subprocess
 import sys
-import tempfile
-from collections import Counter, deque
-from collections.abc import Callable
-from functools import partial
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
-from barnabas.batch.build import build
-from barnabas.batch.records import Record
-from barnabas.batch.view import batches
-from barnabas.broker.server import Broker
-from barnabas.cli.dev import format_data, settings
-from barnabas.config.node import read_node
-from barnabas.protocol.messages.create_topics import CreateTopicsRequest
-from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
-from barnabas.protocol.primitives import record_view
-from barnabas.protocol.schema import Message
-from barnabas.runtime.chance import Random, SystemRandom
-from barnabas.runtime.clock import SystemClock
-from barnabas.runtime.folder_disk import FolderDisk
-from barnabas.runtime.network import Address
-from barnabas.runtime.reactor import Reactor
-from barnabas.runtime.tcp import TcpNetwork
-from barnabas.runtime.workers import LoopWorkers, ThreadWorkers
-from examples.tiny_client import TinyClient
+from barnabas.client.admin.topics import NewTopic
+from barnabas.client.sync import Admin
+from barnabas.spark import session
+from barnabas.spark.logs.generator import SERVICES, Generator
+from barnabas.spark.logs.pipeline import TOPICS, pipeline
+from barnabas.spark.logs.report import write_report
+from barnabas.spark.logs.results import ResultReader, Results
+from barnabas.spark.logs.view import summary, view
+from barnabas.spark.pipeline import Running
 
-TOPIC = "service-logs"
-PARTITIONS = 3
-SERVICES = ("checkout", "search", "login", "images")
-WRITE_EVERY_MS = 50
-SHOW_EVERY_MS = 500
-SECONDS_WITHOUT_TERMINAL = 20
-LINES_SHOWN = 8
-CREATE_VERSION, METADATA_VERSION, PRODUCE_VERSION, FETCH_VERSION = 7, 9, 11, 11
-_MS = 1_000_000
-
-_LEVELS = ("INFO",) * 16 + ("WARN",) * 3 + ("ERROR",)
-_TEXTS = ("request served in {} ms", "cache hit for user {}", "retrying after {} ms", "queue length {}")
+FOLDER = "demo"
+SECONDS_WITHOUT_TERMINAL = 120
+PARTITIONS = 2
+LINES_PER_SECOND = 200
+LATE_MS = 4_000
+# A service begins a new file so often: what follows logs must follow that, too.
+ROTATE_AT_BYTES = 512 * 1024
+TRIGGER = "3 seconds"
+SHOW_EVERY_S = 1.0
+TELL_EVERY_S = 10.0
+START_PATIENCE_S = 120
+END_PATIENCE_S = 60
 
 
-class Writer:
-    """One service: every now and then some lines of log, as one batch, to one partition."""
+class Services(threading.Thread):
+    """Services that write lines to their files, as time goes by."""
 
-    def __init__(self, service: str, client: TinyClient, reactor: Reactor, random: Random) -> None:
-        self.service = service
-        self.acknowledged = 0
-        self._client = client
-        self._reactor = reactor
-        self._random = random
-        self._partition = SERVICES.index(service) % PARTITIONS
-        self._pace = random.integer(5, 60)
-
-    def write(self) -> None:
-        # The load goes up and down, as it does.
-        self._pace = min(120, max(1, self._pace + self._random.integer(-6, 6)))
-        now_ms = self._reactor.clock.wall_ms()
-        lines = [self._line() for _ in range(self._pace)]
-        records = [
-            Record(number, now_ms, self.service.encode(), line.encode(), ())
-            for number, line in enumerate(lines)
-        ]
-        request = ProduceRequest(
-            transactional_id=None,
-            acks=-1,
-            timeout_ms=10_000,
-            topic_data=[
-                ProduceRequest.TopicProduceData(
-                    name=TOPIC,
-                    partition_data=[
-                        ProduceRequest.PartitionProduceData(index=self._partition, records=build(records))
-                    ],
-                )
-            ],
+    def __init__(self, folder: Path, seed: int) -> None:
+        super().__init__(name="services", daemon=True)
+        self.written = 0
+        self._folder = folder
+        self._generator = Generator(
+            seed,
+            start_ms=_now_ms(),
+            per_second=LINES_PER_SECOND,
+            late_ms=LATE_MS,
+            settled_lines=LINES_PER_SECOND * 60,
+            tag=f"{seed:x}-",
         )
-        answer = self._client.ask(request, PRODUCE_VERSION)
-        answer.then(partial(self._acknowledged, len(lines)), _give_up)
-        self._reactor.timers.set(self, self._reactor.clock.monotonic_ns() + WRITE_EVERY_MS * _MS, self.write)
+        self._is_ended = threading.Event()
 
-    def _line(self) -> str:
-        level = _LEVELS[self._random.integer(0, len(_LEVELS) - 1)]
-        text = _TEXTS[self._random.integer(0, len(_TEXTS) - 1)].format(self._random.integer(1, 900))
-        return f"{level:5} {self.service:8} {text}"
+    def run(self) -> None:
+        while not self._is_ended.wait(0.1):
+            by_service: dict[str, list[bytes]] = {}
+            while self._generator.now_ms < _now_ms():
+                for line in self._generator.lines(1):
+                    by_service.setdefault(line.service, []).append(line.text)
+            for service, texts in by_service.items():
+                self._write(self._folder / f"{service}.log", texts)
 
-    def _acknowledged(self, count: int, response: Message) -> None:
-        assert isinstance(response, ProduceResponse)
-        if not any(one.error_code for topic in response.responses for one in topic.partition_responses):
-            self.acknowledged += count
+    def _write(self, path: Path, texts: list[bytes]) -> None:
+        with path.open("ab") as file:
+            file.write(b"".join(text + b"\n" for text in texts))
+            is_long = file.tell() > ROTATE_AT_BYTES
+        if is_long:
+            path.rename(path.with_suffix(".log.1"))
+        self.written += len(texts)
 
-
-class Reader:
-    """Long polls over all partitions, from the start; counts what comes."""
-
-    def __init__(self, client: TinyClient) -> None:
-        self.messages = 0
-        self.bytes = 0
-        self.by_service: Counter[str] = Counter()
-        self.errors = 0
-        self.last: deque[str] = deque(maxlen=LINES_SHOWN)
-        self._client = client
-        self._offsets = dict.fromkeys(range(PARTITIONS), 0)
-
-    def poll(self) -> None:
-        request = FetchRequest(
-            max_wait_ms=500,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=[
-                FetchRequest.Topic(
-                    topic=TOPIC,
-                    partitions=[
-                        FetchRequest.Partition(
-                            partition=number, fetch_offset=offset, partition_max_bytes=1 << 20
-                        )
-                        for number, offset in self._offsets.items()
-                    ],
-                )
-            ],
-            forgotten_topics_data=[],
-        )
-        self._client.ask(request, FETCH_VERSION).then(self._fetched, _give_up)
-
-    def _fetched(self, response: Message) -> None:
-        assert isinstance(response, FetchResponse)
-        for topic in response.responses:
-            for one in topic.partitions:
-                for batch in batches(record_view(one.records)):
-                    self._offsets[one.partition_index] = batch.next_offset
-                    self.bytes += batch.size
-                    for record in batch.records():
-                        self._take(record)
-        self.poll()
-
-    def _take(self, record: Record) -> None:
-        self.messages += 1
-        line = (record.value or b"").decode()
-        self.by_service[(record.key or b"").decode()] += 1
-        self.errors += line.startswith("ERROR")
-        self.last.append(line)
-
-
-class Show:
-    """What is seen: a page that is drawn over itself on a terminal, a line now and then elsewhere."""
-
-    def __init__(self, reactor: Reactor, place: str, writers: list[Writer], reader: Reader) -> None:
-        self._reactor = reactor
-        self._place = place
-        self._writers = writers
-        self._reader = reader
-        self._started_ns = self._shown_ns = reactor.clock.monotonic_ns()
-        self._messages_then = self._bytes_then = 0
-        self._services_then: Counter[str] = Counter()
-        self._on_terminal = sys.stdout.isatty()
-        self._lines_drawn = 0
-
-    def show(self) -> None:
-        now_ns = self._reactor.clock.monotonic_ns()
-        seconds = max(1e-3, (now_ns - self._shown_ns) / 1e9)
-        rate = (self._reader.messages - self._messages_then) / seconds
-        megabytes = (self._reader.bytes - self._bytes_then) / seconds / 1e6
-        up = int((now_ns - self._started_ns) / 1e9)
-        sent = sum(writer.acknowledged for writer in self._writers)
-        so_far = f"{up:4} s  {sent:9,} acknowledged  {self._reader.messages:9,} read"
-        now = f"{rate:8,.0f} messages/s  {megabytes:6.2f} MB/s  {self._reader.errors:6,} errors logged"
-        if self._on_terminal:
-            self._draw([so_far, now], seconds)
-        else:
-            sys.stdout.write(f"{so_far}  {now}\n")
-        sys.stdout.flush()
-        self._shown_ns = now_ns
-        self._messages_then, self._bytes_then = self._reader.messages, self._reader.bytes
-        self._services_then = Counter(self._reader.by_service)
-        self._reactor.timers.set(self, now_ns + SHOW_EVERY_MS * _MS, self.show)
-
-    def _draw(self, head: list[str], seconds: float) -> None:
-        lines = [f"barnabas demo: {TOPIC} on {self._place}   (Ctrl+C stops it)", "", *head, ""]
-        for service in SERVICES:
-            rate = (self._reader.by_service[service] - self._services_then[service]) / seconds
-            lines.append(f"  {service:10} {rate:7,.0f}/s  {'#' * min(60, int(rate / 40))}")
-        lines += ["", *(f"  {line}" for line in self._reader.last)]
-        # A line that the terminal breaks, or one above its top, could not be drawn over.
-        size = shutil.get_terminal_size()
-        lines = [line[: size.columns - 1] for line in lines[: size.lines - 1]]
-        up = f"\x1b[{self._lines_drawn}A" if self._lines_drawn else ""
-        sys.stdout.write(up + "".join(f"\x1b[2K{line}\n" for line in lines))
-        self._lines_drawn = len(lines)
+    def end(self) -> None:
+        self._is_ended.set()
+        self.join()
 
 
 class Demo:
-    """All of it, from start to stop."""
+    """All of it."""
 
-    def __init__(self, folder: str) -> None:
-        self._reactor = Reactor()
-        self._random = SystemRandom()
-        self._threads = ThreadWorkers()
-        workers = LoopWorkers(self._threads, self._reactor.post)
-        self._network = TcpNetwork(self._reactor, workers=workers)
-        node = read_node(settings(0, folder))
-        format_data(node, folder)
-        self._broker = Broker(
-            node,
-            disk=FolderDisk(),
-            clock=SystemClock(),
-            random=self._random,
-            loop=self._reactor,
-            network=self._network,
-            workers=workers,
-            host_name=lambda: "127.0.0.1",
-        )
-        self._writers: list[Writer] = []
-        self._reader: Reader | None = None
-        self._is_over = False
+    def __init__(self, folder: Path, seconds: float | None) -> None:
+        self._folder = folder
+        self._seconds = seconds
+        self._is_terminal = sys.stdout.isatty()
+        self._is_stopped = threading.Event()
+        self._shown_lines = 0
 
     def run(self) -> int:
-        signal.signal(signal.SIGINT, lambda *_: self._reactor.post(self._stop))
-        signal.signal(signal.SIGTERM, lambda *_: self._reactor.post(self._stop))
-        self._broker.start().then(lambda _: self._create_topic(), _give_up)
-        while not self._is_over:
-            self._reactor.serve(None)
-        self._network.close()
-        self._threads.close()
-        self._reactor.close()
-        sent = sum(writer.acknowledged for writer in self._writers)
-        read = 0 if self._reader is None else self._reader.messages
-        sys.stdout.write(f"{sent:,} messages acknowledged, {read:,} read\n")
-        return 0 if sent and read else 1
+        logs = self._folder / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self._is_stopped.set())
+        with ExitStack() as stack:
+            self._say("a broker starts")
+            bootstrap = stack.enter_context(broker(self._folder))
+            create_topics(bootstrap)
+            self._say(
+                f"{len(SERVICES)} services write to {logs}, a collector follows them into the topic logs"
+            )
+            services = Services(logs, seed=int(time.time()))
+            services.start()
+            stack.callback(services.end)
+            stack.enter_context(collector(self._folder, bootstrap))
+            self._say("Spark starts; this takes a while")
+            running = self._start_pipeline(bootstrap)
+            stack.callback(running.stop)
+            reader = stack.enter_context(ResultReader(bootstrap))
+            results = self._watch(running, reader, services)
+            for line in summary(results):
+                print(line)
+            report = self._folder / "report.html"
+            write_report({"bootstrap": bootstrap}, str(report))
+            self._say("everything stops; the next run goes on where this one ends")
+        print(f"report: {report}")
+        return 0
 
-    def _create_topic(self) -> None:
-        self._server = self._broker.doors["PLAINTEXT"].address
-        topic = CreateTopicsRequest.CreatableTopic(
-            name=TOPIC, num_partitions=PARTITIONS, replication_factor=1, assignments=[], configs=[]
-        )
-        admin = TinyClient(self._network, self._server, "demo-admin")
-        admin.ask(CreateTopicsRequest(topics=[topic]), CREATE_VERSION).then(
-            lambda _: self._look(admin), _give_up
-        )
+    def _start_pipeline(self, bootstrap: str) -> Running:
+        spark = session("barnabas-demo", "local[2]")
+        settings = {
+            "bootstrap": bootstrap,
+            "checkpoint": str(self._folder / "checkpoints"),
+            "table": str(self._folder / "table"),
+            "lines_per_batch": "100000",
+        }
+        return pipeline.start(spark, settings, trigger=TRIGGER)
 
-    def _look(self, admin: TinyClient) -> None:
-        """Wait until the topic can be seen, as any client does."""
-        request = MetadataRequest(topics=[MetadataRequest.Topic(name=TOPIC)], allow_auto_topic_creation=False)
-        admin.ask(request, METADATA_VERSION).then(partial(self._seen, admin), _give_up)
+    def _watch(self, running: Running, reader: ResultReader, services: Services) -> Results:
+        """Show what comes until it is enough."""
+        end_s = time.monotonic() + self._seconds if self._seconds is not None else float("inf")
+        pause_s = SHOW_EVERY_S if self._is_terminal else min(TELL_EVERY_S, self._seconds or TELL_EVERY_S)
+        results = reader.read_new()
+        while not self._is_stopped.wait(pause_s) and time.monotonic() < end_s:
+            running.check()
+            results = reader.read_new()
+            self._show(results, running, services)
+        return results
 
-    def _seen(self, admin: TinyClient, response: Message) -> None:
-        assert isinstance(response, MetadataResponse)
-        if response.topics[0].error_code:
-            self._after(10, partial(self._look, admin))
+    def _show(self, results: Results, running: Running, services: Services) -> None:
+        if not self._is_terminal:
+            counted = sum(count.lines for count in results.counts)
+            print(
+                f"{services.written:,} lines written, {counted:,} counted, {results.bad.total():,} bad",
+                flush=True,
+            )
             return
-        admin.close()
-        self._go(self._server)
+        size = shutil.get_terminal_size()
+        lines = view(results, running.progress(), services.written, size.columns)[: size.lines - 1]
+        up = f"\x1b[{self._shown_lines}A" if self._shown_lines else ""
+        blank = [""] * max(0, self._shown_lines - len(lines))
+        sys.stdout.write(up + "".join(f"{line}\x1b[K\n" for line in [*lines, *blank]))
+        sys.stdout.flush()
+        self._shown_lines = len(lines) + len(blank)
 
-    def _go(self, server: Address) -> None:
-        self._writers = [
-            Writer(name, TinyClient(self._network, server, f"demo-{name}"), self._reactor, self._random)
-            for name in SERVICES
-        ]
-        self._reader = Reader(TinyClient(self._network, server, "demo-reader"))
-        for writer in self._writers:
-            writer.write()
-        self._reader.poll()
-        Show(self._reactor, str(server), self._writers, self._reader).show()
-        if not sys.stdout.isatty():
-            self._after(SECONDS_WITHOUT_TERMINAL * 1_000, self._stop)
-
-    def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
-        self._reactor.timers.set((self, action), self._reactor.clock.monotonic_ns() + delay_ms * _MS, action)
-
-    def _stop(self) -> None:
-        for writer in self._writers:
-            self._reactor.timers.cancel(writer)
-        # What is on its way is still acknowledged and read.
-        self._after(300, lambda: self._broker.stop().then(lambda _: self._end(), _give_up))
-
-    def _end(self) -> None:
-        self._is_over = True
-        self._reactor.interrupt()
+    def _say(self, line: str) -> None:
+        print(f"• {line}", flush=True)
 
 
-def _give_up(error: BaseException) -> None:
-    """A connection that ended with the broker is no news; anything else is."""
-    if not isinstance(error, OSError):
-        sys.stderr.write(f"demo: {error}\n")
-        raise SystemExit(1)
+@contextmanager
+def broker(folder: Path) -> Iterator[str]:
+    """`barnabas dev` with data that stays; where it listens."""
+    command = [sys.executable, "-m", "barnabas", "dev", "--port", "0", "--data", str(folder / "broker")]
+    environment = {**os.environ, "BARNABAS_STATE": str(folder / "state")}
+    with running(command, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline().decode()
+        if "listens on " not in first:
+            raise SystemExit("the broker did not start: see above")
+        yield first.split("listens on ")[1].split()[0]
+
+
+@contextmanager
+def collector(folder: Path, bootstrap: str) -> Iterator[None]:
+    """`barnabas collect`; it goes on where it was."""
+    command = [sys.executable, "-m", "barnabas", "collect", "--quiet", "--bootstrap-server", bootstrap]
+    command += ["--topic", "logs", "--state", str(folder / "collected.json"), str(folder / "logs" / "*.log")]
+    with running(command):
+        yield
+
+
+@contextmanager
+def running(command: Sequence[str], **options: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that ends with us; not by the Ctrl+C that is meant for us."""
+    process = subprocess.Popen(command, start_new_session=True, **options)  # type: ignore[call-overload]
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(END_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def create_topics(bootstrap: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        there = admin.list_topics()
+        new = [NewTopic(topic, PARTITIONS, 1) for topic in TOPICS if topic not in there]
+        admin.create_topics(new).raise_first()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def main() -> int:
-    logging.basicConfig(level=logging.WARNING)
-    with tempfile.TemporaryDirectory(prefix="barnabas-demo-") as folder:
-        return Demo(folder).run()
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--folder", default=FOLDER, help="where everything is kept")
+    parser.add_argument("--seconds", type=float, help="how long it runs (on a terminal: until Ctrl+C)")
+    options = parser.parse_args()
+    seconds = options.seconds
+    if seconds is None and not sys.stdout.isatty():
+        seconds = SECONDS_WITHOUT_TERMINAL
+    logging.basicConfig(level=logging.ERROR)
+    return Demo(Path(options.folder), seconds).run()
 
 
 if __name__ == "__main__":

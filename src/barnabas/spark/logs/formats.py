@@ -66,7 +66,7 @@ class Logfmt:
         ).encode()
 
     PATTERN = (
-        r"^time=(\S+) level=(\w+) service=([\w-]+) id=([\w-]+) kind=(\w+) trace=(\w+) status=(\d+) "
+        r"^time=(\S+) level=(\w+) service=([\w.-]+) id=([\w.-]+) kind=(\w+) trace=(\w+) status=(\d+) "
         r'duration=(\d+)ms msg="([^"]*)"$'
     )
     GROUPS = ("time", "level", "service", "id", "kind", "trace", "status", "duration_ms", "message")
@@ -82,7 +82,7 @@ class Bracketed:
             f"{event.status} {event.duration_ms} - {event.message}"
         ).encode()
 
-    PATTERN = r"^\[([^\]]+)\] (\w+)\s+([\w-]+)\(([\w-]+)\) (\w+)/(\w+) (\d+) (\d+) - (.*)$"
+    PATTERN = r"^\[([^\]]+)\] (\w+)\s+([\w.-]+)\(([\w.-]+)\) (\w+)/(\w+) (\d+) (\d+) - (.*)$"
     GROUPS = ("time", "level", "service", "id", "kind", "trace", "status", "duration_ms", "message")
 
 
@@ -99,7 +99,7 @@ class Syslog:
         ).encode()
 
     PATTERN = (
-        r'^<\d+>1 (\S+) \S+ ([\w-]+) \S+ (\w+) \[e id="([\w-]+)" level="(\w+)" trace="(\w+)" '
+        r'^<\d+>1 (\S+) \S+ ([\w.-]+) \S+ (\w+) \[e id="([\w.-]+)" level="(\w+)" trace="(\w+)" '
         r'status="(\d+)" duration="(\d+)"\] (.*)$'
     )
     GROUPS = ("time", "service", "kind", "id", "level", "trace", "status", "duration_ms", "message")

@@ -13,7 +13,6 @@ import heapq
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from barnabas.spark.logs.formats import FORMATS, Event, Format
@@ -81,9 +80,11 @@ class Generator:
         shares: Shares | None = None,
         late_ms: int = 20_000,
         settled_lines: int = 0,
+        tag: str = "",
     ) -> None:
         """`late_ms`: what is late is at most so late.  `settled_lines`: no hopeless line comes before so many
-        others, as whoever has seen nothing yet cannot know that it is hopeless."""
+        others, as whoever has seen nothing yet cannot know that it is hopeless.  `tag`: in every id, so that
+        those of another run differ."""
         self.truth = Truth()
         self._random = random.Random(seed)
         self._services = services
@@ -94,6 +95,7 @@ class Generator:
         self._now_ms = float(start_ms)
         self._start_ms = start_ms
         self._number = 0
+        self._tag = tag
         # What comes later than it happened: (when it comes, a number against ties, line).
         self._waiting: list[tuple[float, int, Line]] = []
         self._trouble_until_ms = dict.fromkeys(services, 0.0)
@@ -168,7 +170,7 @@ class Generator:
         return Event(
             time_ms=time_ms,
             service=service,
-            id=f"{service}-{self._number:09d}",
+            id=f"{service}-{self._tag}{self._number:09d}",
             level=level,
             kind=kind,
             trace=trace or f"{draw.getrandbits(64):016x}",
@@ -206,7 +208,3 @@ class Generator:
             text = whole.replace(b"20", b"??", 1) if b"20" in whole[:40] else b"?" + whole[:10]
         self.truth.bad.append(text)
         return Line(service, text)
-
-
-def time_text(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")

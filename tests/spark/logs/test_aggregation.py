@@ -1,0 +1,33 @@
+"""Log aggregation from files to alerts: M-I3, in small; `make verify` does it with a million lines and kills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.clients.conftest import start_dev
+from tests.spark.logs import whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LINES = 20_000
+START_MS = 1_790_000_000_000
+
+
+def test_everything_that_comes_out_is_true(spark: SparkSession, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    truth = whole.write_logs(logs, 3, LINES, START_MS)
+    process, bootstrap = start_dev(tmp_path, "--override", "log.retention.ms=-1")
+    try:
+        whole.create_topics(bootstrap)
+        assert whole.collect(bootstrap, logs) == truth.lines
+        chosen = whole.settings(bootstrap, tmp_path, LINES // 3)
+        whole.run(spark, chosen)
+        whole.compare(bootstrap, truth, whole.table_rows(spark, chosen))
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()

@@ -1,0 +1,70 @@
+"""The generator's lines, and its truth about them."""
+
+from __future__ import annotations
+
+import json
+
+from barnabas.spark.logs.formats import Event, Json
+from barnabas.spark.logs.generator import HOPELESS_MS, SERVICES, Generator, Shares
+
+START_MS = 1_790_000_000_000
+
+
+def made(count: int, seed: int = 1, **options: object) -> tuple[Generator, list[bytes]]:
+    generator = Generator(seed, start_ms=START_MS, **options)  # type: ignore[arg-type]
+    lines = [line.text for line in generator.lines(count)]
+    return generator, lines + [line.text for line in generator.rest()]
+
+
+def test_a_seed_gives_the_same_lines_again() -> None:
+    assert made(2_000)[1] == made(2_000)[1]
+    assert made(2_000)[1] != made(2_000, seed=2)[1]
+
+
+def test_the_truth_counts_every_line() -> None:
+    generator, lines = made(20_000, settled_lines=1_000)
+    truth = generator.truth
+    assert truth.lines == len(lines)
+    # Every event is one line, and some are two.
+    assert len(lines) == len(truth.events) + truth.hopeless + truth.twice + len(truth.bad)
+    good = [text for text in lines if text not in set(truth.bad)]
+    assert len(good) - len(set(good)) == truth.twice
+    for share, count in ((0.01, len(truth.bad)), (0.02, truth.twice), (0.03, truth.late)):
+        assert 0.5 * share < count / len(lines) < 1.5 * share
+    assert {event.service for event in truth.events} == set(SERVICES)
+    assert max(event.time_ms for event in truth.events) == truth.newest_ms
+
+
+def test_hopeless_lines_are_older_than_everything_and_come_late() -> None:
+    generator, lines = made(20_000, settled_lines=10_000, shares=Shares(hopeless=0.1))
+    hopeless = [text for text in lines if b'"time":"' in text and json_ms(text) < START_MS]
+    assert hopeless
+    assert min(lines.index(text) for text in hopeless) >= 10_000
+    assert all(event.time_ms >= START_MS for event in generator.truth.events)
+    assert {json_ms(text) for text in hopeless} == {START_MS - HOPELESS_MS}
+
+
+def json_ms(text: bytes) -> int:
+    try:
+        time = json.loads(text)["time"]
+    except ValueError:
+        return START_MS
+    return START_MS if "?" in time else int(_event(time))
+
+
+def _event(time: str) -> float:
+    from datetime import datetime
+
+    return datetime.fromisoformat(time).timestamp() * 1000
+
+
+def test_every_failed_request_has_its_error() -> None:
+    truth = made(5_000)[0].truth
+    failed = {event.trace for event in truth.events if event.kind == "request" and event.status == 500}
+    errors = {event.trace for event in truth.events if event.kind == "error"}
+    assert failed == errors != set()
+
+
+def test_times_are_written_to_the_millisecond() -> None:
+    event = Event(START_MS + 7, "cart", "cart-1", "INFO", "note", "t", 0, 0, "m")
+    assert json.loads(Json.write(event))["time"].endswith(".007Z")
