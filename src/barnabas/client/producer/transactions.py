@@ -149,7 +149,7 @@ class Transactions:
 
     def adopt(self, identity: tuple[int, int], *, implicit: bool) -> None:
         """Go on in the place of a producer that is gone, with the id and epoch it had and as it did
-        (`is_implicit`); unlike init() this fences nobody, and is refused by brokers once somebody else did."""
+        (`is_implicit`); unlike init() this fences nobody, and brokers refuse it once somebody else did."""
         if self.state is not State.NEW:
             raise self._refusal("adopt an identity")
         self._identity.pair = identity
