@@ -88,12 +88,14 @@ def _parsers(tool: ModuleType) -> Iterator[ArgumentParser]:
     """Of a tool, or of each of its subcommands."""
     names = [[name] for name in getattr(tool, "SUBCOMMANDS", ())] or [[]]
     for arguments in names:
-        parser = _parser_of(tool.run, arguments)
+        parser = parser_of(tool.run, arguments)
         if parser is not None:
             yield parser
 
 
-def _parser_of(run: Callable[[list[str]], int], arguments: list[str]) -> ArgumentParser | None:
+def parser_of(run: Callable[[list[str]], int], arguments: list[str]) -> ArgumentParser | None:
+    """The parser by which a tool reads its command line; None if it reads none."""
+
     def parse(parser: ArgumentParser, given: object) -> argparse.Namespace:
         raise _Parsing(parser)
 

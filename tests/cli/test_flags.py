@@ -6,6 +6,8 @@ What a flag does is tested with its tool.
 
 from __future__ import annotations
 
+import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,12 @@ import pytest
 from barnabas.cli.arguments import ArgumentParser
 from barnabas.cli.main import COMMANDS
 from barnabas.cli.refused import MOST, REFUSED, reason_for
+from tools.generate_reference import parser_of
 
 FLAGS = Path(__file__).parents[1] / "data" / "cli" / "flags"
 # No tool has it, so that no command line with it does anything.
 NOBODYS = "--nobody-has-this-flag"
+EVERYBODYS = ("-h", "--help", "--version")
 LISTED = {path.stem: path.read_text().split() for path in sorted(FLAGS.glob("*.txt"))}
 
 
@@ -38,6 +42,33 @@ def test_every_flag_is_taken_or_refused_with_a_reason(barnabas, name):
         if f"unknown option {flag}" in ended.err or f"unknown command {flag}" in ended.err:
             unknown.append(flag)
     assert not unknown
+
+
+def named_in_tests() -> str:
+    """All that the tests of this room and the recorded sessions say."""
+    here = Path(__file__)
+    files = [path for path in here.parent.rglob("*.py") if path != here]
+    files += (FLAGS.parent / "sessions").glob("*.txt")
+    return "\n".join(path.read_text() for path in files)
+
+
+def names_of(words: list[str], flag: str) -> list[str]:
+    """A flag and its other names."""
+    parser = parser_of(importlib.import_module(COMMANDS[words[0]][0]).run, words[1:])
+    action = parser._option_string_actions.get(flag) if parser is not None else None
+    return list(action.option_strings) if action is not None else [flag]
+
+
+@pytest.mark.parametrize("name", [name for name, flags in LISTED.items() if flags])
+def test_every_flag_is_named_in_a_test_or_a_session(name):
+    words, said = words_of(name), named_in_tests()
+    unnamed = [
+        flag
+        for flag in LISTED[name]
+        if flag not in EVERYBODYS
+        and not any(re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", said) for one in names_of(words, flag))
+    ]
+    assert not unnamed
 
 
 @pytest.mark.parametrize("name", sorted({name for name in LISTED if name in COMMANDS}))
