@@ -100,6 +100,8 @@ def test_what_destroys_wants_a_yes(barnabas: Call, topic: str) -> None:
         (("topic", "list", "--bootstrap-servre", "x:1"), "did you mean --bootstrap-server?"),
         (("consume", "x", "--from", "soon"), "--from: 'soon' is no place in a log"),
         (("consume", "x", "-f", "--to", "now"), "--to ends it"),
+        (("consume", "x", "-n", "-5"), "--count -5: a number from 1 on"),
+        (("tail", "x", "-n", "-5"), "--count -5: a number from 0 on"),
         (("consume", "x", "-g", "g", "-p", "0"), "with --group"),
         (("group", "reset", "g"), "say where to: --to PLACE or --by N"),
         (("group", "reset", "g", "--to", "latest", "-p", "1"), "--partition goes with --topic"),

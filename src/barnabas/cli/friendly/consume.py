@@ -50,6 +50,8 @@ def run(arguments: Sequence[str]) -> int:
         parser.error(
             "with --group the group knows where to go on: --from earliest or latest is for its first time"
         )
+    if options.count is not None and options.count < 1:
+        parser.error(f"--count {options.count}: a number from 1 on")
     if options.end and options.follow:
         parser.error("--to ends it, --follow does not: give one of them")
     show(options, _read(parser, options))
