@@ -28,8 +28,8 @@ lint: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-verify: setup ## hold our work against Apache Kafka; writes docs/verified.md
-	$(BIN)/python -m tools.verify
+verify: setup ## hold our work against Apache Kafka (PART=broker, tools, spark); writes docs/verified.md
+	$(BIN)/python -m tools.verify $(PART)
 
 suites: setup ## real clients' own test suites against a barnabas broker
 	$(BIN)/python -m tools.suites $(ONLY)

@@ -1,25 +1,37 @@
 """`make verify`: hold our work against real Apache Kafka and write docs/verified.md.
 
-The page says which commit was checked, against which versions, how many checks passed, and that none was
-skipped: a skipped check is not a green one, so a single skip fails the run.  It is written only when all is
-green; the oracle is the script that BARNABAS_ORACLE names.
+The page says of each part which commit was checked, against which versions, how many checks passed, and that
+none was skipped: a skipped check is not a green one, so a single skip fails the run.  A part is written only
+when all of it is green; `make verify PART=broker` runs one.  The oracle is the script that BARNABAS_ORACLE
+names.
 """
 
 from __future__ import annotations
 
+import json
 import platform
 import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
+CHECKS = PROJECT / "tests" / "verify"
 PAGE = PROJECT / "docs" / "verified.md"
+# What the page is made of, so that the parts may be run one by one.
+DATA = PROJECT / "docs" / "verified.json"
 KAFKA_VERSIONS = "4.1.0 (KRaft) and 3.9.1 (ZooKeeper mode)"
 OUTCOMES = ("passed", "failed", "skipped")
+# Name of the part: what its files begin with; the first part has all others.
+PARTS = {
+    "broker": ("Formats, log, broker, groups and transactions", ()),
+    "tools": ("Client and command line", ("test_cli_", "test_client_")),
+    "spark": ("Spark", ("test_spark_",)),
+}
 
 
 class Counts:
@@ -42,53 +54,97 @@ def commit() -> str:
         done = subprocess.run(["git", *args], cwd=PROJECT, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
-    dirty = git("status", "--porcelain", "--untracked-files=no", "--", ":!docs/verified.md")
+    written = [f":!docs/{path.name}" for path in (PAGE, DATA)]
+    dirty = git("status", "--porcelain", "--untracked-files=no", "--", ".", *written)
     return git("rev-parse", "--short=12", "HEAD") + (" with uncommitted changes" if dirty else "")
 
 
-def page(counts: Counts, of_commit: str, seconds: float) -> str:
+def files_of(part: str) -> list[Path]:
+    """The files of checks that belong to a part."""
+    special = tuple(start for _, starts in PARTS.values() for start in starts)
+    starts = PARTS[part][1]
+    return [
+        path
+        for path in sorted(CHECKS.glob("test_*.py"))
+        if (path.name.startswith(starts) if starts else not path.name.startswith(special))
+    ]
+
+
+def page(parts: dict[str, Any]) -> str:
+    totals = [
+        sum(counts[outcome] for part in parts.values() for counts in part["files"].values())
+        for outcome in OUTCOMES
+    ]
     lines = [
         "# Verified against Apache Kafka",
         "",
         "Written by `make verify`; do not edit. Each file is a set of checks in `tests/verify/` that runs",
         "real Apache Kafka software on our bytes, or ours on its.",
         "",
-        f"- commit: `{of_commit}`",
         f"- Apache Kafka: {KAFKA_VERSIONS}",
-        f"- Python: {platform.python_version()} on {platform.system()}",
-        f"- date: {time.strftime('%Y-%m-%d', time.gmtime())}, took {seconds:.0f} s",
-        "- **" + ", ".join(f"{counts.total(outcome)} {outcome}" for outcome in OUTCOMES) + "**",
+        "- **"
+        + ", ".join(f"{total} {outcome}" for total, outcome in zip(totals, OUTCOMES, strict=True))
+        + "**",
+    ]
+    for name, (title, _) in PARTS.items():
+        if name in parts:
+            lines += _section(title, parts[name])
+    return "\n".join(lines) + "\n"
+
+
+def _section(title: str, part: dict[str, Any]) -> list[str]:
+    lines = [
+        "",
+        f"## {title}",
+        "",
+        f"Commit `{part['commit']}`, {part['date']}, Python {part['python']}, took {part['seconds']} s.",
         "",
         "| checks | passed | failed | skipped |",
         "|---|---:|---:|---:|",
     ]
-    for name in sorted(counts.by_file):
-        counter = counts.by_file[name]
-        cells = " | ".join(str(counter[outcome]) for outcome in OUTCOMES)
-        lines.append(f"| `{name}` | {cells} |")
-    return "\n".join(lines) + "\n"
+    for name, counts in sorted(part["files"].items()):
+        lines.append(f"| `{name}` | " + " | ".join(str(counts[outcome]) for outcome in OUTCOMES) + " |")
+    return lines
 
 
-def main() -> int:
-    of_commit = commit()
+def run_part(part: str, of_commit: str, arguments: list[str]) -> int:
+    """Run the checks of a part; write it down if all are green."""
     counts = Counts()
     started = time.monotonic()
-    arguments = sys.argv[1:]
-    status = pytest.main(
-        [
-            "-o",
-            "addopts=-q --strict-markers -p no:cacheprovider",
-            str(PROJECT / "tests" / "verify"),
-            *arguments,
-        ],
-        plugins=[counts],
-    )
+    options = ["-o", "addopts=-q --strict-markers -p no:cacheprovider"]
+    status = int(pytest.main([*options, *map(str, files_of(part)), *arguments], plugins=[counts]))
     if counts.total("skipped"):
         print("skipped checks are not green: set BARNABAS_ORACLE to Apache Kafka's oracle", file=sys.stderr)
         return 1
     if status == 0 and not arguments:
-        PAGE.write_text(page(counts, of_commit, time.monotonic() - started))
-    return int(status)
+        record(part, counts, of_commit, time.monotonic() - started)
+    return status
+
+
+def record(part: str, counts: Counts, of_commit: str, seconds: float) -> None:
+    parts = json.loads(DATA.read_text()) if DATA.exists() else {}
+    parts[part] = {
+        "commit": of_commit,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "python": f"{platform.python_version()} on {platform.system()}",
+        "seconds": round(seconds),
+        "files": {
+            name: {outcome: found[outcome] for outcome in OUTCOMES} for name, found in counts.by_file.items()
+        },
+    }
+    DATA.write_text(json.dumps(parts, indent=1, sort_keys=True) + "\n")
+    PAGE.write_text(page(parts))
+
+
+def main() -> int:
+    wanted = [name for name in sys.argv[1:] if name in PARTS]
+    arguments = [argument for argument in sys.argv[1:] if argument not in PARTS]
+    of_commit = commit()
+    # Each part has a Python of its own: Spark and others leave threads behind.
+    if len(wanted) == 1:
+        return run_part(wanted[0], of_commit, arguments)
+    command = [sys.executable, "-m", "tools.verify"]
+    return max(subprocess.call([*command, part, *arguments], cwd=PROJECT) for part in wanted or PARTS)
 
 
 if __name__ == "__main__":

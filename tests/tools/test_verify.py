@@ -40,18 +40,35 @@ def test_outcomes_are_counted_by_file() -> None:
     assert [counts.total(outcome) for outcome in verify.OUTCOMES] == [2, 3, 1]
 
 
-def test_the_page() -> None:
-    page = verify.page(told(GREEN), "0123456789ab", 12.4)
-    assert "- commit: `0123456789ab`\n" in page
-    assert "took 12 s\n" in page
-    assert "- **2 passed, 0 failed, 0 skipped**\n" in page
-    assert page.endswith("|---|---:|---:|---:|\n| `test_a.py` | 1 | 0 | 0 |\n| `test_b.py` | 1 | 0 | 0 |\n")
-    assert "4.1.0" in page
+def test_the_page(page: Path) -> None:
+    verify.record("broker", told(GREEN), "0123456789ab", 12.4)
+    text = page.read_text()
+    assert "Commit `0123456789ab`, " in text
+    assert "took 12 s.\n" in text
+    assert "- **2 passed, 0 failed, 0 skipped**\n" in text
+    assert text.endswith("|---|---:|---:|---:|\n| `test_a.py` | 1 | 0 | 0 |\n| `test_b.py` | 1 | 0 | 0 |\n")
+    assert "4.1.0" in text
+
+
+def test_a_part_takes_the_place_of_its_last_run_alone(page: Path) -> None:
+    verify.record("spark", told(GREEN), "old", 1)
+    verify.record("broker", told(GREEN), "other", 1)
+    verify.record("spark", told(GREEN[:1]), "new", 1)
+    text = page.read_text()
+    assert "- **3 passed, 0 failed, 0 skipped**\n" in text
+    assert [part in text for part in ("`old`", "`other`", "`new`")] == [False, True, True]
+
+
+def test_every_check_belongs_to_one_part() -> None:
+    found = [path for part in verify.PARTS for path in verify.files_of(part)]
+    assert sorted(found) == sorted(verify.CHECKS.glob("test_*.py"))
+    assert all(verify.files_of(part) for part in verify.PARTS)
 
 
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(verify, "PAGE", tmp_path / "verified.md")
+    monkeypatch.setattr(verify, "DATA", tmp_path / "verified.json")
     monkeypatch.setattr(verify, "commit", lambda: "0123456789ab")
     return tmp_path / "verified.md"
 
@@ -64,11 +81,11 @@ def run(
         return status
 
     monkeypatch.setattr(verify.pytest, "main", pytest_main)
-    monkeypatch.setattr(verify.sys, "argv", ["verify", *arguments])
+    monkeypatch.setattr(verify.sys, "argv", ["verify", "broker", *arguments])
     return verify.main()
 
 
-def test_a_green_run_of_everything_writes_the_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_green_run_writes_the_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, GREEN, 0) == 0
     assert "**2 passed, 0 failed, 0 skipped**" in page.read_text()
 
@@ -93,6 +110,19 @@ def test_any_other_run_leaves_the_page_of_before_and_fails(
     page.write_text("before")
     assert run(monkeypatch, reports, status, *arguments) != 0
     assert page.read_text() == "before"
+
+
+def test_all_parts_are_run_and_one_that_fails_fails_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[str] = []
+
+    def call(command: list[str], cwd: Path) -> int:
+        parts.append(command[-1])
+        return int(command[-1] == "broker")
+
+    monkeypatch.setattr(verify.subprocess, "call", call)
+    monkeypatch.setattr(verify.sys, "argv", ["verify"])
+    assert verify.main() == 1
+    assert parts == list(verify.PARTS)
 
 
 def test_a_run_of_some_checks_writes_no_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:

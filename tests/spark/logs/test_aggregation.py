@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from barnabas.spark.logs.generator import Shares
 from tests.clients.conftest import start_dev
 from tests.spark.logs import whole
 
@@ -18,7 +19,8 @@ START_MS = 1_790_000_000_000
 def test_everything_that_comes_out_is_true(spark: SparkSession, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
-    truth = whole.write_logs(logs, 3, LINES, START_MS)
+    # Small files are collected in one piece: nothing would have come before what comes too late.
+    truth = whole.write_logs(logs, 3, LINES, START_MS, per_second=10.0, shares=Shares(hopeless=0.0))
     process, bootstrap = start_dev(tmp_path, "--override", "log.retention.ms=-1")
     try:
         whole.create_topics(bootstrap)

@@ -14,7 +14,7 @@ from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin, Consumer
 from barnabas.collect import Collector, FileSource
 from barnabas.spark.logs import truth as true
-from barnabas.spark.logs.generator import SERVICES, Generator, Truth
+from barnabas.spark.logs.generator import SERVICES, Generator, Shares, Truth
 from barnabas.spark.logs.pipeline import TOPICS, pipeline
 
 if TYPE_CHECKING:
@@ -27,9 +27,19 @@ WATERMARK_MS = 600_000
 FROM_LINES, FROM_COUNTS = ("bad", "counts", "failures"), ("alerts", "table")
 
 
-def write_logs(folder: Path, seed: int, lines: int, start_ms: int) -> Truth:
+def write_logs(
+    folder: Path,
+    seed: int,
+    lines: int,
+    start_ms: int,
+    *,
+    per_second: float = 100.0,
+    shares: Shares | None = None,
+) -> Truth:
     """A file for each service; the truth about all of them."""
-    generator = Generator(seed, start_ms=start_ms, per_second=100, settled_lines=lines // 2)
+    generator = Generator(
+        seed, start_ms=start_ms, per_second=per_second, settled_lines=lines // 2, shares=shares
+    )
     files = {service: (folder / f"{service}.log").open("wb") for service in SERVICES}
     for made in (generator.lines(lines), generator.rest()):
         for line in made:
