@@ -45,6 +45,7 @@ COMMANDS = {
     "log-dirs": ("barnabas.cli.log_dirs", "show the folders of brokers and what lies in them"),
     "metadata-quorum": ("barnabas.cli.metadata_quorum", "look at the metadata quorum, and change who votes"),
     "metadata-shell": ("barnabas.cli.metadata_shell", "walk through metadata like through a tree of files"),
+    "pipeline": ("barnabas.cli.pipeline", "run pipelines of Spark queries, and look at them"),
     "produce": ("barnabas.cli.friendly.produce", "send lines, or records that consume printed"),
     "producer-perf-test": ("barnabas.cli.producer_perf_test", "measure how fast records are written"),
     "reassign-partitions": ("barnabas.cli.reassign_partitions", "move replicas to other brokers or folders"),

@@ -12,10 +12,12 @@
 
     pipeline.to_topic("large", of="large", topic="orders.large", exactly_once=True)
 
-Reading order: `definition` (what a pipeline is made of), `running` (its queries), then the verbs.
+Reading order: `definition` (what a pipeline is made of), `loading` and `toml_file` (from a file to that),
+`starting` and `running` (its queries), `checkpoints` (what they leave), `graph`.
 """
 
 from barnabas.spark.pipeline.definition import Pipeline, PipelineError
+from barnabas.spark.pipeline.loading import load
 from barnabas.spark.pipeline.running import Running
 
-__all__ = ["Pipeline", "PipelineError", "Running"]
+__all__ = ["Pipeline", "PipelineError", "Running", "load"]

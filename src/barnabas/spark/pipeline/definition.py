@@ -10,6 +10,7 @@ code and nowhere else.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -26,6 +27,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 MODES = ("append", "update", "complete")
 # What a part may ask for besides other parts.
 SPARK, SETTINGS = "spark", "settings"
+# A sink's name is a folder of the checkpoint and part of a transactional id.
+_SINK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class PipelineError(Exception):
@@ -101,7 +104,7 @@ class Pipeline:
         return self._add(Kind.TRANSFORM, function)
 
     def _add(self, kind: Kind, function: F) -> F:
-        self.add(function.__name__, kind, function, tuple(inspect.signature(function).parameters))
+        self.add(function.__name__, kind, function, parameters(function, f"{self.name}: {function.__name__}"))
         return function
 
     def add(self, name: str, kind: Kind, function: Callable[..., DataFrame], takes: Sequence[str]) -> None:
@@ -162,7 +165,25 @@ class Pipeline:
         """Anything else: `write(stream_writer, settings)` gives the writer with format and options."""
         self._sink(Sink(name, _name(of), "", {}, mode, write=write, place="a writer of its own"))
 
+    def to_format(
+        self,
+        name: str,
+        *,
+        of: str | Callable[..., Any],
+        form: str,
+        mode: str = "append",
+        partition_by: Sequence[str] = (),
+        **options: str,
+    ) -> None:
+        """Any format of Spark's, with its options."""
+        place = f"files {options['path']}" if "path" in options else form
+        self._sink(Sink(name, _name(of), form, options, mode, tuple(partition_by), place=place))
+
     def _sink(self, sink: Sink) -> None:
+        if not _SINK_NAME.fullmatch(sink.name):
+            raise PipelineError(
+                f"{self.name}: a sink cannot be called {sink.name!r}: use letters, digits, '.', '_' and '-'"
+            )
         if sink.name in self.sinks:
             raise PipelineError(f"{self.name}: the sink {sink.name} is defined twice; give one another name")
         if sink.mode not in MODES:
@@ -193,6 +214,15 @@ class Pipeline:
             raise PipelineError(
                 f"{self.name}: the {who} takes {name}, which is not defined; there is {known}"
             )
+
+    def needed_by(self, sinks: Sequence[str]) -> list[Part]:
+        """The parts that these sinks depend on, in order."""
+        wanted = {self.sinks[name].of for name in sinks}
+        order = self.order()
+        for part in reversed(order):
+            if part.name in wanted:
+                wanted.update(part.upstream)
+        return [part for part in order if part.name in wanted]
 
     def order(self) -> list[Part]:
         """The parts, each after those that it takes."""
@@ -233,14 +263,28 @@ class Pipeline:
     ) -> Running:
         """Start all queries (or `only` those of some sinks); `trigger` is `available-now`, or how often a
         batch begins ("5 seconds"), or as soon as the one before it has ended."""
-        from barnabas.spark.pipeline.running import start
+        from barnabas.spark.pipeline.starting import start
 
         self.check()
-        return start(self, spark, self.settings_with(overrides), trigger, tuple(only))
+        for name in only:
+            if name not in self.sinks:
+                raise PipelineError(f"{self.name} has no sink {name}; there is {', '.join(self.sinks)}")
+        return start(self, spark, self.settings_with(overrides), trigger, tuple(only or self.sinks))
 
 
 def _name(part: str | Callable[..., Any]) -> str:
     return part if isinstance(part, str) else part.__name__
+
+
+def parameters(function: Callable[..., Any], where: str) -> tuple[str, ...]:
+    """What a part's function takes; what has a default is its own affair."""
+    takes = []
+    for one in inspect.signature(function).parameters.values():
+        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            raise PipelineError(f"{where} takes *{one.name}; name the parts that it takes")
+        if one.default is one.empty:
+            takes.append(one.name)
+    return tuple(takes)
 
 
 def filled(text: str, settings: Settings, where: str) -> str:

@@ -1,31 +1,27 @@
 """A pipeline that runs: one streaming query a sink.
 
-What lives here: from a definition to Spark's queries, and what can be told of them.  What may not: what a
-pipeline is (definition), and how it is shown.
+What lives here: what can be told of the queries, and how they end.  What may not: how they come to be
+(starting), what a pipeline is (definition), and how it is shown.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+import json
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from barnabas.spark.pipeline.definition import (
-    SETTINGS,
-    SPARK,
-    Pipeline,
-    PipelineError,
-    Settings,
-    Sink,
-    filled,
-)
+from barnabas.runtime.clock import SystemClock
+from barnabas.spark.pipeline.checkpoints import Lock
+from barnabas.spark.pipeline.definition import Pipeline, PipelineError, Settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-AVAILABLE_NOW = "available-now"
+# How long a batch under way may take to end before it is given up; it is done again after a restart.
+STOP_PATIENCE_S = 60.0
+POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +35,29 @@ class Progress:
     batch_ms: int
     state_rows: int
     state_bytes: int
+    # Rows that came after the watermark and were dropped, since the pipeline was started.
     late_rows: int
     watermark: str
     # How many records its sources have that it has not read yet; None where they do not tell.
     lag: int | None
+    # Rows read since the pipeline was started.
+    total_rows: int = 0
+
+
+class _Totals:
+    """What adds up over the batches of one query."""
+
+    def __init__(self) -> None:
+        self.batch = -1
+        self.rows = 0
+        self.late_rows = 0
+
+    def add(self, told: Any) -> None:
+        # Spark also tells of triggers that found nothing to do, under the number of the batch to come.
+        if told["batchId"] > self.batch and "addBatch" in (told["durationMs"] or {}):
+            self.batch = told["batchId"]
+            self.rows += told["numInputRows"]
+            self.late_rows += sum(one["numRowsDroppedByWatermark"] for one in told["stateOperators"] or [])
 
 
 class Running:
@@ -53,7 +68,10 @@ class Running:
         self.spark = spark
         self.settings = settings
         self.queries: dict[str, StreamingQuery] = {}
-        self._late_rows: dict[str, tuple[int, int]] = {}
+        self.locks: list[Lock] = []
+        self._totals: dict[str, _Totals] = {}
+        # A plain queue, because a signal's handler may put something into it at any moment.
+        self._wakes: SimpleQueue[None] = SimpleQueue()
 
     @property
     def is_active(self) -> bool:
@@ -67,9 +85,32 @@ class Running:
                 raise PipelineError(f"{self.pipeline.name}: {name} has failed: {reason(failure)}")
 
     def progress(self) -> list[Progress]:
-        return [
-            _progress(name, query.lastProgress) for name, query in self.queries.items() if query.lastProgress
-        ]
+        found = []
+        for name, query in self.queries.items():
+            told = query.lastProgress
+            if told:
+                found.append(_progress(name, told, self._add_up(name, query, told)))
+        return found
+
+    def _add_up(self, name: str, query: StreamingQuery, told: Any) -> _Totals:
+        totals = self._totals.setdefault(name, _Totals())
+        if told["batchId"] > totals.batch:
+            # Several batches may have ended since somebody asked; Spark keeps the last hundred.
+            for one in query.recentProgress:
+                totals.add(one)
+        return totals
+
+    # ------------------------------------------------------------------------------------------- how it ends
+
+    def wait(self, timeout_s: float) -> None:
+        """Until `wake` is called, or some time has passed."""
+        try:
+            self._wakes.get(timeout=timeout_s)
+        except Empty:
+            return
+
+    def wake(self) -> None:
+        self._wakes.put(None)
 
     def await_end(self, timeout_s: float | None = None) -> bool:
         """Wait until every query has ended (as with `available-now`); raises what a query failed with."""
@@ -78,57 +119,39 @@ class Running:
                 query.awaitTermination()
             elif not query.awaitTermination(max(1, int(timeout_s))):
                 return False
+        self._free()
         return True
 
-    def stop(self) -> None:
-        """End all queries; what they have not finished is done again from the checkpoint."""
-        for query in self.queries.values():
-            query.stop()
+    def stop(self, patience_s: float = STOP_PATIENCE_S) -> None:
+        """End all queries, each when the batch under way has ended; what takes longer than `patience_s` is
+        done again from the checkpoint."""
+        deadline_ns = SystemClock().monotonic_ns() + int(patience_s * 1e9)
+        batches = {name: _batch(query) for name, query in self.queries.items()}
+        left = dict(self.queries)
+        while left:
+            is_over = SystemClock().monotonic_ns() >= deadline_ns
+            for name, query in list(left.items()):
+                if is_over or _is_between_batches(query) or _batch(query) != batches[name]:
+                    query.stop()
+                    del left[name]
+            if left:
+                self.wait(POLL_S)
+        self._free()
+
+    def _free(self) -> None:
+        for lock in self.locks:
+            lock.free()
+        self.locks.clear()
 
 
-def start(
-    pipeline: Pipeline, spark: SparkSession, settings: Settings, trigger: str | None, only: Sequence[str]
-) -> Running:
-    frames = _frames(pipeline, spark, settings)
-    running = Running(pipeline, spark, settings)
-    try:
-        for sink in pipeline.sinks.values():
-            if not only or sink.name in only:
-                running.queries[sink.name] = _query(pipeline, sink, frames[sink.of], settings, trigger)
-    except BaseException:
-        running.stop()
-        raise
-    return running
+def _batch(query: StreamingQuery) -> int:
+    """The last batch that has ended."""
+    told = query.lastProgress
+    return told["batchId"] if told else -1
 
 
-def _frames(pipeline: Pipeline, spark: SparkSession, settings: Settings) -> dict[str, DataFrame]:
-    frames: dict[str, Any] = {}
-    for part in pipeline.order():
-        given = {**frames, SPARK: spark, SETTINGS: settings}
-        frames[part.name] = part.function(*[given[name] for name in part.takes])
-    return frames
-
-
-def _query(
-    pipeline: Pipeline, sink: Sink, rows: DataFrame, settings: Settings, trigger: str | None
-) -> StreamingQuery:
-    where = f"{pipeline.name}: {sink.name}"
-    if not rows.isStreaming:
-        raise PipelineError(f"{where}: {sink.of} is a table; a sink needs rows of a source")
-    writer = rows.writeStream.queryName(f"{pipeline.name}-{sink.name}").outputMode(sink.mode)
-    writer = writer.option("checkpointLocation", os.path.join(settings["checkpoint"], sink.name))
-    if sink.write is not None:
-        writer = sink.write(writer, settings)
-    else:
-        options = {name: filled(value, settings, where) for name, value in sink.options.items()}
-        writer = writer.format(sink.form).options(**options)
-    if sink.partition_by:
-        writer = writer.partitionBy(*sink.partition_by)
-    if trigger == AVAILABLE_NOW:
-        writer = writer.trigger(availableNow=True)
-    elif trigger is not None:
-        writer = writer.trigger(processingTime=trigger)
-    return writer.start()
+def _is_between_batches(query: StreamingQuery) -> bool:
+    return not query.isActive or not query.status["isTriggerActive"]
 
 
 def reason(failure: Exception) -> str:
@@ -138,7 +161,7 @@ def reason(failure: Exception) -> str:
     return (told or lines or [repr(failure)])[-1 if told else 0]
 
 
-def _progress(name: str, told: Any) -> Progress:
+def _progress(name: str, told: Any, totals: _Totals) -> Progress:
     operators = told["stateOperators"] or []
     lags = [_lag(source) for source in told["sources"] or []]
     return Progress(
@@ -149,23 +172,22 @@ def _progress(name: str, told: Any) -> Progress:
         batch_ms=(told["durationMs"] or {}).get("triggerExecution", 0),
         state_rows=sum(one["numRowsTotal"] for one in operators),
         state_bytes=sum(one["memoryUsedBytes"] for one in operators),
-        late_rows=sum(one["numRowsDroppedByWatermark"] for one in operators),
+        late_rows=totals.late_rows,
         watermark=(told["eventTime"] or {}).get("watermark", ""),
         lag=sum(lag for lag in lags if lag is not None) if any(lag is not None for lag in lags) else None,
+        total_rows=totals.rows,
     )
 
 
 def _lag(source: Any) -> int | None:
     """By the offsets that our source reports: {"topic": {"0": 12}}."""
-    import json
-
     try:
-        end, latest = (_offsets(json, source[name]) for name in ("endOffset", "latestOffset"))
+        end, latest = (_offsets(source[name]) for name in ("endOffset", "latestOffset"))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
     return sum(max(0, offset - end.get(place, 0)) for place, offset in latest.items())
 
 
-def _offsets(json: Any, told: Any) -> dict[tuple[str, str], int]:
+def _offsets(told: Any) -> dict[tuple[str, str], int]:
     tree = json.loads(told) if isinstance(told, str) else told
     return {(topic, part): int(offset) for topic, parts in tree.items() for part, offset in parts.items()}

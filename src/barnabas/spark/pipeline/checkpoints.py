@@ -1,0 +1,244 @@
+"""What lies in the checkpoint of a pipeline: a folder a sink, written by Spark, and whose it is.
+
+What lives here: reading Spark's logs of offsets and commits, `pipeline.json` beside them, and the locks that
+say who runs.  What may not: Spark itself; all of this works without a session.
+
+    checkpoints/orders/pipeline.json      the pipeline, and what each of its sinks reads
+    checkpoints/orders/counts.lock        held while the query runs
+    checkpoints/orders/counts/offsets/12  what batch 12 reads: written before it begins
+    checkpoints/orders/counts/commits/12  written when it has ended
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from barnabas.spark.pipeline.definition import PipelineError
+
+IDENTITY = "pipeline.json"
+# Spark's own logs are small; whatever is larger is something else.
+MAX_LOG_BYTES = 16 * 1024 * 1024
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(//)?")
+
+Offsets = dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How far a query is, as its checkpoint has it."""
+
+    # The last batch that has ended, and the last that was begun; None if there is none.
+    batch: int | None = None
+    begun: int | None = None
+    # When the last batch ended, in milliseconds since 1970.
+    done_ms: int | None = None
+    # For each source the offsets that the last ended batch read up to; None for sources of other kinds.
+    sources: tuple[Offsets | None, ...] = ()
+    watermark_ms: int | None = None
+
+    @property
+    def offsets(self) -> Offsets:
+        """By topic and partition; where two sources read the same, the one that is behind."""
+        merged: Offsets = {}
+        for source in self.sources:
+            for topic, partitions in (source or {}).items():
+                known = merged.setdefault(topic, {})
+                for partition, offset in partitions.items():
+                    known[partition] = min(offset, known.get(partition, offset))
+        return merged
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose checkpoint it is."""
+
+    pipeline: str
+    # What each sink's query reads: names of sources, with topics where they are known.
+    sinks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def local_folder(checkpoint: str) -> Path | None:
+    """The folder on this machine; None if it is elsewhere, where only Spark itself can look."""
+    scheme = _SCHEME.match(checkpoint)
+    if scheme is None:
+        return Path(checkpoint)
+    return Path(checkpoint[scheme.end() :]) if scheme.group(1) == "file" else None
+
+
+# What Spark wrote -------------------------------------------------------------------------------------------
+
+
+def read_done(folder: Path) -> Done:
+    """How far the query with this checkpoint is."""
+    begun, batch = (_last(folder / name) for name in ("offsets", "commits"))
+    if batch is None:
+        return Done(begun=begun)
+    commit = folder / "commits" / str(batch)
+    facts, sources = _offset_log(folder / "offsets" / str(batch))
+    following = _json_lines(commit)
+    watermark = facts.get("batchWatermarkMs")
+    if following and isinstance(following[0], dict):
+        watermark = following[0].get("nextBatchWatermarkMs", watermark)
+    return Done(
+        batch=batch,
+        begun=begun,
+        done_ms=int(commit.stat().st_mtime * 1_000),
+        sources=sources,
+        watermark_ms=watermark or None,
+    )
+
+
+def _last(folder: Path) -> int | None:
+    """The highest number that a file of this log has."""
+    numbers = [int(name) for name in os.listdir(folder) if name.isdigit()] if folder.is_dir() else []
+    return max(numbers, default=None)
+
+
+def _offset_log(path: Path) -> tuple[dict[str, Any], tuple[Offsets | None, ...]]:
+    lines = _json_lines(path)
+    facts = lines[0] if lines and isinstance(lines[0], dict) else {}
+    return facts, tuple(_offsets(line) for line in lines[1:])
+
+
+def _json_lines(path: Path) -> list[Any]:
+    """The lines after the version; Spark writes `-` where a source has nothing yet."""
+    if not path.is_file() or path.stat().st_size > MAX_LOG_BYTES:
+        return []
+    found: list[Any] = []
+    for line in path.read_text("utf-8").splitlines()[1:]:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            found.append(None)
+    return found
+
+
+def _offsets(told: Any) -> Offsets | None:
+    """Ours: {"topic": {"0": 12}}; other sources write something else."""
+    try:
+        return {
+            str(topic): {str(partition): int(offset) for partition, offset in partitions.items()}
+            for topic, partitions in told.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+# Whose it is ------------------------------------------------------------------------------------------------
+
+
+def read_identity(folder: Path) -> Identity | None:
+    path = folder / IDENTITY
+    if not path.is_file():
+        return None
+    try:
+        told = json.loads(path.read_text("utf-8"))
+        sinks = {str(sink): [str(one) for one in reads] for sink, reads in told["sinks"].items()}
+        return Identity(str(told["pipeline"]), sinks)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PipelineError(
+            f"{path} cannot be read ({error}); delete it if the checkpoints beside it belong to this pipeline"
+        ) from error
+
+
+def claim(folder: Path, pipeline: str, reads: Mapping[str, Sequence[str]]) -> None:
+    """Write down whose checkpoint this is; PipelineError if it is somebody else's."""
+    known = read_identity(folder)
+    if known is None:
+        _must_be_free(folder)
+        known = Identity(pipeline)
+    if known.pipeline != pipeline:
+        raise PipelineError(
+            f"{folder} is the checkpoint of the pipeline {known.pipeline}, not of {pipeline}: "
+            "give this one another (--set checkpoint=FOLDER)"
+        )
+    for sink, now in reads.items():
+        before = known.sinks.get(sink)
+        if before is not None and sorted(before) != sorted(now) and (folder / sink).is_dir():
+            raise PipelineError(
+                f"{pipeline}: {sink} reads {_listed(now)}, but its checkpoint {folder / sink} was made "
+                f"when it read {_listed(before)}: put that back, or begin anew with `barnabas pipeline reset`"
+            )
+    _write_identity(folder, Identity(pipeline, {**known.sinks, **reads}))
+
+
+def _must_be_free(folder: Path) -> None:
+    if (folder / "metadata").is_file():
+        raise PipelineError(
+            f"{folder} is the checkpoint of a query that no pipeline started: give this pipeline another one "
+            "(--set checkpoint=FOLDER), or move that folder away"
+        )
+
+
+def _listed(reads: Sequence[str]) -> str:
+    return " and ".join(sorted(reads)) or "nothing"
+
+
+def _write_identity(folder: Path, identity: Identity) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"pipeline": identity.pipeline, "sinks": identity.sinks}, indent=2)
+    # Under another name first: whoever reads it sees all of it.
+    unfinished = folder / f"{IDENTITY}.{os.getpid()}"
+    unfinished.write_text(text + "\n", "utf-8")
+    unfinished.replace(folder / IDENTITY)
+
+
+def forget(folder: Path, sinks: Sequence[str]) -> None:
+    """These sinks begin anew: their folders go; what they have written stays."""
+    import shutil
+
+    known = read_identity(folder)
+    for sink in sinks:
+        if (folder / sink).is_dir():
+            shutil.rmtree(folder / sink)
+    if known is not None:
+        kept = {sink: reads for sink, reads in known.sinks.items() if sink not in sinks}
+        _write_identity(folder, Identity(known.pipeline, kept))
+        if not kept:
+            (folder / IDENTITY).unlink()
+
+
+# Who runs ---------------------------------------------------------------------------------------------------
+
+
+class Lock:
+    """Held by the process that runs a query; the system frees it when that process is gone."""
+
+    def __init__(self, folder: Path, sink: str) -> None:
+        self._path = folder / f"{sink}.lock"
+        self._file: IO[str] | None = None
+
+    def take(self) -> bool:
+        """Whether it is ours now."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        opened = self._path.open("a+")
+        try:
+            fcntl.lockf(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            opened.close()
+            return False
+        self._file = opened
+        return True
+
+    def free(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def is_running(folder: Path, sink: str) -> bool:
+    """Whether some other process runs this query."""
+    if not (folder / f"{sink}.lock").is_file():
+        return False
+    lock = Lock(folder, sink)
+    if not lock.take():
+        return True
+    lock.free()
+    return False

@@ -1,0 +1,98 @@
+"""From a file to a pipeline: `load("orders.py")`, `load("orders.toml")`, `load("package.module")`.
+
+What lives here: finding the file and running it, and saying in one line what is wrong with it and where.
+What may not: what TOML means (toml_file).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from barnabas.spark.pipeline.definition import Pipeline, PipelineError
+
+MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+
+
+def load(path: str | Path) -> Pipeline:
+    """The pipeline of a file or of an installed module, with nothing wrong in how it hangs together."""
+    file = Path(path)
+    if file.suffix not in (".py", ".toml") and MODULE.fullmatch(str(path)):
+        pipeline = _of_module(_imported(str(path)), str(path))
+    elif not file.is_file():
+        raise PipelineError(f"{path}: there is no such file; give a .py or .toml file, or a module's name")
+    elif file.suffix == ".toml":
+        from barnabas.spark.pipeline.toml_file import pipeline_of
+
+        pipeline = pipeline_of(file)
+    elif file.suffix == ".py":
+        pipeline = _of_module(run_file(file), str(path))
+    else:
+        raise PipelineError(f"{path}: a pipeline is a .py or a .toml file, not {file.suffix or 'this'}")
+    try:
+        pipeline.check()
+    except PipelineError as error:
+        raise PipelineError(f"{path}: {error}") from error
+    return pipeline
+
+
+def _of_module(module: ModuleType, path: str) -> Pipeline:
+    found = getattr(module, "pipeline", None)
+    if isinstance(found, Pipeline):
+        return found
+    others = {id(one): one for one in vars(module).values() if isinstance(one, Pipeline)}
+    if len(others) == 1:
+        return next(iter(others.values()))
+    raise PipelineError(
+        f"{path}: it defines {'no' if not others else len(others)} pipelines; "
+        'it must have one: pipeline = Pipeline("name", ...)'
+    )
+
+
+def run_file(path: Path) -> ModuleType:
+    """The module that a file makes.
+
+    It is not left among the imported ones: Spark then sends its functions to other processes as they are,
+    not by the name of a module that those could not import.
+    """
+    name = re.sub(r"\W", "_", path.stem)
+    spec = importlib.util.spec_from_file_location(f"barnabas_pipeline_{name}", path)
+    if spec is None or spec.loader is None:
+        raise PipelineError(f"{path}: this is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise PipelineError(f"{error.filename or path}:{error.lineno}: {error.msg}") from error
+    except Exception as error:
+        raise PipelineError(f"{_place(error, str(path))}: {_said(error)}") from error
+    finally:
+        sys.modules.pop(spec.name, None)
+    return module
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise PipelineError(f"{name}: there is no such module; a file is given as {name}.py") from error
+        raise PipelineError(f"{name}: {error}") from error
+    except Exception as error:
+        raise PipelineError(f"{_place(error, name)}: {_said(error)}") from error
+
+
+def _place(error: Exception, path: str) -> str:
+    """The line of this file that led to an error."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return f"{path}:{lines[-1]}" if lines else path
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"

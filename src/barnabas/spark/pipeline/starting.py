@@ -1,0 +1,174 @@
+"""From a definition to Spark's queries.
+
+What lives here: DataFrames from parts, writers from sinks, and what is refused before anything runs.  What
+may not: what is told of queries while they run (running).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from barnabas.spark.pipeline.checkpoints import Lock, claim, local_folder
+from barnabas.spark.pipeline.definition import (
+    SETTINGS,
+    SPARK,
+    Kind,
+    Part,
+    Pipeline,
+    PipelineError,
+    Settings,
+    Sink,
+    filled,
+)
+from barnabas.spark.pipeline.running import Running, reason
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+AVAILABLE_NOW = "available-now"
+# Spark's file sink keeps a list of its own of the batches that it has written.
+FILE_LIST = "_spark_metadata"
+# What a source of ours reads is in one of these options.
+TOPIC_OPTIONS = ("subscribe", "subscribePattern", "assign")
+# Spark's name for a source in a plan.
+RELATION = "StreamingRelationV2"
+
+
+def start(
+    pipeline: Pipeline, spark: SparkSession, settings: Settings, trigger: str | None, sinks: Sequence[str]
+) -> Running:
+    frames = _frames(pipeline, spark, settings, sinks)
+    running = Running(pipeline, spark, settings)
+    try:
+        _take_checkpoint(running, frames, sinks)
+        for name in sinks:
+            sink = pipeline.sinks[name]
+            running.queries[name] = _query(pipeline, sink, frames[sink.of], settings, trigger)
+    except BaseException:
+        running.stop(0)
+        raise
+    return running
+
+
+# Parts ------------------------------------------------------------------------------------------------------
+
+
+def _frames(
+    pipeline: Pipeline, spark: SparkSession, settings: Settings, sinks: Sequence[str]
+) -> dict[str, DataFrame]:
+    frames: dict[str, Any] = {}
+    for part in pipeline.needed_by(sinks):
+        given = {**frames, SPARK: spark, SETTINGS: settings}
+        frames[part.name] = _frame(pipeline, part, [given[name] for name in part.takes])
+    return frames
+
+
+def _frame(pipeline: Pipeline, part: Part, given: Sequence[Any]) -> DataFrame:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame
+
+    where = f"{pipeline.name}: the {part.kind.value} {part.name}"
+    try:
+        made = part.function(*given)
+    except PySparkException as error:
+        raise PipelineError(f"{where}: {reason(error)}") from error
+    if not isinstance(made, DataFrame):
+        raise PipelineError(f"{where} gives {type(made).__name__}; it must return a DataFrame")
+    if part.kind is Kind.SOURCE and not made.isStreaming:
+        raise PipelineError(f"{where} is no stream; read it with spark.readStream, or make it a table")
+    if part.kind is Kind.TABLE and made.isStreaming:
+        raise PipelineError(f"{where} is a stream; read it with spark.read, or make it a source")
+    return made
+
+
+# The checkpoint ---------------------------------------------------------------------------------------------
+
+
+def _take_checkpoint(running: Running, frames: dict[str, DataFrame], sinks: Sequence[str]) -> None:
+    """Nobody else uses it, and it is of the same pipeline and sources.  Only Spark can look into folders that
+    are not on this machine."""
+    pipeline = running.pipeline
+    folder = local_folder(running.settings["checkpoint"])
+    if folder is None:
+        return
+    for name in sinks:
+        lock = Lock(folder, name)
+        if not lock.take():
+            raise PipelineError(
+                f"{pipeline.name}: {name} is run by another process with the checkpoint {folder}: stop that "
+                "one, or give this one another checkpoint (--set checkpoint=FOLDER)"
+            )
+        running.locks.append(lock)
+    claim(folder, pipeline.name, {name: _reads(pipeline, name, frames) for name in sinks})
+    for name in sinks:
+        _refuse_files_of_another_run(pipeline, pipeline.sinks[name], running.settings, folder)
+
+
+def _reads(pipeline: Pipeline, sink: str, frames: dict[str, DataFrame]) -> list[str]:
+    """The sources of a sink's query, with their topics."""
+    found = []
+    for part in pipeline.needed_by([sink]):
+        if part.kind is Kind.SOURCE:
+            topics = _topics(frames[part.name])
+            found.append(f"{part.name} ({topics})" if topics else part.name)
+    return found
+
+
+def _topics(frame: DataFrame) -> str:
+    """What a source of ours subscribes to; nothing where Spark does not tell, as with Spark Connect."""
+    plan = getattr(frame, "_jdf", None)
+    if plan is None:
+        return ""
+    leaves = plan.queryExecution().analyzed().collectLeaves()
+    told = []
+    for leaf in (leaves.apply(number) for number in range(leaves.size())):
+        if leaf.getClass().getSimpleName() == RELATION:
+            options = leaf.extraOptions()
+            told += [str(options.get(name)) for name in TOPIC_OPTIONS if options.containsKey(name)]
+    return ", ".join(sorted(told))
+
+
+def _refuse_files_of_another_run(pipeline: Pipeline, sink: Sink, settings: Settings, folder: Path) -> None:
+    """Spark would take the new batches for those that the list has already, and skip them in silence."""
+    path = sink.options.get("path")
+    place = local_folder(filled(path, settings, f"{pipeline.name}: {sink.name}")) if path else None
+    if place is not None and (place / FILE_LIST).is_dir() and not (folder / sink.name / "offsets").is_dir():
+        raise PipelineError(
+            f"{pipeline.name}: {sink.name}: the files in {place} are of a run whose checkpoint is gone, and "
+            f"Spark would skip as many batches as {place / FILE_LIST} lists: write to another path, or move "
+            "that folder away"
+        )
+
+
+# Queries ----------------------------------------------------------------------------------------------------
+
+
+def _query(
+    pipeline: Pipeline, sink: Sink, rows: DataFrame, settings: Settings, trigger: str | None
+) -> StreamingQuery:
+    from pyspark.errors import PySparkException
+
+    where = f"{pipeline.name}: {sink.name}"
+    if not rows.isStreaming:
+        raise PipelineError(f"{where}: {sink.of} is a table; a sink needs rows of a source")
+    writer = rows.writeStream.queryName(f"{pipeline.name}-{sink.name}").outputMode(sink.mode)
+    writer = writer.option("checkpointLocation", os.path.join(settings["checkpoint"], sink.name))
+    if sink.write is not None:
+        writer = sink.write(writer, settings)
+    else:
+        options = {name: filled(value, settings, where) for name, value in sink.options.items()}
+        writer = writer.format(sink.form).options(**options)
+    if sink.partition_by:
+        writer = writer.partitionBy(*sink.partition_by)
+    if trigger == AVAILABLE_NOW:
+        writer = writer.trigger(availableNow=True)
+    elif trigger is not None:
+        writer = writer.trigger(processingTime=trigger)
+    try:
+        return writer.start()
+    except PySparkException as error:
+        raise PipelineError(f"{where}: {reason(error)}") from error
