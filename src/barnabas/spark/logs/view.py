@@ -1,0 +1,82 @@
+"""The results on a terminal, as they come.
+
+What lives here: from results and progress to lines of text.  What may not: the terminal itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from barnabas.spark.logs.results import Results, WindowCount, windows_of
+from barnabas.spark.pipeline.running import Progress
+
+BAR_WIDTH = 24
+SHOWN_WINDOWS = 6
+
+
+def view(results: Results, progress: Sequence[Progress], written: int, width: int) -> list[str]:
+    """All that is worth knowing at this moment; no line is longer than the terminal is wide."""
+    bad, failed = results.bad.total(), results.failures
+    lines = [
+        f"{written:,} lines written; {bad:,} dead letters, {failed:,} failed requests",
+        "",
+        *_services(results),
+        "",
+        *_alerts(results),
+        "",
+        *[_query(one) for one in progress],
+    ]
+    return [line[: width - 1] for line in lines]
+
+
+def _services(results: Results) -> list[str]:
+    """The newest window, with the error rates of those before it as a small picture."""
+    windows = list(windows_of(results.counts))[-SHOWN_WINDOWS:]
+    if not windows:
+        return ["the first window has not ended yet"]
+    start, newest = windows[-1]
+    most = max(count.lines for count in newest)
+    lines = [f"window {start:%H:%M:%S} (UTC)"]
+    for count in sorted(newest, key=lambda one: one.service):
+        bar = "█" * round(BAR_WIDTH * count.lines / most)
+        rates = "".join(_rate_mark(count.service, counts) for _, counts in windows)
+        lines.append(f"  {count.service:<9} {bar:<{BAR_WIDTH}} {count.lines:>6,}  errors {rates}")
+    return lines
+
+
+def _rate_mark(service: str, counts: list[WindowCount]) -> str:
+    rate = next((count.error_rate for count in counts if count.service == service), None)
+    if rate is None:
+        return " "
+    return " ▁▂▃▄▅▆▇█"[min(8, round(rate * 16))] if rate else "·"
+
+
+def _alerts(results: Results) -> list[str]:
+    raised = results.raised()
+    if not raised:
+        return ["no alerts"]
+    return [
+        f"ALERT {one.service} ({one.owner}) since {one.since:%H:%M:%S}: {100 * one.error_rate:.0f} % errors"
+        for one in raised
+    ]
+
+
+def _query(one: Progress) -> str:
+    lag = "" if one.lag is None else f", {one.lag:,} behind"
+    return (
+        f"{one.name:<9} batch {one.batch}: {one.input_rows:,} rows in {one.batch_ms:,} ms{lag}, "
+        f"{one.state_rows:,} in state"
+    )
+
+
+def summary(results: Results) -> list[str]:
+    """What came out in the end."""
+    lines = sum(count.lines for count in results.counts)
+    windows, services = len(list(windows_of(results.counts))), len(results.services)
+    raised = sum(alert.state == "raised" for alert in results.alerts)
+    return [
+        f"{lines:,} lines counted in {windows} windows of {services} services",
+        f"{results.failures:,} failed requests joined with their errors",
+        f"{raised} alerts raised, {len(results.alerts) - raised} cleared",
+        f"{results.bad.total():,} lines that nobody could read, in logs.bad",
+    ]
