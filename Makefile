@@ -20,7 +20,7 @@ $(VENV)/.ready: pyproject.toml setup.py requirements/dev.txt $(ENGINE)
 	@touch $@
 
 test: setup ## the tests: under ten minutes on two cores
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(JOBS)
 
 lint: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

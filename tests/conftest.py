@@ -7,6 +7,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from barnabas.batch.engine import engine_state
 
@@ -23,6 +24,17 @@ def pytest_configure() -> None:
     engine = engine_state()
     if engine.state == "stale":
         raise pytest.UsageError(f"the compiled engine is stale: {engine.reason}")
+
+
+class OneProcessForSpark(LoadScopeScheduling):
+    """Every test goes to whichever process is free, but all of Spark's to the same one: a JVM costs seconds."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneProcessForSpark:
+    return OneProcessForSpark(config, log)
 
 
 def pytest_report_header() -> str:

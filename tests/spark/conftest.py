@@ -1,4 +1,7 @@
-"""One Spark session and one broker for all tests of the Spark side: a second JVM would cost ten seconds."""
+"""One Spark session and one broker for all tests of the Spark side: a second JVM would cost ten seconds.
+
+With several test processes, all of these run in the same one (tests/conftest.py).
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,13 @@ from tests.clients.conftest import start_dev
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_HERE = Path(__file__).parent
 _numbers = itertools.count(1)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several test processes, all of these run in the same one."""
-    for item in items:
-        if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            # PySpark leaves sockets to the garbage collector.
-            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """PySpark leaves sockets to the garbage collector."""
+    item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+    item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
 
 
 @pytest.fixture(scope="session")
