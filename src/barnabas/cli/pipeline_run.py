@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LIVE_S = 1.0
 LINE_S = 10.0
 POLL_S = 0.5
+OUTPUT = "spark.log"
 _UP_AND_ERASE = "\x1b[{}F\x1b[J"
 
 
@@ -63,10 +64,11 @@ def run_pipeline(
     from barnabas.spark.pipeline.starting import AVAILABLE_NOW
 
     trigger = AVAILABLE_NOW if options.once else options.every
+    output = _output(settings)
     with stopping_at_once():
         print(f"{pipeline.name}: starting Spark on {options.master}", file=sys.stderr)
         try:
-            spark = session(f"barnabas pipeline {pipeline.name}", options.master, **conf)
+            spark = session(f"barnabas pipeline {pipeline.name}", options.master, output=output, **conf)
         except (ImportError, RuntimeError) as error:
             raise CommandError(f"{program}: {' '.join(str(error).split())}") from error
     try:
@@ -78,6 +80,17 @@ def run_pipeline(
     finally:
         _end(spark)
     return Exit.OK
+
+
+def _output(settings: dict[str, str]) -> str | None:
+    """Where Spark's own messages go: beside the checkpoints, where that is on this machine."""
+    from barnabas.spark.pipeline.checkpoints import local_folder
+
+    folder = local_folder(settings["checkpoint"])
+    if folder is None:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder / OUTPUT)
 
 
 def _end(spark: SparkSession) -> None:
@@ -92,11 +105,11 @@ def _watch(running: Running, ending: Ending, view: View) -> None:
     from py4j.protocol import Py4JError
 
     try:
+        running.check()
         while running.is_active and not ending.is_wanted:
             view.show(running)
-            running.check()
             running.wait(POLL_S)
-        running.check()
+            running.check()
         view.show(running, is_last=True)
         if ending.is_wanted:
             view.say("stopping when the batches under way have ended (Ctrl+C again: at once)")

@@ -7,6 +7,7 @@ What lives here: what can be told of the queries, and how they end.  What may no
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.runtime.clock import SystemClock
 from barnabas.spark.pipeline.checkpoints import Lock
 from barnabas.spark.pipeline.definition import Pipeline, PipelineError, Settings
+from barnabas.spark.pipeline.patience import TOO_SLOW, started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 # How long a batch under way may take to end before it is given up; it is done again after a restart.
 STOP_PATIENCE_S = 60.0
 POLL_S = 0.1
+# How often a query is started again that failed only because the machine was too slow.
+MAX_RESTARTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class Running:
         self.settings = settings
         self.queries: dict[str, StreamingQuery] = {}
         self.locks: list[Lock] = []
+        self._starts: dict[str, Callable[[], StreamingQuery]] = {}
+        self._restarts: dict[str, int] = {}
         self._totals: dict[str, _Totals] = {}
         # A plain queue, because a signal's handler may put something into it at any moment.
         self._wakes: SimpleQueue[None] = SimpleQueue()
@@ -77,12 +83,23 @@ class Running:
     def is_active(self) -> bool:
         return any(query.isActive for query in self.queries.values())
 
+    def start(self, name: str, how: Callable[[], StreamingQuery]) -> None:
+        self._starts[name] = how
+        self.queries[name] = started(how)
+
     def check(self) -> None:
-        """PipelineError with the reason if a query has failed."""
-        for name, query in self.queries.items():
+        """PipelineError with the reason if a query has failed; one that only had no time to begin is started
+        again."""
+        for name, query in list(self.queries.items()):
             failure = query.exception()
-            if failure is not None:
-                raise PipelineError(f"{self.pipeline.name}: {name} has failed: {reason(failure)}")
+            if failure is None:
+                continue
+            self._restarts[name] = self._restarts.get(name, 0) + 1
+            if TOO_SLOW not in str(failure) or self._restarts[name] > MAX_RESTARTS:
+                raise PipelineError(
+                    f"{self.pipeline.name}: {name} has failed: {reason(failure)}"
+                ) from failure
+            self.queries[name] = self._starts[name]()
 
     def progress(self) -> list[Progress]:
         found = []
@@ -113,12 +130,15 @@ class Running:
         self._wakes.put(None)
 
     def await_end(self, timeout_s: float | None = None) -> bool:
-        """Wait until every query has ended (as with `available-now`); raises what a query failed with."""
-        for query in self.queries.values():
-            if timeout_s is None:
-                query.awaitTermination()
-            elif not query.awaitTermination(max(1, int(timeout_s))):
+        """Wait until every query has ended (as with `available-now`), at most so long; PipelineError if one
+        has failed."""
+        start_ns = SystemClock().monotonic_ns()
+        self.check()
+        while self.is_active:
+            if timeout_s is not None and SystemClock().monotonic_ns() - start_ns >= timeout_s * 1e9:
                 return False
+            self.wait(POLL_S)
+            self.check()
         self._free()
         return True
 
@@ -173,10 +193,16 @@ def _progress(name: str, told: Any, totals: _Totals) -> Progress:
         state_rows=sum(one["numRowsTotal"] for one in operators),
         state_bytes=sum(one["memoryUsedBytes"] for one in operators),
         late_rows=totals.late_rows,
-        watermark=(told["eventTime"] or {}).get("watermark", ""),
+        watermark=_watermark(told),
         lag=sum(lag for lag in lags if lag is not None) if any(lag is not None for lag in lags) else None,
         total_rows=totals.rows,
     )
+
+
+def _watermark(told: Any) -> str:
+    """Nothing before the first rows; Spark says 1970 then."""
+    watermark = str((told["eventTime"] or {}).get("watermark", ""))
+    return "" if watermark.startswith("1970-01-01T00:00:00") else watermark
 
 
 def _lag(source: Any) -> int | None:

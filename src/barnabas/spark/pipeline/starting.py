@@ -7,7 +7,8 @@ may not: what is told of queries while they run (running).
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,8 @@ from barnabas.spark.pipeline.definition import (
     Sink,
     filled,
 )
-from barnabas.spark.pipeline.running import Running, reason
+from barnabas.spark.pipeline.patience import TOO_SLOW
+from barnabas.spark.pipeline.running import MAX_RESTARTS, Running, reason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +38,8 @@ FILE_LIST = "_spark_metadata"
 TOPIC_OPTIONS = ("subscribe", "subscribePattern", "assign")
 # Spark's name for a source in a plan.
 RELATION = "StreamingRelationV2"
+# Where Spark tells a batch which query it belongs to; the checkpoint keeps that id.
+QUERY_PROPERTY = "sql.streaming.queryId"
 
 
 def start(
@@ -47,7 +51,7 @@ def start(
         _take_checkpoint(running, frames, sinks)
         for name in sinks:
             sink = pipeline.sinks[name]
-            running.queries[name] = _query(pipeline, sink, frames[sink.of], settings, trigger)
+            running.start(name, partial(_query, pipeline, sink, frames[sink.of], settings, trigger))
     except BaseException:
         running.stop(0)
         raise
@@ -72,10 +76,13 @@ def _frame(pipeline: Pipeline, part: Part, given: Sequence[Any]) -> DataFrame:
     from pyspark.sql import DataFrame
 
     where = f"{pipeline.name}: the {part.kind.value} {part.name}"
-    try:
-        made = part.function(*given)
-    except PySparkException as error:
-        raise PipelineError(f"{where}: {reason(error)}") from error
+    for start in range(MAX_RESTARTS):
+        try:
+            made = part.function(*given)
+            break
+        except PySparkException as error:
+            if TOO_SLOW not in str(error) or start == MAX_RESTARTS - 1:
+                raise PipelineError(f"{where}: {reason(error)}") from error
     if not isinstance(made, DataFrame):
         raise PipelineError(f"{where} gives {type(made).__name__}; it must return a DataFrame")
     if part.kind is Kind.SOURCE and not made.isStreaming:
@@ -161,7 +168,10 @@ def _query(
         writer = sink.write(writer, settings)
     else:
         options = {name: filled(value, settings, where) for name, value in sink.options.items()}
-        writer = writer.format(sink.form).options(**options)
+        if sink.form == "barnabas" and sink.mode != "append":
+            writer = writer.foreachBatch(_batch_writer(options))
+        else:
+            writer = writer.format(sink.form).options(**options)
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)
     if trigger == AVAILABLE_NOW:
@@ -172,3 +182,17 @@ def _query(
         return writer.start()
     except PySparkException as error:
         raise PipelineError(f"{where}: {reason(error)}") from error
+
+
+def _batch_writer(options: dict[str, str]) -> Callable[[DataFrame, int], None]:
+    """Spark lets formats of Python only append; rows that were updated are appended batch by batch."""
+
+    def write(rows: DataFrame, batch: int) -> None:
+        chosen = dict(options)
+        if "sinkId" in chosen:
+            # Numbers of batches begin anew with each checkpoint, and so must the sink that counts them.
+            query = rows.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
+            chosen.update(sinkId=f"{chosen['sinkId']}-{query}", batchId=str(batch))
+        rows.write.format("barnabas").options(**chosen).mode("append").save()
+
+    return write

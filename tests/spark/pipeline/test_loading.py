@@ -1,0 +1,183 @@
+"""From files to pipelines, and one line for what is wrong with them."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark import cloudpickle
+
+from barnabas.spark.pipeline import PipelineError, load
+from barnabas.spark.pipeline.definition import Kind
+
+PYTHON = """
+from barnabas.spark.pipeline import Pipeline
+
+pipeline = Pipeline("orders")
+
+@pipeline.source
+def lines(spark): return spark.readStream
+
+def twice(number):
+    return number * 2
+
+pipeline.to_parquet("all", of=lines, path="tables/all")
+"""
+TOML = """
+name = "orders"
+checkpoint = "kept/orders"
+
+[settings]
+window = "1 minute"
+limit = 3
+
+[sources.lines]
+topic = "orders"
+options = { maxOffsetsPerTrigger = 1000, kafka.isolation.level = "read_committed" }
+watermark = { column = "timestamp", delay = "1 minute" }
+
+[tables.owners]
+format = "csv"
+path = "owners.csv"
+
+[transforms.counts]
+sql = "SELECT window(timestamp, {window}), '{{' FROM {lines} JOIN {owners} JOIN {lines}"
+
+[transforms.large]
+function = "beside:large"
+
+[sinks.counts]
+of = "counts"
+topic = "counts"
+exactly_once = true
+
+[sinks.large]
+of = "large"
+path = "tables/large"
+partition_by = ["day"]
+"""
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def refused(path: Path | str) -> str:
+    with pytest.raises(PipelineError) as caught:
+        load(path)
+    return str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------------ Python
+
+
+def test_a_python_file(tmp_path: Path) -> None:
+    before = set(sys.modules)
+    pipeline = load(written(tmp_path, "orders.py", PYTHON))
+    assert pipeline.name == "orders"
+    # Spark's workers cannot import the file, so its functions go to them as they are.
+    twice = pipeline.parts["lines"].function.__globals__["twice"]
+    assert not {name for name in set(sys.modules) - before if "orders" in name}
+    assert b"orders.py" in cloudpickle.dumps(twice)
+    assert pickle.loads(cloudpickle.dumps(twice))(4) == 8
+
+
+def test_a_module() -> None:
+    assert load("barnabas.spark.logs.pipeline").name == "logs"
+    assert refused("barnabas.spark.nowhere") == (
+        "barnabas.spark.nowhere: there is no such module; a file is given as barnabas.spark.nowhere.py"
+    )
+
+
+def test_what_is_wrong_with_a_python_file_is_told_with_its_line(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, "x.py", "from barnabas.spark.pipeline import Pipeline\npipeline = Pipelin('x')\n"
+    )
+    assert refused(path) == f"{path}:2: NameError: name 'Pipelin' is not defined"
+    path.write_text("a = (\n")
+    assert refused(path) == f"{path}:1: '(' was never closed"
+    path.write_text("a = 1\n")
+    assert (
+        refused(path)
+        == f'{path}: it defines no pipelines; it must have one: pipeline = Pipeline("name", ...)'
+    )
+    path.write_text(PYTHON + "\n@pipeline.source\ndef lines(spark): ...\n")
+    assert re.fullmatch(rf"{path}:1[45]: orders: lines is defined twice; give one .*", refused(path))
+    path.write_text(PYTHON.replace("of=lines", "of='lins'"))
+    assert refused(path) == f"{path}: orders: the sink all takes lins, which is not defined; there is lines"
+    assert refused(tmp_path / "no.py").endswith(
+        "no.py: there is no such file; give a .py or .toml file, or a module's name"
+    )
+    assert refused(written(tmp_path, "x.yaml", "")).endswith("a pipeline is a .py or a .toml file, not .yaml")
+
+
+# -------------------------------------------------------------------------------------------------------- TOML
+
+
+def test_a_toml_file(tmp_path: Path) -> None:
+    written(tmp_path, "beside.py", "def large(counts): return counts\n")
+    pipeline = load(written(tmp_path, "orders.toml", TOML))
+    assert pipeline.settings == {
+        "window": "1 minute",
+        "limit": "3",
+        "bootstrap": "localhost:9092",
+        "checkpoint": "kept/orders",
+    }
+    assert {name: (part.kind, part.upstream) for name, part in pipeline.parts.items()} == {
+        "lines": (Kind.SOURCE, ()),
+        "owners": (Kind.TABLE, ()),
+        "counts": (Kind.TRANSFORM, ("lines", "owners")),
+        "large": (Kind.TRANSFORM, ("counts",)),
+    }
+    assert pipeline.sinks["counts"].options["deliveryGuarantee"] == "exactly-once"
+    large = pipeline.sinks["large"]
+    assert (large.form, large.options, large.partition_by) == ("parquet", {"path": "tables/large"}, ("day",))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            'topic = "counts"',
+            'topik = "counts"',
+            "sinks.counts.topik: there is no such key (did you mean topic?); allowed are of, topic, exactly_once, mode, path, format, partition_by, options",
+        ),
+        ('of = "counts"', "", 'sinks.counts.of: it is missing; add of = "..."'),
+        ('of = "counts"', 'of = "conts"', "orders: the sink counts takes conts, which is not defined"),
+        ("exactly_once = true", "exactly_once = 1", "sinks.counts.exactly_once: 1 is neither true nor false"),
+        ('partition_by = ["day"]', 'partition_by = "day"', "sinks.large.partition_by: 'day' is no list of texts"),
+        ('path = "tables/large"', "", "sinks.large: where do the rows go?"),
+        ('path = "tables/large"', 'path = "a"\nexactly_once = true', "sinks.large.exactly_once: only a sink with"),
+        ('topic = "counts"', 'topic = "counts"\npath = "x"', "sinks.counts.topic: a sink has either a topic, or"),
+        ('topic = "counts"', 'topic = "c"\noptions.mode = "x"', "sinks.counts.options.mode: write mode beside"),
+        ('topic = "counts"', 'topic = "c"\nmode = "apend"', "sinks.counts: orders: counts: mode 'apend' is none"),
+        ('function = "beside:large"', 'function = "beside:small"', "beside has no function small"),
+        ('function = "beside:large"', 'function = "nowhere:x"', "No module named 'nowhere'"),
+        ('function = "beside:large"', 'function = "beside"', "transforms.large.function: give a module and a name"),
+        ('topic = "orders"', 'topic = "o"\nformat = "csv"', "sources.lines.topic: a topic has no format csv"),
+        ('topic = "orders"', "topic = 3", "sources.lines.topic: 3 is no text; put it in quotes"),
+        ('format = "csv"', "", "tables.owners: what is read?"),
+        ("'{{'", "'{'", "transforms.counts.sql: "),
+        ("FROM {lines} JOIN {owners} JOIN {lines}", "", "transforms.counts.sql: it reads nothing"),
+        ("limit = 3", "limit = [3]", "settings.limit: [3] is no text and no number"),
+        ("limit = 3", "lines = 3", "sources.lines: lines is also a setting"),
+        ('name = "orders"', "", 'name: it is missing; add name = "..."'),
+        ('name = "orders"', 'name = "orders', "Illegal character"),
+        ("[sources.lines]", "[sorces.lines]", "sorces: there is no such key (did you mean sources?)"),
+        ("[settings]", "sinks = 3\n[settings]", "Cannot"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_toml_file_is_told_with_its_key(
+    tmp_path: Path, before: str, after: str, said: str
+) -> None:
+    written(tmp_path, "beside.py", "def large(counts): return counts\n")
+    assert before in TOML
+    path = written(tmp_path, "orders.toml", TOML.replace(before, after))
+    told = refused(path)
+    assert told.startswith(f"{path}: ")
+    assert said in told
