@@ -125,7 +125,7 @@ class Demo:
         return 0
 
     def _start_pipeline(self, bootstrap: str) -> Running:
-        spark = session("barnabas-demo", "local[2]")
+        spark = session("barnabas-demo", "local[2]", output=str(self._folder / "spark.log"))
         settings = {
             "bootstrap": bootstrap,
             "checkpoint": str(self._folder / "checkpoints"),

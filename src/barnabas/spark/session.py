@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +25,13 @@ _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:\s*,\s*\d+)?\])?")
 _LOG_SETTINGS = Path(__file__).parent / "log4j2.properties"
 
 
-def session(app: str = "barnabas", master: str = "local[*]", **conf: object) -> SparkSession:
+def session(
+    app: str = "barnabas", master: str = "local[*]", *, output: str | None = None, **conf: object
+) -> SparkSession:
     """A session with the formats `barnabas` and `barnabas-log`; the running one if there is one.
 
     `conf` has Spark's own names: `session(**{"spark.driver.memory": "4g"})`; None takes a default away.
+    `output`: a file for whatever Spark and its workers print, so that a terminal is left alone.
     """
     try:
         from pyspark.sql import SparkSession
@@ -44,11 +49,33 @@ def session(app: str = "barnabas", master: str = "local[*]", **conf: object) -> 
     for name, value in chosen.items():
         if not (name in conf and conf[name] is None):
             builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with _printing_to(output):
+        spark = builder.getOrCreate()
     if running is None:
         spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     return spark
+
+
+@contextmanager
+def _printing_to(path: str | None) -> Iterator[None]:
+    """What is started meanwhile keeps this file as its output; we get ours back."""
+    if path is None:
+        yield
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(descriptor) for descriptor in (1, 2)]
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        for descriptor in (1, 2):
+            os.dup2(file, descriptor)
+        yield
+    finally:
+        for descriptor, ours in zip((1, 2), kept, strict=True):
+            os.dup2(ours, descriptor)
+            os.close(ours)
+        os.close(file)
 
 
 def defaults(app: str, master: str) -> dict[str, str]:
