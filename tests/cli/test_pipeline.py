@@ -86,6 +86,8 @@ def test_status_of_what_does_not_run(file: str, capsys: pytest.CaptureFixture[st
     }
     assert (table["state"], table["batch"], table["lag"]) == ("new", None, None)
     assert told.err.startswith("barnabas pipeline status: the lag is not known: ")
+    assert main(["pipeline", "status", file, "-o", "wide", "--set", nobody]) == 0
+    assert "orders-0:7" in capsys.readouterr().out
 
 
 def test_reset_asks_and_keeps_what_was_written(file: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from barnabas.cli.arguments import ArgumentParser
 from barnabas.cli.exits import CommandError, Exit, one_line
 from barnabas.cli.friendly.asking import Subcommand, add_output, add_plan, may_go_on, run_subcommand
-from barnabas.cli.friendly.output import Column, Printer
+from barnabas.cli.friendly.output import NOTHING, Column, Printer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +22,15 @@ T = TypeVar("T")
 PROGRAM = "barnabas pipeline"
 DEFAULT_MASTER = "local[*]"
 DEFAULT_REPORT = "report.html"
+
+
+def _offsets_text(offsets: object) -> str:
+    """`orders-0:12`, as partitions are called elsewhere."""
+    found = offsets if isinstance(offsets, dict) else {}
+    places = [f"{topic}-{one}:{offset}" for topic, parts in found.items() for one, offset in parts.items()]
+    return ",".join(places) or NOTHING
+
+
 STATUS = (
     Column("sink"),
     Column("state"),
@@ -32,7 +41,7 @@ STATUS = (
     Column("reads"),
     Column("to"),
     Column("begun", is_number=True, is_wide=True),
-    Column("offsets", is_wide=True),
+    Column("offsets", is_wide=True, show=_offsets_text),
 )
 
 
