@@ -17,7 +17,8 @@ from tools.ports import free_ports
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCS = PROJECT / "docs"
-PATIENCE_S = 60
+# A page about Spark starts Java, on machines that may be busy.
+PATIENCE_S = 300
 # Where the pages say so, brokers listen; here any port that is free must do.
 PORTS = ("9092", "9093", "9404")
 # What sets up the machine has been done before any test runs.
