@@ -6,7 +6,7 @@ without a copy.  What may not: numpy or Arrow themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.compression import DECOMPRESSED_LIMIT, Codec
@@ -88,8 +88,20 @@ def columns(buffer: Buffer, limit: int = DECOMPRESSED_LIMIT) -> Columns:
 def columns_of(chosen: Iterable[BatchView], limit: int = DECOMPRESSED_LIMIT) -> Columns:
     """The records of these batches; uncompressed ones that share one `bytes` buffer are not copied."""
     batches = [batch for batch in chosen if batch.record_count]
-    limit = min(limit, PAYLOAD_MAX)
     shared = _shared_buffer(batches)
+    payload, vectors = _vectors(batches, limit, shared if isinstance(shared, bytes) else None)
+    return Columns(payload if isinstance(payload, bytes) else bytes(payload), vectors)
+
+
+def vectors_of(batches: Sequence[BatchView], limit: int = DECOMPRESSED_LIMIT) -> tuple[Buffer, ColumnVectors]:
+    """The same for who is done with it before the batches' buffer is used for something else: uncompressed
+    ones that share one buffer of any kind are not copied."""
+    batches = [batch for batch in batches if batch.record_count]
+    return _vectors(batches, limit, _shared_buffer(batches))
+
+
+def _vectors(batches: list[BatchView], limit: int, shared: Buffer | None) -> tuple[Buffer, ColumnVectors]:
+    limit = min(limit, PAYLOAD_MAX)
     payloads: list[bytes] = []
     size = 0
     for batch in batches:
@@ -109,17 +121,21 @@ def columns_of(chosen: Iterable[BatchView], limit: int = DECOMPRESSED_LIMIT) -> 
         if shared is None:
             _decode(batch, payloads[index], 0, len(payloads[index]), shift, row, vectors)
             shift += len(payloads[index])
-        else:
+        elif isinstance(shared, bytes):
             _decode(batch, shared, batch.start + HEADER_SIZE, batch.end, 0, row, vectors)
+        else:
+            # The engine reads bytes only; those of one batch after the other stay in the processor's cache.
+            stored = batch.payload(limit)
+            _decode(batch, stored, 0, len(stored), batch.start + HEADER_SIZE, row, vectors)
         row += batch.record_count
     if shared is None:
         shared = payloads[0] if len(payloads) == 1 else b"".join(payloads)
-    return Columns(shared, vectors)
+    return shared, vectors
 
 
-def _shared_buffer(batches: list[BatchView]) -> bytes | None:
+def _shared_buffer(batches: list[BatchView]) -> Buffer | None:
     buffer = batches[0].buffer if batches else b""
-    if not isinstance(buffer, bytes) or len(buffer) > PAYLOAD_MAX:
+    if len(buffer) > PAYLOAD_MAX:
         return None
     if any(batch.buffer is not buffer or batch.codec is not Codec.NONE for batch in batches):
         return None

@@ -39,13 +39,14 @@ _STRING_SIZE = struct.Struct(">h")
 class _Asked:
     """A request that waits for its answer."""
 
-    __slots__ = ("api", "correlation_id", "done", "version")
+    __slots__ = ("api", "correlation_id", "done", "in_place", "version")
 
-    def __init__(self, asked: Api, version: int, correlation_id: int, done: Done) -> None:
+    def __init__(self, asked: Api, version: int, correlation_id: int, done: Done, in_place: bool) -> None:
         self.api = asked
         self.version = version
         self.correlation_id = correlation_id
         self.done = done
+        self.in_place = in_place
 
 
 class Conversation:
@@ -68,8 +69,12 @@ class Conversation:
 
     # ------------------------------------------------------------------------------------------ to the peer
 
-    def request(self, message: Message, version: int, done: Done | None) -> Pieces:
-        """The bytes of a request.  Without `done` no answer is awaited, as for a produce with acks=0."""
+    def request(self, message: Message, version: int, done: Done | None, *, in_place: bool = False) -> Pieces:
+        """The bytes of a request.  Without `done` no answer is awaited, as for a produce with acks=0.
+
+        With `in_place` the answer's bytes lie where they were received, in memory that is used again: `done`
+        copies what it wants to keep.
+        """
         key = message.schema.key
         assert key is not None, f"{message.schema.name} is no request"
         asked = api(key)
@@ -79,7 +84,7 @@ class Conversation:
         size = _HEAD.size - SIZE_BYTES + len(rest) + sum(map(len, pieces))
         pieces.insert(0, _HEAD.pack(size, key, version, self._correlation_id) + rest)
         if done is not None:
-            self._asked.append(_Asked(asked, version, self._correlation_id, done))
+            self._asked.append(_Asked(asked, version, self._correlation_id, done, in_place))
         return pieces
 
     def hello(self, ready: Callable[[Exception | None], None]) -> Hello:
@@ -110,7 +115,8 @@ class Conversation:
             if end > size:
                 self._expected = end - position
                 break
-            self._answer(bytes(view[start:end]))
+            in_place = self._asked and self._asked[0].in_place
+            self._answer(view[start:end] if in_place else bytes(view[start:end]))
             position = end
         return position
 
@@ -119,7 +125,7 @@ class Conversation:
         """After `receive`: the size of the answer whose start was left, as far as it is known."""
         return self._expected
 
-    def _answer(self, frame: bytes) -> None:
+    def _answer(self, frame: Buffer) -> None:
         if not self._asked:
             raise ProtocolError("an answer came to no request")
         asked = self._asked.popleft()
@@ -178,6 +184,6 @@ class Hello:
             self._ready(None)
 
 
-def _code_of(frame: bytes) -> int:
+def _code_of(frame: Buffer) -> int:
     """The error code at the start of an ApiVersions answer: its header never has tagged fields."""
     return int.from_bytes(frame[4:6], "big", signed=True)

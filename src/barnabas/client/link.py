@@ -102,8 +102,19 @@ class Link(StreamHandler):
         assert isinstance(message, answer)
         return message
 
-    def tell(self, request: Message, version: int, done: Done | None, timeout_ms: int | None = None) -> None:
-        """Send now; `done` hears the answer.  For those who count their requests themselves."""
+    def tell(
+        self,
+        request: Message,
+        version: int,
+        done: Done | None,
+        timeout_ms: int | None = None,
+        *,
+        in_place: bool = False,
+    ) -> None:
+        """Send now; `done` hears the answer.  For those who count their requests themselves.
+
+        With `in_place` the bytes of the answer may be looked at only until `done` returns.
+        """
         if self.is_closed or self._connection is None:
             raise NetworkError(f"the connection to {self.node} is closed")
         self.used_at = self._loop.time()
@@ -112,8 +123,8 @@ class Link(StreamHandler):
             return
         limit_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
         timer = self._loop.call_later(limit_ms / 1000, self._timed_out, request.schema.name, limit_ms)
-        pieces = self.conversation.request(request, version, partial(self._answered, done, timer))
-        self._connection.send(*pieces)
+        heard = partial(self._answered, done, timer)
+        self._connection.send(*self.conversation.request(request, version, heard, in_place=in_place))
 
     def _answered(
         self, done: Done, timer: asyncio.TimerHandle, message: Message | None, error: Exception | None

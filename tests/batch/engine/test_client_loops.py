@@ -125,11 +125,13 @@ def test_columns_of_bytes(twin: object, records: list[Record], first: int) -> No
     found = columns(bytes(build(records)))
     rows = len(records) - first
     for keys in (True, False):
-        column = twin("binary_column").binary_column(found.payload, found.vectors, keys, first, rows)
-        ends = list(column.ends)
+        column = twin("binary_column").binary_column(found.vectors, keys, first, rows)
+        bounds, slots = list(column.bounds), list(column.slots)
         wanted = [one.key if keys else one.value for one in records[first:]]
         for row, value in enumerate(wanted):
             is_valid = column.valid[row >> 3] >> (row & 7) & 1
             assert bool(is_valid) == (value is not None)
-            assert column.data[ends[row] : ends[row + 1]] == (value or b"")
+            slot = slots[row]
+            assert found.payload[bounds[slot] : bounds[slot + 1]] == (value or b"")
+        assert bounds == sorted(bounds)
         assert column.nulls == wanted.count(None)

@@ -224,6 +224,33 @@ def test_nothing_overtakes_the_first_batch_of_a_partition(run: Run) -> None:
     run(work())
 
 
+@pytest.mark.parametrize(
+    ("code", "together"), [(ErrorCode.INVALID_RECORD, 3), (ErrorCode.UNKNOWN_PRODUCER_ID, 1)]
+)
+def test_another_epoch_waits_only_where_the_producer_may_be_unknown(
+    run: Run, code: ErrorCode, together: int
+) -> None:
+    """A partition that knows the producer takes 0 and nothing else as the first number of an epoch."""
+
+    async def work() -> None:
+        options = {**ONE_EACH, "retries": 1}
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+            await producer.send_and_wait(TOPIC, b"the first goes alone", partition=0)
+            broker.handlers[ProduceRequest] = lambda *_: broker.produced(code)
+            with pytest.raises(client_errors.KafkaError):
+                await producer.send_and_wait(TOPIC, b"refused", partition=0)
+            asked = broker.count(ProduceRequest)
+            broker.handlers[ProduceRequest] = lambda *_: None
+            for _ in range(3):
+                await producer.send(TOPIC, b"x", partition=0)
+            for _ in range(20):
+                await asyncio.sleep(0.01)
+            assert broker.count(ProduceRequest) == asked + together
+            await producer.close(timeout_ms=0)
+
+    run(work())
+
+
 def test_a_broker_that_goes_and_comes_back(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:

@@ -10,11 +10,13 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 from barnabas.batch.build import build
-from barnabas.batch.columnar import Columns, columns_of
-from barnabas.batch.engine.binary_column import BinaryColumn, binary_column
+from barnabas.batch.columnar import columns_of, vectors_of
+from barnabas.batch.engine.binary_column import binary_column
+from barnabas.batch.engine.columns import ColumnVectors
 from barnabas.batch.legacy import OldBatch
 from barnabas.batch.view import BatchView
 from barnabas.client.consumer.chunks import Chunk
+from barnabas.protocol.primitives import Buffer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,10 +43,18 @@ def arrow_batch(chunk: Chunk, include_headers: bool) -> pa.RecordBatch | None:
         batches.append(_renewed(batch) if isinstance(batch, OldBatch) else batch)
     if not batches:
         return None
-    columns = columns_of(batches)
-    first = bisect_left(columns.offsets, left.first_offset)
-    rows = len(columns) - first
-    return _record_batch(columns, batches, first, rows, chunk, include_headers) if rows > 0 else None
+    # All of it is copied below, so it may lie in memory that the chunk gives away when it is used up.
+    payload, vectors = vectors_of(batches)
+    offsets = memoryview(vectors.offsets)
+    first = bisect_left(offsets, left.first_offset)
+    rows = len(offsets) - first
+    if rows <= 0:
+        return None
+    made = _columns(payload, vectors, batches, first, rows, chunk)
+    if include_headers:
+        made["headers"] = _headers(batches, first, rows)
+    found: pa.RecordBatch = pyarrow().RecordBatch.from_arrays(list(made.values()), list(made))
+    return found
 
 
 def _renewed(batch: OldBatch) -> BatchView:
@@ -52,41 +62,54 @@ def _renewed(batch: OldBatch) -> BatchView:
     return BatchView(bytes(build(list(batch.records()), timestamp_type=batch.timestamp_type)))
 
 
-def _record_batch(
-    columns: Columns, batches: list[BatchView], first: int, rows: int, chunk: Chunk, include_headers: bool
-) -> pa.RecordBatch:
+def binary_array(payload: Buffer, vectors: ColumnVectors, of_keys: bool, first: int, rows: int) -> Any:
+    """The keys, or else the values, of some rows.
+
+    Arrow copies them: its memory is used again and again, while memory of ours would be new to the kernel for
+    every batch, which costs ten times as much as the copy.
+    """
+    arrow = pyarrow()
+    column = binary_column(vectors, of_keys, first, rows)
+    if column.nulls == rows:
+        return arrow.nulls(rows, arrow.binary())
+    bounds = [None, arrow.py_buffer(memoryview(column.bounds)), arrow.py_buffer(payload)]
+    valid = arrow.py_buffer(column.valid) if column.nulls else None
+    slots = [valid, arrow.py_buffer(memoryview(column.slots))]
+    cut = arrow.Array.from_buffers(arrow.binary(), 2 * rows - 1, bounds)
+    return cut.take(arrow.Array.from_buffers(arrow.int32(), rows, slots, column.nulls))
+
+
+def _columns(
+    payload: Buffer, vectors: ColumnVectors, batches: list[BatchView], first: int, rows: int, chunk: Chunk
+) -> dict[str, Any]:
     arrow = pyarrow()
 
-    def numbers(kind: Any, view: memoryview, width: int) -> Any:
-        return arrow.Array.from_buffers(kind, rows, [None, arrow.py_buffer(view)[first * width :]])
+    def numbers(kind: Any, content: bytes | memoryview, width: int) -> Any:
+        return arrow.Array.from_buffers(kind, rows, [None, arrow.py_buffer(content)[first * width :]])
 
     def constant(kind: Any, data: bytes) -> Any:
         return arrow.Array.from_buffers(kind, rows, [None, arrow.py_buffer(data * rows)])
 
-    def binary(column: BinaryColumn) -> Any:
-        valid = arrow.py_buffer(column.valid) if column.nulls else None
-        ends = arrow.py_buffer(memoryview(column.ends))
-        buffers = [valid, ends, arrow.py_buffer(column.data)]
-        return arrow.Array.from_buffers(arrow.binary(), rows, buffers, column.nulls)
-
     name = arrow.array([chunk.where.topic], arrow.string())
     number = chunk.where.partition.to_bytes(4, "little")
-    stamped = bytes(kind for batch in batches for kind in [batch.timestamp_type] * batch.record_count)
-    made = {
+    stamped = b"".join(bytes((batch.timestamp_type,)) * batch.record_count for batch in batches)
+    return {
         "topic": arrow.DictionaryArray.from_arrays(constant(arrow.int32(), bytes(4)), name),
         "partition": constant(arrow.int32(), number),
-        "offset": numbers(arrow.int64(), columns.offsets, 8),
-        "timestamp": numbers(arrow.timestamp("ms"), columns.timestamps, 8),
-        "timestamp_type": numbers(arrow.int8(), memoryview(stamped), 1),
-        "key": binary(binary_column(columns.payload, columns.vectors, True, first, rows)),
-        "value": binary(binary_column(columns.payload, columns.vectors, False, first, rows)),
+        "offset": numbers(arrow.int64(), memoryview(vectors.offsets), 8),
+        "timestamp": numbers(arrow.timestamp("ms"), memoryview(vectors.timestamps), 8),
+        "timestamp_type": numbers(arrow.int8(), stamped, 1),
+        "key": binary_array(payload, vectors, True, first, rows),
+        "value": binary_array(payload, vectors, False, first, rows),
     }
-    if include_headers:
-        kind = arrow.list_(arrow.struct([("key", arrow.string()), ("value", arrow.binary())]))
-        told = [
-            [{"key": key, "value": value} for key, value in columns.headers(row)]
-            for row in range(first, first + rows)
-        ]
-        made["headers"] = arrow.array(told, kind)
-    batch: pa.RecordBatch = arrow.RecordBatch.from_arrays(list(made.values()), list(made))
-    return batch
+
+
+def _headers(batches: list[BatchView], first: int, rows: int) -> Any:
+    arrow = pyarrow()
+    kind = arrow.list_(arrow.struct([("key", arrow.string()), ("value", arrow.binary())]))
+    columns = columns_of(batches)
+    told = [
+        [{"key": key, "value": value} for key, value in columns.headers(row)]
+        for row in range(first, first + rows)
+    ]
+    return arrow.array(told, kind)

@@ -19,6 +19,7 @@ from barnabas.batch.legacy import OldBatch, all_batches
 from barnabas.batch.records import TimestampType
 from barnabas.batch.view import HEADER_SIZE, LOG_APPEND_TIME_FLAG, BatchView
 from barnabas.client.model import NO_EPOCH, TopicPartition
+from barnabas.protocol.primitives import Buffer
 
 
 class AbortedTransaction(NamedTuple):
@@ -41,11 +42,11 @@ class Chunk:
         "_all_aborted",
         "_batches",
         "_check_crcs",
-        "_data",
         "_first_offset",
         "_next",
         "_records",
         "_taken",
+        "data",
         "end_offset",
         "next_offset",
         "offset_epoch",
@@ -55,13 +56,14 @@ class Chunk:
     def __init__(
         self,
         where: TopicPartition,
-        data: bytes,
+        data: Buffer,
         fetch_offset: int,
         aborted: Sequence[AbortedTransaction] | None,
         check_crcs: bool,
     ) -> None:
         self.where = where
-        self._data = data
+        # Nobody looks at it after everything was taken.
+        self.data = data
         self._first_offset = fetch_offset
         self._all_aborted = aborted
         self._aborted = None if aborted is None else sorted(aborted, reverse=True)
@@ -81,7 +83,7 @@ class Chunk:
 
     @property
     def size(self) -> int:
-        return len(self._data)
+        return len(self.data)
 
     def take(self, most: int) -> list[ConsumerRecord]:
         """The next records, at most so many; none when all have been taken."""
@@ -109,7 +111,7 @@ class Chunk:
 
     def rest(self) -> Chunk:
         """What was not taken yet, as a chunk of its own."""
-        return Chunk(self.where, self._data, self.next_offset, self._all_aborted, self._check_crcs)
+        return Chunk(self.where, self.data, self.next_offset, self._all_aborted, self._check_crcs)
 
     @property
     def first_offset(self) -> int:
@@ -167,8 +169,9 @@ class Chunk:
     def _decode(self, batch: BatchView | OldBatch) -> list[ConsumerRecord]:
         if isinstance(batch, OldBatch):
             return self._decode_old(batch)
-        data, start, end = self._data, batch.start + HEADER_SIZE, batch.end
-        if batch.codec is not Codec.NONE:
+        if isinstance(self.data, bytes) and batch.codec is Codec.NONE:
+            data, start, end = self.data, batch.start + HEADER_SIZE, batch.end
+        else:
             data = batch.payload(DECOMPRESSED_LIMIT)
             start, end = 0, len(data)
         batch.ensure_count_fits(end - start)

@@ -25,8 +25,9 @@ from barnabas.client.model import NO_EPOCH, NO_NODE, Partition, TopicPartition
 from barnabas.client.pool import Purpose
 from barnabas.config.settings import Settings
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.protocol.primitives import record_view
+from barnabas.protocol.primitives import Buffer, record_view
 from barnabas.protocol.schema import Message
+from barnabas.runtime.buffers import LARGE_FRAME_BYTES, BufferPool
 
 FETCH_KEY = FetchRequest.schema.key or 0
 # Answers of one partition that may wait: one for the user, and one that was read ahead meanwhile.
@@ -87,6 +88,7 @@ class Fetcher:
         # Partitions with something to take, in turn.
         self._ready: deque[PartitionState] = deque()
         self._errors: deque[KafkaError] = deque()
+        self._buffers = BufferPool()
         self._news: asyncio.Future[None] | None = None
         self._is_closed = False
 
@@ -139,6 +141,8 @@ class Fetcher:
     def _used_up(self, state: PartitionState) -> None:
         chunk = state.chunks.popleft()
         chunk.finish()
+        if isinstance(chunk.data, memoryview) and isinstance(chunk.data.obj, bytearray):
+            self._buffers.give(chunk.data.obj)
         state.position = max(state.position, chunk.next_offset)
         if chunk.offset_epoch >= 0:
             state.offset_epoch = chunk.offset_epoch
@@ -243,7 +247,8 @@ class Fetcher:
         )
         self._under_way.add(node_id)
         limit_ms = self._request_timeout_ms + self._max_wait_ms
-        link.tell(request, version, partial(self._answered, node_id, session, asked), limit_ms)
+        answered = partial(self._answered, node_id, session, asked)
+        link.tell(request, version, answered, limit_ms, in_place=True)
 
     def _answered(
         self,
@@ -298,12 +303,21 @@ class Fetcher:
                 AbortedTransaction(one.first_offset, one.producer_id)
                 for one in told.aborted_transactions or ()
             ]
-        chunk = Chunk(state.where, bytes(view), part.fetch_offset, aborted, self._check_crcs)
+        chunk = Chunk(state.where, self._kept(view), part.fetch_offset, aborted, self._check_crcs)
         state.fetch_offset = chunk.end_offset
         if not state.chunks:
             self._ready.append(state)
         state.chunks.append(chunk)
         self.tell()
+
+    def _kept(self, view: memoryview) -> Buffer:
+        """What an answer holds, in memory that is ours until it is used up; large pieces are used again,
+        as memory that is new to the kernel costs more than the copy."""
+        if len(view) <= LARGE_FRAME_BYTES:
+            return bytes(view)
+        kept = memoryview(self._buffers.take(len(view)))[: len(view)]
+        kept[:] = view
+        return kept
 
     def _refused(self, node_id: int, state: PartitionState, part: FetchPart, code: int) -> None:
         if state.preferred_replica != NO_NODE:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from barnabas.batch.compression import Codec
-from barnabas.batch.records import NO_SEQUENCE
+from barnabas.batch.records import NO_PRODUCER_ID, NO_SEQUENCE
 from barnabas.client.errors.local import BufferExhaustedError
 from barnabas.client.model import Topic, TopicPartition
 from barnabas.client.producer.batches import ProducerBatch
@@ -30,6 +30,7 @@ class Lane:
         "due",
         "identity",
         "in_flight",
+        "known_producer_id",
         "last_acked",
         "next_sequence",
         "open",
@@ -51,6 +52,8 @@ class Lane:
         self.identity = NO_IDENTITY
         self.next_sequence = 0
         self.last_acked = NO_SEQUENCE
+        # The producer id under which the partition has taken a batch, in whatever epoch, and still knows.
+        self.known_producer_id = NO_PRODUCER_ID
         # A sequence number was lost: what waits is numbered anew with the next epoch.
         self.rewrite = False
 
@@ -74,11 +77,15 @@ class TopicLanes:
         self.lanes: list[Lane] = []
         self.sticky_bytes = 0
         self.used_at = 0.0
+        self.layout = layout
         self.take(layout)
         self.sticky = self.lanes[0]
 
     def take(self, layout: Topic) -> None:
-        """The topic may have grown; a topic that was created anew with fewer keeps those that are in use."""
+        """The topic may have grown; one that was created anew keeps those in use, and knows no producer."""
+        if layout.id != self.layout.id:
+            for lane in self.lanes:
+                lane.known_producer_id = NO_PRODUCER_ID
         self.layout = layout
         self.count = len(layout.partitions)
         for number in range(len(self.lanes), self.count):
@@ -215,11 +222,10 @@ class Accumulator:
 
     def make_all_due(self) -> None:
         """Let nothing wait any longer."""
-        for lane in set(self.incomplete.values()):
-            if lane.open is not None:
-                lane.due = True
-            if lane.queue:
-                self.sendable[lane] = None
+        while self._lingering:
+            _, lane, batch = self._lingering.popleft()
+            if batch is lane.open:
+                self._become_due(lane)
         self.wake()
 
     # ----------------------------------------------------------------------------------------------- memory

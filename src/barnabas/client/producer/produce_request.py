@@ -48,3 +48,11 @@ def answers_by_partition(
         for part in topic.partition_responses:
             found[TopicPartition(name, part.index)] = part
     return found
+
+
+def refusal_text(answer: ProduceResponse.PartitionProduceResponse, where: TopicPartition) -> str | None:
+    """What a broker says about its refusal, if it says more than the code."""
+    if answer.error_message is None and not answer.record_errors:
+        return None
+    reasons = [one.batch_index_error_message for one in answer.record_errors if one.batch_index_error_message]
+    return f"{where}: {'; '.join(reasons) or answer.error_message}"

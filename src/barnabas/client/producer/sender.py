@@ -11,7 +11,7 @@ from functools import partial
 from typing import Protocol
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.batch.records import NO_SEQUENCE
+from barnabas.batch.records import NO_PRODUCER_ID, NO_SEQUENCE
 from barnabas.batch.view import MAX_SEQUENCE
 from barnabas.client.cluster import Cluster
 from barnabas.client.errands import Errands
@@ -22,7 +22,7 @@ from barnabas.client.model import TopicPartition
 from barnabas.client.producer.accumulator import Accumulator, Lane
 from barnabas.client.producer.batches import NO_OFFSET, NO_TIME, ProducerBatch
 from barnabas.client.producer.identity import Identity
-from barnabas.client.producer.produce_request import answers_by_partition, produce_request
+from barnabas.client.producer.produce_request import answers_by_partition, produce_request, refusal_text
 from barnabas.config.settings import Settings
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.schema import Message
@@ -162,9 +162,11 @@ class Sender:
         """Whether a batch may be sent while others of its lane are under way."""
         if self.identity is None:
             return self._max_in_flight > 1
+        pair = self.identity.pair
         # A partition that knows nothing of a producer takes any first number.  So the first batch goes alone:
-        # were it refused for a moment and the next one taken, it could never come in its place.
-        if lane.identity != self.identity.pair or lane.rewrite or lane.last_acked == NO_SEQUENCE:
+        # were it refused for a moment and the next one taken, it could never come in its place.  A partition
+        # that knows it takes only 0 as the first number of another epoch (KIP-360), so no epoch has to wait.
+        if lane.identity != pair or lane.rewrite or lane.known_producer_id != pair[0]:
             return False
         # A batch that is sent again waits until it is the first: then the order cannot change.
         return not head.has_sequence or head.base_sequence < lane.in_flight[0].base_sequence
@@ -238,12 +240,13 @@ class Sender:
             if batch.has_sequence and (batch.producer_id, batch.producer_epoch) == lane.identity:
                 last = (batch.base_sequence + batch.record_count - 1) & MAX_SEQUENCE
                 lane.last_acked = max(lane.last_acked, last)
+                lane.known_producer_id = batch.producer_id
             self._succeed(batch, answer.base_offset, answer.log_append_time_ms)
             return
         if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.is_done:
             self._split(lane, batch)
             return
-        error = error_for(code, _message(answer, lane.where))
+        error = error_for(code, refusal_text(answer, lane.where))
         if isinstance(error, RetriableError):
             self._cluster.metadata.expire()
         self._failed(lane, batch, error)
@@ -253,6 +256,9 @@ class Sender:
         if batch.is_done:
             # It was given up while it was under way, and its numbers with it.
             return
+        if error.code in _LOST_SEQUENCE:
+            # Perhaps the partition has forgotten the producer.
+            lane.known_producer_id = NO_PRODUCER_ID
         if self._is_retried(lane, batch, error):
             pause_s = self._cluster.retries.pause_s(batch.attempts - 1)
             batch.not_before = self._loop.time() + pause_s
@@ -389,15 +395,6 @@ class Sender:
             await asyncio.gather(self._acquiring, return_exceptions=True)
 
 
-def _message(answer: ProduceResponse.PartitionProduceResponse, where: TopicPartition) -> str | None:
-    if answer.error_message is None and not answer.record_errors:
-        return None
-    reasons = [one.batch_index_error_message for one in answer.record_errors if one.batch_index_error_message]
-    return f"{where}: {'; '.join(reasons) or answer.error_message}"
-
-
 def _expired(batch: ProducerBatch, timeout_s: float) -> KafkaTimeoutError:
-    return KafkaTimeoutError(
-        f"{batch.record_count} records for {batch.topic}-{batch.partition} were not delivered within "
-        f"{timeout_s * 1000:.0f} ms"
-    )
+    what = f"{batch.record_count} records for {batch.topic}-{batch.partition}"
+    return KafkaTimeoutError(f"{what} were not delivered within {timeout_s * 1000:.0f} ms")

@@ -27,9 +27,9 @@ from pyspark.sql.types import (
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.build import build
 from barnabas.batch.columnar import Columns, columns_of
-from barnabas.batch.engine.binary_column import binary_column
 from barnabas.batch.legacy import OldBatch
 from barnabas.batch.view import BatchView
+from barnabas.client.consumer.arrow import binary_array
 from barnabas.client.consumer.chunks import Chunk
 from barnabas.spark.source.offsets import OptionError
 
@@ -182,10 +182,7 @@ class _Group:
 
     def _binary(self, of_keys: bool) -> Any:
         columns = self._columns
-        made = binary_column(columns.payload, columns.vectors, of_keys, self._first, self._count)
-        valid = pa.py_buffer(made.valid) if made.nulls else None
-        buffers = [valid, pa.py_buffer(memoryview(made.ends)), pa.py_buffer(made.data)]
-        return pa.Array.from_buffers(pa.binary(), self._count, buffers, made.nulls)
+        return binary_array(columns.payload, columns.vectors, of_keys, self._first, self._count)
 
     def topics(self) -> Any:
         return pa.repeat(self._where.topic, self._count)
