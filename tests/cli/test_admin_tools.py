@@ -122,7 +122,7 @@ def test_who_may_not_is_denied(barnabas, closed, name, arguments):
     ],
 )
 def test_no_failure_ends_with_0(tool, topic, tmp_path, name, arguments):
-    """Exit code 0 on failure: the commonest CLI bug of all."""
+    """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
     beyond = tmp_path / "beyond.json"
     part = {"topic": topic, "partition": 0, "offset": 99, "replicas": [9]}
     beyond.write_text(json.dumps({"version": 1, "partitions": [part]}))

@@ -293,7 +293,7 @@ def test_a_record_that_cannot_be_printed_ends_it_or_is_skipped(produce: Tool, co
     assert code == 0
     assert str(int.from_bytes(b"six6", "big")) in both.splitlines()
     assert "cannot be printed" in errors
-    assert "Processed a total of 3 messages" in errors
+    assert "Processed a total of 3 messages" in errors  # M-A4
 
 
 def test_too_few_messages_in_the_time(produce: Tool, consume: Tool) -> None:

@@ -17,7 +17,7 @@ QUICK = {"fetch_max_wait_ms": 50}
 
 
 def test_seeking(bootstrap: str, topic: str, run: Run) -> None:
-    # M-A5
+    # M-A5, M-G4
     async def work() -> None:
         await make_topic(bootstrap, topic)
         async with Producer(bootstrap_servers=bootstrap) as producer:

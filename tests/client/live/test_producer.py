@@ -144,6 +144,7 @@ def test_round_robin_and_a_partitioner_of_ones_own(bootstrap: str, topic: str, r
 
 
 def test_interceptors_and_serialisers(bootstrap: str, topic: str, run: Run) -> None:
+    # M-F1
     class Watch:
         def __init__(self) -> None:
             self.acknowledged: list[int] = []

@@ -54,10 +54,10 @@ def create_topics(bootstrap: str) -> None:
         admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in TOPICS]).raise_first()
 
 
-def collect(bootstrap: str, folder: Path) -> int:
+def collect(bootstrap: str, folder: Path, **properties: object) -> int:
     async def run() -> int:
         source = FileSource([str(folder / "*.log")], until_end=True)
-        collector = Collector("logs", [source], {"bootstrap.servers": bootstrap})
+        collector = Collector("logs", [source], {"bootstrap.servers": bootstrap, **properties})
         await collector.run()
         return collector.lines_written
 
