@@ -98,8 +98,7 @@ class Demo:
     def run(self) -> int:
         logs = self._folder / "logs"
         logs.mkdir(parents=True, exist_ok=True)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: self._is_stopped.set())
+        self._listen()
         with ExitStack() as stack:
             self._say("a broker starts")
             bootstrap = stack.enter_context(broker(self._folder))
@@ -114,6 +113,8 @@ class Demo:
             self._say("Spark starts; this takes a while")
             running = self._start_pipeline(bootstrap)
             stack.callback(running.stop)
+            # Spark has taken Ctrl+C for itself.
+            self._listen()
             reader = stack.enter_context(ResultReader(bootstrap))
             results = self._watch(running, reader, services)
             for line in summary(results):
@@ -123,6 +124,10 @@ class Demo:
             self._say("everything stops; the next run goes on where this one ends")
         print(f"report: {report}")
         return 0
+
+    def _listen(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self._is_stopped.set())
 
     def _start_pipeline(self, bootstrap: str) -> Running:
         spark = session("barnabas-demo", "local[2]", output=str(self._folder / "spark.log"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.verify.hidden_java import without_java
 
 PATIENCE_S = 600
 PROGRAM = """
@@ -31,20 +32,12 @@ print("all of it works")
 
 def test_spark_runs_on_the_java_of_pypi(tmp_path: Path) -> None:
     # M-I: `pip install` alone is enough.
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for folder in os.environ["PATH"].split(os.pathsep):
-        for program in Path(folder).glob("*") if Path(folder).is_dir() else ():
-            if not program.name.startswith("java") and not (tools / program.name).exists():
-                (tools / program.name).symlink_to(program)
-    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    environment |= {"PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
-        env=environment,
+        env=without_java(tmp_path),
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
