@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 ENGINE := $(wildcard src/barnabas/batch/engine/*.py)
 JOBS ?= 2
 
-.PHONY: help setup test lint demo verify suites sim torn fuzz bench pins clean
+.PHONY: help setup test lint demo verify suites sim torn fuzz bench bench-spark pins clean
 
 help: ## show the verbs
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 setup: $(VENV)/.ready ## make .venv with everything; leaves .venv/bin/barnabas
 	@$(BIN)/python -m tools.engine
@@ -45,6 +45,9 @@ fuzz: setup ## a million hostile frames, and a healthy client meanwhile
 
 bench: setup ## the rows of bench/, side by side; writes docs/benchmarks.md
 	$(BIN)/python -m bench $(ROWS)
+
+bench-spark: setup ## the rows of Spark beside its own Kafka connector (ROWS="spark-read-*"); same page
+	$(BIN)/python -m bench $(or $(ROWS),"spark-*")
 
 demo: setup ## see it work
 	$(BIN)/python -m examples.demo

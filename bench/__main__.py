@@ -1,7 +1,8 @@
 """`make bench [ROWS="name …"]`: measure rows and write docs/benchmarks.md.
 
-A name that ends with * stands for all rows that begin so.  Figures of rows that were not run this time are
-kept from docs/benchmarks.json, with the commit they were measured at.
+A name that ends with * stands for all rows that begin so; `make bench-spark` names those of Spark, which are
+not run otherwise.  Figures of rows that were not run this time are kept from docs/benchmarks.json, with the
+commit they were measured at.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 from barnabas.batch import engine
 from bench.page import section, write_page
-from bench.registry import House, Result, families, load_rows, measure
+from bench.registry import House, Result, Row, families, load_rows, measure
 
 PROJECT = Path(__file__).resolve().parents[1]
 PAGE = PROJECT / "docs" / "benchmarks.md"
@@ -57,14 +58,21 @@ def figures(result: Result) -> dict[str, Any]:
     }
 
 
+def chosen(rows: dict[str, Row], asked: list[str]) -> list[Row]:
+    """Those that were named; without names, all that need not be."""
+    if not asked:
+        return [row for row in rows.values() if not row.only_by_name]
+    return [row for name, row in rows.items() if any(fnmatchcase(name, one) for one in asked)]
+
+
 def main() -> int:
     rows = load_rows()
-    asked = sys.argv[1:] or ["*"]
+    asked = sys.argv[1:]
     unknown = [name for name in asked if not any(fnmatchcase(row, name) for row in rows)]
     if unknown:
         print(f"no such row: {', '.join(unknown)}. Rows: {', '.join(rows)}", file=sys.stderr)
         return 2
-    wanted = [row for name, row in rows.items() if any(fnmatchcase(name, one) for one in asked)]
+    wanted = chosen(rows, asked)
     known: dict[str, Any] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     with House() as house:
         for family in families(wanted):

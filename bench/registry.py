@@ -87,6 +87,8 @@ class Row:
     value: str | None = None
     # An unmeasured round comes first.
     warm_up: bool = True
+    # Left out of a run that names no rows: it takes more than this project and Apache Kafka, or long.
+    only_by_name: bool = False
     # Said where the goal is missed.
     why: str = ""
 

@@ -15,8 +15,8 @@ import pytest
 from tests.clients.conftest import start_dev
 from tests.verify.apache_broker import apache_broker
 from tests.verify.conftest import PROJECT
-from tests.verify.spark_connector import connector_jars
 from tests.verify.spark_matrix import batch_cases, stream_cases
+from tools.spark_connector import connector_jars
 
 MATRIX_TIMEOUT_S = 1500
 CASES = [name for name, _ in (*batch_cases(), *stream_cases())]

@@ -33,6 +33,7 @@ def connector_jars() -> list[Path]:
                 timeout=FETCH_TIMEOUT_S,
                 check=False,
             )
-            assert done.returncode == 0, f"Maven could not fetch {one}: {done.stdout[-2000:]}"
+            if done.returncode:
+                raise RuntimeError(f"Maven could not fetch {one}: {done.stdout[-2000:]}")
         jars.append(jar)
     return jars

@@ -1,0 +1,144 @@
+"""What the rows of Spark share: one session with both connectors, the servers, topics of many records.
+
+What lives here: making and filling them.  What may not: what is measured with them.  PySpark is imported
+late, as the other rows do without it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from barnabas.base.errors import ErrorCode
+from barnabas.batch.build import build
+from barnabas.batch.records import Record
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from bench.produce_load import PRODUCE_VERSION
+from bench.registry import House
+from bench.servers import Server, make_servers
+from bench.warming import warm_up
+from tools.raw_broker import RawConnection
+from tools.spark_connector import connector_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONNECTOR = "spark-sql-kafka"
+MASTER = "local[2]"
+# How each of them is called in a query.
+OUR_FORMAT, THEIR_FORMAT = "barnabas", "kafka"
+PARTITIONS = 4
+VALUE_BYTES = 200
+KEYS = 100
+# As many as the default batch.size of a producer (16 KiB) takes.
+BATCH_RECORDS = 75
+# Records lie this far apart all over, some minutes before now: brokers refuse times of the future.
+SPREAD_MS = 600_000
+
+
+def spark_session(house: House) -> SparkSession:
+    def make() -> SparkSession:
+        from barnabas.spark import session
+
+        jars = ",".join(map(str, connector_jars()))
+        output = str(house.folder() / "spark.log")
+        made = session("bench", MASTER, output=output, **{"spark.jars": jars})
+        house.stack.callback(made.stop)
+        return made
+
+    return house.shared("spark session", make)
+
+
+def spark_server(house: House, name: str) -> Server | None:
+    """Started and warm from its first use on; None for Apache Kafka where the oracle is not at hand."""
+    servers = house.shared("spark servers", lambda: make_servers(house.folder(), house.stack))
+    if name not in servers:
+        return None
+    server = servers[name]
+
+    def start() -> Server:
+        server.start()
+        warm_up(server)
+        return server
+
+    return house.shared(("spark server", name), start)
+
+
+def bootstrap(server: Server) -> str:
+    host, port = server.address
+    return f"{host}:{port}"
+
+
+def options(server: Server, **more: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": bootstrap(server), **more}
+
+
+def sample_records(count: int, now_ms: int) -> Iterator[Record]:
+    """Keys that come again, values that differ, times that grow up to now."""
+    filler = b"x" * VALUE_BYTES
+    start_ms = now_ms - SPREAD_MS
+    for number in range(count):
+        value = b"%012d%b" % (number, filler)
+        yield Record(
+            0,
+            start_ms + number * SPREAD_MS // count,
+            b"key-%d" % (number * 7919 % KEYS),
+            value[:VALUE_BYTES],
+        )
+
+
+def fill(address: tuple[str, int], topic: str, records: Iterable[Record], partitions: int) -> int:
+    """Batch by batch, partition by partition, so that all of them grow alike; how many it were."""
+    total = 0
+    with RawConnection(address) as connection:
+        for index, batch in enumerate(_cut(records)):
+            send(connection, topic, {index % partitions: batch})
+            total += len(batch)
+    return total
+
+
+def send(connection: RawConnection, topic: str, batches: Mapping[int, list[Record]]) -> None:
+    """A batch for each of these partitions, in one request; acknowledged when this returns."""
+    request = ProduceRequest(
+        acks=1,
+        timeout_ms=30_000,
+        topic_data=[
+            ProduceRequest.TopicProduceData(
+                name=topic,
+                partition_data=[
+                    ProduceRequest.PartitionProduceData(index=index, records=bytes(_built(batch)))
+                    for index, batch in batches.items()
+                ],
+            )
+        ],
+    )
+    answer = connection.ask(request, PRODUCE_VERSION, ProduceResponse)
+    for part in answer.responses[0].partition_responses:
+        assert not part.error_code, ErrorCode(part.error_code).name
+
+
+def _built(batch: list[Record]) -> bytearray:
+    return build([Record(n, one.timestamp, one.key, one.value, one.headers) for n, one in enumerate(batch)])
+
+
+def _cut(records: Iterable[Record]) -> Iterator[list[Record]]:
+    batch: list[Record] = []
+    for one in records:
+        batch.append(one)
+        if len(batch) == BATCH_RECORDS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def ended(query: Any, patience_s: float) -> None:
+    """A streaming query that ends by itself has ended well."""
+    if not query.awaitTermination(timeout=patience_s):
+        query.stop()
+        raise TimeoutError(f"the query still runs after {patience_s} s")
