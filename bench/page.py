@@ -19,6 +19,9 @@ first and with one and the same file of settings. Clients are raw sockets with r
 that the broker is what is measured. After every round the acknowledged records are counted in the broker and
 the last ones read back; what is fetched is hashed; before the first round a damaged batch and a damaged
 record must have been refused.
+
+Rows of Spark are measured by `make bench-spark`: one session on two cores with both connectors in it, after
+their rows were compared; what is counted or written must add up in every round.
 """
 
 
