@@ -157,7 +157,6 @@ class Pipeline:
     def to(
         self,
         name: str,
-        *,
         of: str | Callable[..., Any],
         write: Callable[[Any, Settings], Any],
         mode: str = "append",
