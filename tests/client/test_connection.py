@@ -12,9 +12,10 @@ from barnabas.client.errors import NetworkError, UnsupportedVersionError
 from barnabas.protocol.apis import api_named
 from barnabas.protocol.frame import read_request, write_response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.protocol.primitives import ProtocolError
+from barnabas.protocol.primitives import ProtocolError, record_view
 from barnabas.protocol.schema import Message, Versions
 
 METADATA = MetadataRequest(topics=[])
@@ -127,6 +128,28 @@ def test_answers_find_their_requests_however_the_bytes_come() -> None:
     assert held == b""
     assert [one.answers for one in heard] == [[NOTHING], [NOTHING]]
     assert talk.in_flight == 0
+
+
+def test_an_answer_in_place_is_read_where_it_lies() -> None:
+    """Who asks for it copies what it keeps; everybody else has bytes that stay."""
+    records = b"records of some length"
+    part = FetchResponse.PartitionData(
+        partition_index=0, error_code=0, high_watermark=1, aborted_transactions=None, records=records
+    )
+    topic = FetchResponse.FetchableTopicResponse(partitions=[part])
+    answer = FetchResponse(throttle_time_ms=0, responses=[topic])
+    kept: list[bytes] = []
+    for in_place in (True, False):
+        talk, heard = Conversation("tester"), Heard()
+        asked = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[])
+        head, _ = read_request(frame(talk.request(asked, 13, heard, in_place=in_place)))
+        received = bytearray(write_response(answer, 13, head.correlation_id))
+        assert talk.receive(memoryview(received)) == len(received)
+        received[:] = bytes(len(received))
+        (message,) = heard.answers
+        assert isinstance(message, FetchResponse)
+        kept.append(bytes(record_view(message.responses[0].partitions[0].records)))
+    assert kept == [bytes(len(records)), records]
 
 
 def test_a_large_answer_is_announced() -> None:

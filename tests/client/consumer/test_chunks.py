@@ -7,6 +7,7 @@ from barnabas.batch.control import EndTransactionMarker, build_marker
 from barnabas.batch.records import Record
 from barnabas.client import TopicPartition
 from barnabas.client.consumer.chunks import AbortedTransaction, Chunk
+from barnabas.protocol.primitives import Buffer
 
 WHERE = TopicPartition("t", 0)
 
@@ -33,9 +34,17 @@ def marker(at: int, producer_id: int, *, commit: bool) -> bytes:
 
 
 def seen(content: bytes, fetch_offset: int, aborted: list[AbortedTransaction]) -> list[int]:
+    """The same in bytes and in memory that belongs to somebody else."""
+    found = [taken(one, fetch_offset, aborted) for one in (content, memoryview(bytearray(content)))]
+    assert found[0] == found[1]
+    return found[0]
+
+
+def taken(content: Buffer, fetch_offset: int, aborted: list[AbortedTransaction]) -> list[int]:
     chunk = Chunk(WHERE, content, fetch_offset, aborted, check_crcs=True)
     offsets: list[int] = []
     while records := chunk.take(100):
+        assert all(record.value == b"%d" % record.offset for record in records)
         offsets += [record.offset for record in records]
     return offsets
 

@@ -248,3 +248,45 @@ def test_reading_ahead_has_its_limits(run: Run) -> None:
                 assert await take(consumer, 49) == list(range(1, 50))
 
     run(work())
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("as_arrow", [False, True])
+def test_what_was_handed_out_stays_as_it_is(run: Run, codec: str, as_arrow: bool) -> None:
+    """Large answers are received and kept in memory that is used again; nothing of it is the user's."""
+
+    async def work() -> None:
+        wanted = [b"%05d" % number * 20_000 for number in range(12)]
+        async with scripted() as broker:
+            options: dict[str, Any] = {"batch_size": 1, "compression_type": codec}
+            async with Producer(bootstrap_servers=broker.bootstrap, linger_ms=0, **options) as producer:
+                for value in wanted:
+                    await producer.send(TOPIC, value)
+
+            def two_each(request: FetchRequest, version: int) -> Any:
+                offset = request.topics[0].partitions[0].fetch_offset if request.topics else len(wanted)
+                answer = broker.fetched(offset)
+                part = answer.responses[0].partitions[0]
+                part.records = b"".join(one.copy() for one in broker.log[offset : offset + 2])
+                return answer
+
+            broker.handlers[FetchRequest] = two_each
+            async with Consumer(bootstrap_servers=broker.bootstrap, **QUICK) as consumer:
+                consumer.assign([WHERE])
+                assert await handed_out(consumer, len(wanted), as_arrow) == wanted
+
+    run(work())
+
+
+async def handed_out(consumer: Consumer, count: int, as_arrow: bool) -> list[object]:
+    """The values, looked at only after all of them have come."""
+    if as_arrow:
+        batches: list[Any] = []
+        while sum(batch.num_rows for batch in batches) < count:
+            found = await consumer.poll_arrow(1000)
+            batches += [] if found is None else [found]
+        return [value for batch in batches for value in batch.column("value").to_pylist()]
+    records: list[Any] = []
+    while len(records) < count:
+        records += await consumer.poll(1000)
+    return [record.value for record in records]

@@ -110,8 +110,10 @@ class Chunk:
         return taken
 
     def rest(self) -> Chunk:
-        """What was not taken yet, as a chunk of its own."""
-        return Chunk(self.where, self.data, self.next_offset, self._all_aborted, self._check_crcs)
+        """What was not taken yet, as a chunk of its own; where its batches are is known already."""
+        left = Chunk(self.where, b"", self.next_offset, self._all_aborted, self._check_crcs)
+        left.data, left._batches, left.end_offset = self.data, self._batches, self.end_offset
+        return left
 
     @property
     def first_offset(self) -> int:
