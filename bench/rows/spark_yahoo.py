@@ -93,11 +93,15 @@ def start(side: Side, source: str, output: str, **more: str) -> Any:
         ",", "campaign_id", F.unix_millis("window.start"), "count", F.unix_millis(F.col("last"))
     )
     trigger: dict[str, Any] = {"availableNow": True} if more else {"processingTime": "0 seconds"}
+
+    def write(changed: DataFrame, number: int) -> None:
+        changed.write.format(side.form).options(**options(side.server, topic=output)).mode("append").save()
+
+    # By tables, for both: Spark lets no stream writer in Python have changed rows (update mode).
     return (
         counts.select(line.cast("binary").alias("value"))
         .writeStream.outputMode("update")
-        .format(side.form)
-        .options(**options(side.server, topic=output))
+        .foreachBatch(write)
         .option("checkpointLocation", str(side.scratch / f"yahoo-{next(side.numbers)}"))
         .trigger(**trigger)
         .start()
