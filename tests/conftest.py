@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tarfile
 from pathlib import Path
 
@@ -21,6 +22,9 @@ DATA = Path(__file__).parent / "data"
 
 
 def pytest_configure() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As in the background of a script: the programs that tests interrupt would not hear it either.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     engine = engine_state()
     if engine.state == "stale":
         raise pytest.UsageError(f"the compiled engine is stale: {engine.reason}")
@@ -30,7 +34,7 @@ class OneProcessForSpark(LoadScopeScheduling):
     """Every test goes to whichever process is free, but all of Spark's to the same one: a JVM costs seconds."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+        return "spark" if nodeid.startswith(("tests/spark/", "tests/examples/")) else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneProcessForSpark:
