@@ -82,7 +82,8 @@ class Reader:
 def fill(server: Server, topic: str, load: Load, batches: int) -> int:
     """So many equal batches in each partition, looked at one by one; the size of each."""
     batch = client_batch(load)
-    at_once = max(1, (8 << 20) // len(batch))
+    # No more answers than a socket keeps for us while we still send.
+    at_once = max(1, min(256, (8 << 20) // len(batch)))
     with RawConnection(server.address, PATIENCE_S) as connection:
         for partition in range(load.partitions):
             frame = produce_frame(topic, partition, batch, 1)
