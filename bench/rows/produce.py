@@ -172,6 +172,10 @@ def many_records(bench: Workbench) -> Mapping[str, Contender]:
     floor=2,
     against=APACHE,
     value="records",
+    why=(
+        "Ten times the payload of the small pipelined requests, whose goal it has: the kernel's copies and the "
+        "pages of the log are a larger part, and they cost both alike."
+    ),
 )
 def batches_of_one(bench: Workbench) -> Mapping[str, Contender]:
     return contenders(bench, Load(records=1, in_flight=32))
@@ -212,6 +216,10 @@ def pipelined(bench: Workbench) -> Mapping[str, Contender]:
     floor=0.8,
     against=APACHE,
     value="mb",
+    why=(
+        "A flush is waited for on the loop, one after another; Apache Kafka's request threads wait for those "
+        "of several partitions at the same time. To be mended: flushes belong on workers."
+    ),
 )
 def flushed(bench: Workbench) -> Mapping[str, Contender]:
     return contenders(bench, Load(configs={"flush.messages": "1"}))
