@@ -173,8 +173,8 @@ def many_records(bench: Workbench) -> Mapping[str, Contender]:
     against=APACHE,
     value="records",
     why=(
-        "Ten times the payload of the small pipelined requests, whose goal it has: the kernel's copies and the "
-        "pages of the log are a larger part, and they cost both alike."
+        "Ten times the payload of the small pipelined requests, whose goal it has: the kernel's copies and "
+        "the pages of the log are a larger part, and they cost both alike."
     ),
 )
 def batches_of_one(bench: Workbench) -> Mapping[str, Contender]:
@@ -217,8 +217,8 @@ def pipelined(bench: Workbench) -> Mapping[str, Contender]:
     against=APACHE,
     value="mb",
     why=(
-        "A flush is waited for on the loop, one after another; Apache Kafka's request threads wait for those "
-        "of several partitions at the same time. To be mended: flushes belong on workers."
+        "Not explained yet: flushes run on workers, at most one for each log at a time, and what is written "
+        "meanwhile shares the next one."
     ),
 )
 def flushed(bench: Workbench) -> Mapping[str, Contender]:
