@@ -193,9 +193,11 @@ def collector(folder: Path, bootstrap: str) -> Iterator[None]:
 
 
 @contextmanager
-def running(command: Sequence[str], **options: object) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    command: Sequence[str], *, stdout: int | None = None, env: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process that ends with us; not by the Ctrl+C that is meant for us."""
-    process = subprocess.Popen(command, start_new_session=True, **options)  # type: ignore[call-overload]
+    process = subprocess.Popen(command, start_new_session=True, stdout=stdout, env=env)
     try:
         yield process
     finally:

@@ -96,11 +96,18 @@ class PositionsFile:
 
 
 def _position(entry: dict[str, object]) -> Position:
-    position = Position(**entry)  # type: ignore[arg-type]  # Checked in the next lines.
-    for name in ("device", "inode", "offset", "head_length"):
-        number = getattr(position, name)
-        if not isinstance(number, int) or number < 0:
-            raise ValueError(f"{name} {number!r}")
-    if not isinstance(position.path, str) or not isinstance(position.head, str):
-        raise ValueError("path or head is no text")
-    return position
+    def number(name: str) -> int:
+        found = entry[name]
+        if not isinstance(found, int) or found < 0:
+            raise ValueError(f"{name} {found!r}")
+        return found
+
+    def text(name: str) -> str:
+        found = entry[name]
+        if not isinstance(found, str):
+            raise ValueError(f"{name} {found!r}")
+        return found
+
+    return Position(
+        text("path"), number("device"), number("inode"), number("offset"), number("head_length"), text("head")
+    )

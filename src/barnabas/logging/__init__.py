@@ -5,9 +5,9 @@
 
     logging.getLogger().addHandler(Handler("logs", bootstrap_servers="localhost:9092", service="shop"))
 
-What lives here: a handler, and the JSON that it writes unless it is given a formatter.  Nothing is lost while
-the broker is away: records wait in the producer's buffer (`buffer_memory`), and when that is full, whoever
-logs waits, `max_block_ms` at most.
+What lives here: a handler, and the JSON that it writes unless it is given a formatter.  While the broker is
+away records wait in the producer's buffer (`buffer_memory`); when that is full, whoever logs waits for room.
+What is not written within `delivery_timeout_ms` (five minutes unless told otherwise) is counted in `lost`.
 """
 
 from barnabas.logging.handler import Handler, JsonFormatter
