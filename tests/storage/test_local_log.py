@@ -82,6 +82,35 @@ def test_a_flush_moves_the_recovery_point() -> None:
     assert log.plan_flush() is None
 
 
+def test_a_flush_of_the_active_segment_syncs_its_records_and_a_crash_has_it_read_again() -> None:
+    disk = SimulatedDisk(SeededRandom(1))
+    log = open_log(disk, TINY)
+    write(log, 2)
+    for kind in (".index", ".timeindex"):
+        disk.fail(1, errno.EIO, kinds=[Kind.SYNC], path=f"{FOLDER}/{0:020d}{kind}", times=99)
+    log.flush()
+    assert (log.recovery_point, log.restart_point) == (2, 0)
+    disk.clear_faults()
+    write(log, *[2] * 6)
+    log.flush()
+    assert log.recovery_point == log.end_offset
+    assert log.restart_point == log.active.base_offset > 0
+
+
+def test_a_segment_rolled_during_its_flush_is_read_again_until_its_indexes_are_synced() -> None:
+    log = open_log(SimulatedDisk(SeededRandom(1)))
+    write(log, 2)
+    plan = log.plan_flush()
+    assert plan is not None
+    log.roll()
+    plan.run()
+    log.flushed(plan)
+    assert (log.recovery_point, log.restart_point, log.active.base_offset) == (2, 0, 2)
+    assert log.is_closed_part_unflushed
+    log.flush(log.active.base_offset)
+    assert log.restart_point == 2
+
+
 def test_flush_settings_are_honoured() -> None:
     clock = HandClock()
     log = open_log(options=dataclasses.replace(SMALL, flush_messages=3, flush_ms=1000), clock=clock)

@@ -90,13 +90,11 @@ class LocalLog:
             return active
         was_preallocated = active.is_preallocated
         active.become_inactive()
-        if self.recovery_point >= self.end_offset:
-            # All of it was flushed, so that a crash does not have it read again.  Its indexes, trimmed now,
-            # are synced by the next flush; until then a power loss has them made anew when they are used.
-            self._unsynced_segments.append(active)
-            if was_preallocated:
-                # But nothing tells the batches from the zeroes behind them if the cut is lost: it must last.
-                active.sync()
+        # Its indexes are synced by the next flush; until then a crash has all of it read again.
+        self._unsynced_segments.append(active)
+        if was_preallocated and self.recovery_point >= self.end_offset:
+            # Nothing tells the batches from the zeroes behind them if the cut is lost: it must last.
+            active.sync()
         segment = self._new_segment(base_offset)
         self.segments.add(segment)
         self.segments.reading(active)
@@ -143,8 +141,7 @@ class LocalLog:
             self.epochs.write_out()
             paths = [f"{self.folder}/{name}" for name in names]
             for segment in dict.fromkeys((*closed, *segments)):
-                segment.write_out()
-                paths += [segment.path(kind) for kind in log_files.SEGMENT_FILES]
+                paths += self._paths_to_sync(segment)
             files = OpenFiles(self.disk, paths)
         folders = []
         if self._names_synced < self._names_made:
@@ -153,6 +150,25 @@ class LocalLog:
             folders.append(self.folder.rpartition("/")[0])
         covers = frozenset((*names, *closed))
         return FlushPlan(self.disk, self.folder, up_to, self._cuts, files, folders, covers, self._names_made)
+
+    def _paths_to_sync(self, segment: Segment) -> list[str]:
+        if segment is self.active:
+            # After a crash all of it is read again (`restart_point`) and its indexes are made anew.  Syncing
+            # two of them with each flush would cost more than the records do: they are files that grow.
+            return [segment.path(log_files.LOG), segment.path(log_files.TRANSACTION_INDEX)]
+        segment.write_out()
+        return [segment.path(kind) for kind in log_files.SEGMENT_FILES]
+
+    @property
+    def restart_point(self) -> int:
+        """The recovery point to write down: a crash has the segment that holds it, and all later ones, read.
+
+        It never lies behind a segment whose indexes are not synced, as those of the active one are not.
+        """
+        if self.is_closed:
+            return self.recovery_point
+        unsynced = (segment.base_offset for segment in (*self._unsynced_segments, self.active))
+        return min(self.recovery_point, *unsynced)
 
     def flushed(self, plan: FlushPlan) -> None:
         """The plan has run: a crash loses nothing below its offset."""
@@ -281,6 +297,7 @@ class LocalLog:
     def all_synced(self) -> None:
         """Whatever was written to the log's folder is safe."""
         self.recovery_point = self.end_offset
+        self._unsynced_segments.clear()
 
     def abandon(self) -> None:
         """Let go of all files without writing: the directory has failed."""

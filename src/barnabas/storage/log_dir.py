@@ -106,7 +106,7 @@ class LogDir:
     # The same for a worker: what the logs say is taken now, and written when the call is made.
 
     def plan_recovery_points(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
-        return self.recovery_points.plan({partition: log.recovery_point for partition, log in logs.items()})
+        return self.recovery_points.plan({partition: log.restart_point for partition, log in logs.items()})
 
     def plan_log_starts(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
         """Only of logs that start within a segment: the others are known by their first file's name."""

@@ -173,7 +173,7 @@ def _build(name: str, partitions: tuple[TopicPartition, ...], *, clean: bool) ->
     disk.restart()
     snapshot = disk.snapshot()
     files = {path: disk.read_bytes(path) for path in _paths(disk, DATA)}
-    recovery_points = {partition: log.recovery_point for partition, log in manager.logs.items()}
+    recovery_points = {partition: log.restart_point for partition, log in manager.logs.items()}
     whole = open_manager(disk)
     contents = {partition: _content(whole.logs[partition], files) for partition in partitions}
     for partition, content in contents.items():
