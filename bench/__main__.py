@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -73,6 +74,8 @@ def main() -> int:
         print(f"no such row: {', '.join(unknown)}. Rows: {', '.join(rows)}", file=sys.stderr)
         return 2
     wanted = chosen(rows, asked)
+    # As Ctrl+C does: the servers that were started are ended too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     known: dict[str, Any] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     with House() as house:
         for family in families(wanted):
