@@ -34,7 +34,7 @@ class OneProcessForSpark(LoadScopeScheduling):
     """Every test goes to whichever process is free, but all of Spark's to the same one: a JVM costs seconds."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith(("tests/spark/", "tests/examples/")) else nodeid
+        return "spark" if nodeid.startswith("tests/spark/") else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneProcessForSpark:

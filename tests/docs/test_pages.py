@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import Command, Written, is_like, pages, steps
+from tests.spark.java import QUICK_START
 from tools.ports import free_ports
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -38,6 +39,7 @@ class Reader:
         self._background: list[subprocess.Popen[str]] = []
         self._environment = {
             **os.environ,
+            **QUICK_START,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "BARNABAS_STATE": str(folder / "state"),
             "LOG_DIR": str(folder / "logs"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.clients.conftest import start_dev
+from tests.spark.java import QUICK_START
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +32,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def spark() -> Iterator[SparkSession]:
     from barnabas.spark import session
 
-    made = session("tests", "local[2]")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in QUICK_START.items():
+            patch.setenv(name, value)
+        made = session("tests", "local[2]")
     yield made
     made.stop()
 

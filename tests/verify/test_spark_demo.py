@@ -1,4 +1,5 @@
-"""`make demo` without a terminal: it ends by itself, goes on from its checkpoint, and brings its own Java."""
+"""`make demo`: on a terminal until Ctrl+C; without one it ends by itself, goes on from its checkpoint, and brings
+its own Java."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples.terminal import check_on_a_terminal
 from tests.verify.hidden_java import without_java
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -41,3 +43,8 @@ def test_it_ends_and_goes_on_and_brings_its_own_java(
     more_lines, more_windows = run(tmp_path, without_java(tmp_path_factory.mktemp("bare")))
     assert more_lines > lines
     assert more_windows > windows
+
+
+def test_on_a_terminal_it_draws_over_itself_until_ctrl_c(tmp_path: Path) -> None:
+    """M-I3."""
+    check_on_a_terminal("examples.demo", tmp_path)
