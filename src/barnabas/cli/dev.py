@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.cli.arguments import ArgumentParser
-from barnabas.cli.exits import CommandError, UsageError
+from barnabas.cli.exits import CommandError
+from barnabas.cli.numbers import whole_number
 from barnabas.cli.server_logs import FORMATS, logging_to
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "barnabas dev"
 DEFAULT_PORT = 9092
+MAX_PORT = 2**16 - 1
 HOST = "127.0.0.1"
 NODE_ID = 1
 
@@ -30,15 +32,19 @@ NODE_ID = 1
 def run(arguments: Sequence[str]) -> int:
     parser = ArgumentParser(PROGRAM, "Run one broker for development, on this machine only.")
     add = parser.add_argument
-    add("--port", type=int, default=DEFAULT_PORT, metavar="PORT", help="where it listens (default 9092)")
+    add(
+        "--port",
+        type=whole_number(0, MAX_PORT),
+        default=DEFAULT_PORT,
+        metavar="PORT",
+        help="where it listens (default 9092)",
+    )
     add("--data", metavar="FOLDER", help="keep the data here; without it, it is gone at the end")
     add("--override", action="append", default=[], metavar="KEY=VALUE", help="set an option; may be repeated")
     add("--metrics", metavar="[HOST:]PORT", help="serve metrics for Prometheus at http://HOST:PORT/metrics")
     add("--log-format", choices=FORMATS, default="text", help="how log lines look (default text)")
     add("--verbose", action="store_true", help="log more than warnings")
     options = parser.parse(arguments)
-    if not 0 <= options.port <= 65_535:
-        raise UsageError(f"{PROGRAM}: {options.port} is not a port")
     with _data_folder(options.data) as folder:
         return _serve(options, folder)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from barnabas.cli.arguments import ArgumentParser
 from barnabas.cli.exits import CommandError, Exit
+from barnabas.cli.numbers import integer, whole_number
 from barnabas.cli.running_servers import ServerInfo, is_running, running_servers
 from barnabas.runtime.folder_disk import FolderDisk
 from barnabas.runtime.reactor import Reactor
@@ -22,9 +23,15 @@ def run(arguments: Sequence[str]) -> int:
         PROGRAM, "Stop the servers of this user on this machine; all unless one is named."
     )
     add = parser.add_argument
-    add("--node-id", type=int, metavar="N", help="only the server with this node id")
+    add("--node-id", type=integer, metavar="N", help="only the server with this node id")
     add("--process-role", choices=("broker", "controller"), help="only servers with this role")
-    add("--timeout", type=int, default=300, metavar="SECONDS", help="how long to wait (default 300)")
+    add(
+        "--timeout",
+        type=whole_number(0),
+        default=300,
+        metavar="SECONDS",
+        help="how long to wait (default 300)",
+    )
     options = parser.parse(arguments)
     disk = FolderDisk()
     chosen = [

@@ -67,8 +67,37 @@ def test_the_life_of_a_topic(barnabas: Call, topic: str) -> None:
     assert barnabas("topic", "delete", topic, "--yes").code == Exit.OK
     gone = barnabas("topic", "show", topic)
     assert gone.code == Exit.NOT_FOUND
-    assert gone.err.startswith(f"barnabas topic show: {topic}: ")
+    assert gone.err == (
+        f"barnabas topic show: there is no topic {topic}; barnabas topic list shows those that there are\n"
+    )
     assert barnabas("topic", "delete", topic, "--if-exists", "--yes").code == Exit.OK
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topic", "show"),
+        ("topic", "configs"),
+        ("topic", "alter", "-p", "4"),
+        ("topic", "alter", "-c", "retention.ms=1"),
+        ("topic", "empty", "--yes"),
+        ("topic", "delete", "--yes"),
+        ("consume",),
+        ("tail",),
+        ("group", "reset", "g", "--to", "latest", "--yes", "-t"),
+    ],
+)
+def test_a_topic_that_is_not_there(barnabas: Call, topic: str, arguments: tuple[str, ...]) -> None:
+    ended = barnabas(*arguments, topic)
+    assert (ended.code, ended.err.count("\n"), ended.out) == (Exit.NOT_FOUND, 1, "")
+    assert f"there is no topic {topic}; barnabas topic list" in ended.err
+
+
+@pytest.mark.parametrize("arguments", [("show",), ("delete", "--yes")])
+def test_a_group_that_is_not_there(barnabas: Call, topic: str, arguments: tuple[str, ...]) -> None:
+    ended = barnabas("group", *arguments, topic)
+    assert ended.code == Exit.NOT_FOUND
+    assert f"there is no group {topic}; barnabas group list" in ended.err
 
 
 def test_a_topic_that_could_be_created_is_not(barnabas: Call, topic: str) -> None:
@@ -97,15 +126,21 @@ def test_what_destroys_wants_a_yes(barnabas: Call, topic: str) -> None:
         (("topic", "shwo", "x"), "unknown command shwo (did you mean show?)"),
         (("topic", "create", "x", "-c", "retention.ms"), "write KEY=VALUE"),
         (("topic", "alter", "x"), "say what to change"),
+        (("topic", "create", "x", "-p", "0"), "-p/--partitions: '0' is not a whole number from 1 to"),
+        (("topic", "create", "x", "-p", "9" * 11), f"'{'9' * 11}' is not a whole number"),
+        (("topic", "create", "x", "-r", "40000"), "'40000' is not a whole number from 1 to 32767"),
         (("topic", "list", "--bootstrap-servre", "x:1"), "did you mean --bootstrap-server?"),
         (("consume", "x", "--from", "soon"), "--from: 'soon' is no place in a log"),
         (("consume", "x", "-f", "--to", "now"), "--to ends it"),
-        (("consume", "x", "-n", "-5"), "--count -5: a number from 1 on"),
-        (("tail", "x", "-n", "-5"), "--count -5: a number from 0 on"),
+        (("consume", "x", "-n", "-5"), "-n/--count: '-5' is not a whole number from 1 to"),
+        (("tail", "x", "-n", "-5"), "-n/--count: '-5' is not a whole number from 0 to"),
         (("consume", "x", "-g", "g", "-p", "0"), "with --group"),
         (("group", "reset", "g"), "say where to: --to PLACE or --by N"),
         (("group", "reset", "g", "--to", "latest", "-p", "1"), "--partition goes with --topic"),
         (("produce", "x", "-H", "plain"), "--header plain: write KEY=VALUE"),
+        (("produce",), "the following arguments are required: TOPIC;"),
+        (("produce", "x", "-p", "-1"), "-p/--partition: '-1' is not a whole number from 0 to"),
+        (("group", "reset", "g", "--by", "9" * 20), "is not a whole number"),
         (("top", "--every", "0s"), "a rate needs some time"),
         (("completion", "fish"), "invalid choice: 'fish'"),
     ],
@@ -138,7 +173,7 @@ def test_lines_go_there_and_come_back(barnabas: Call, feed: Callable[..., Ended]
     assert sent.code == Exit.NOT_FOUND
     assert "--create makes it" in sent.err
     wrong = feed("a:1\nc\n", "produce", topic, "--create", "-s", ":")
-    assert (wrong.code, "no ':' in the line b'c'" in wrong.err) == (Exit.FAILED, True)
+    assert (wrong.code, "no ':' in the line 'c'" in wrong.err) == (Exit.FAILED, True)
     (place,) = rows(feed("b:2\n", "produce", topic, "-s", ":", "-H", "h=x", "-o", "jsonl"))
     assert place == {"topic": topic, "partition": 0, "records": 1, "first_offset": 1, "last_offset": 1}
     first, second = rows(barnabas("consume", topic, "-o", "jsonl"))
@@ -213,6 +248,18 @@ def test_a_stream_is_followed_until_somebody_interrupts(
         _, told = tail.communicate(timeout=PATIENCE_S)
         watch.cancel()
     assert (tail.returncode, told) == (Exit.INTERRUPTED, "")
+
+
+@pytest.mark.parametrize("flags", [("-p", "5"), ("--keep-partitions",)])
+def test_a_partition_that_is_not_there_is_not_waited_for(
+    barnabas: Call, feed: Callable[..., Ended], topic: str, flags: tuple[str, ...]
+) -> None:
+    barnabas("topic", "create", topic, "-p", "2")
+    records = "".join(json.dumps({"partition": number, "value": "x"}) + "\n" for number in (1, 5))
+    ended = feed(records, "produce", topic, *flags, "-i", "jsonl", "-o", "name")
+    assert ended.code == Exit.NOT_FOUND
+    assert ended.err == f"barnabas produce: {topic} has no partition 5; it has 2, from 0 on\n"
+    assert ended.out == ("" if "-p" in flags else f"{topic}-1\n")
 
 
 # Groups -----------------------------------------------------------------------------------------------------
@@ -298,6 +345,11 @@ def test_segments(
         ended = barnabas(*command)
         assert ended.code == Exit.FAILED
         assert "2 faults were found" in ended.err
+    cut = tmp_path / "cut.log"
+    cut.write_bytes(Path(file).read_bytes() + b"no batch")
+    ended = barnabas("segment", "records", str(cut), "-o", "jsonl")
+    assert (ended.code, ended.out.count("\n")) == (Exit.FAILED, 2)
+    assert "8 bytes at the end are no whole batch" in ended.err
     assert barnabas("segment", "list", str(tmp_path / "nowhere")).code == Exit.NOT_FOUND
 
 

@@ -7,7 +7,7 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from barnabas.cli.arguments import ArgumentParser, did_you_mean
 from barnabas.cli.exits import CommandError, Exit, UsageError, one_line
@@ -166,13 +166,28 @@ def may_go_on(program: str, options: Namespace, plan: Iterable[str]) -> bool:
 # Errors -----------------------------------------------------------------------------------------------------
 
 
-def tell_errors(program: str, errors: Mapping[K, KafkaError]) -> Exit:
-    """One line for each row that failed; the code that tells of them all."""
+def refusal(kind: Literal["topic", "group"], name: object, error: KafkaError) -> str:
+    """What became of a topic or a group.  That one is not there is said as people say it: the protocol's own
+    words are about servers and coordinators."""
+    from barnabas.base.errors import ErrorCode
+    from barnabas.cli.kafka_errors import sentence
+
+    if error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND):
+        return f"there is no {kind} {name}; barnabas {kind} list shows those that there are"
+    return f"{name}: {sentence(error)}"
+
+
+def tell_errors(
+    program: str, errors: Mapping[K, KafkaError], kind: Literal["topic", "group"] | None = None
+) -> Exit:
+    """One line for each row that failed, with `kind` about whole topics or groups; the code that tells of
+    them all."""
     from barnabas.cli.kafka_errors import exit_code, sentence
 
     sys.stdout.flush()
     for key, error in errors.items():
-        print(one_line(f"{program}: {key}: {sentence(error)}"), file=sys.stderr)
+        line = f"{key}: {sentence(error)}" if kind is None else refusal(kind, key, error)
+        print(one_line(f"{program}: {line}"), file=sys.stderr)
     codes = {exit_code(error) for error in errors.values()}
     if not codes:
         return Exit.OK

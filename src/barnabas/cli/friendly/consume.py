@@ -12,6 +12,7 @@ from barnabas.cli.friendly import envelope
 from barnabas.cli.friendly.asking import FriendlyParser, add_cluster, add_output, client_options, open_admin
 from barnabas.cli.friendly.output import Printer
 from barnabas.cli.friendly.times import PLACES
+from barnabas.cli.numbers import whole_number
 
 if TYPE_CHECKING:
     from barnabas.batch.engine.consume import ConsumerRecord
@@ -27,8 +28,15 @@ def make_parser() -> FriendlyParser:
     add("--from", dest="start", metavar="PLACE", help=f"where to start: {PLACES}; default earliest")
     add("--to", dest="end", metavar="PLACE", help="where to end, likewise; default latest")
     add("-f", "--follow", action="store_true", help="go on with records as they come")
-    add("-n", "--count", type=int, metavar="N", help="end after so many records")
-    add("-p", "--partition", type=int, action="append", metavar="N", help="only this one; may be repeated")
+    add("-n", "--count", type=whole_number(1), metavar="N", help="end after so many records")
+    add(
+        "-p",
+        "--partition",
+        type=whole_number(0),
+        action="append",
+        metavar="N",
+        help="only this one; may be repeated",
+    )
     add("-g", "--group", metavar="GROUP", help="read as a member of this group, and commit what was printed")
     add("--uncommitted", action="store_true", help="also records of transactions that are open or aborted")
     add(
@@ -50,8 +58,6 @@ def run(arguments: Sequence[str]) -> int:
         parser.error(
             "with --group the group knows where to go on: --from earliest or latest is for its first time"
         )
-    if options.count is not None and options.count < 1:
-        parser.error(f"--count {options.count}: a number from 1 on")
     if options.end and options.follow:
         parser.error("--to ends it, --follow does not: give one of them")
     show(options, _read(parser, options))

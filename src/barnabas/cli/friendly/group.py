@@ -21,6 +21,7 @@ from barnabas.cli.friendly.asking import (
 )
 from barnabas.cli.friendly.output import Column, Printer, Row
 from barnabas.cli.friendly.times import PLACES
+from barnabas.cli.numbers import long_integer, whole_number
 
 if TYPE_CHECKING:
     from barnabas.base.errors import KafkaError
@@ -179,7 +180,7 @@ def _show(parser: ArgumentParser, options: Namespace) -> int:
             Printer(options.output, MEMBERS, name="member").all(_member_rows(groups))
         elif groups:
             Printer(options.output, OFFSETS, name=_where).all(offset_rows(admin, groups))
-        code = tell_errors(parser.prog, found.errors)
+        code = tell_errors(parser.prog, found.errors, "group")
         if dead:
             raise CommandError(f"{parser.prog}: there is no group {dead[0]}", Exit.NOT_FOUND)
         return code
@@ -212,7 +213,7 @@ def _declare_reset(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("group", metavar="GROUP", help="which; it must have no members")
     add("--to", metavar="PLACE", help=f"where it shall go on: {PLACES}")
-    add("--by", type=int, metavar="N", help="so many records forward, or back if negative")
+    add("--by", type=long_integer, metavar="N", help="so many records forward, or back if negative")
     add(
         "-t",
         "--topic",
@@ -220,7 +221,14 @@ def _declare_reset(parser: ArgumentParser) -> None:
         metavar="TOPIC",
         help="only this one (default: all it has committed to)",
     )
-    add("-p", "--partition", type=int, action="append", metavar="N", help="only this one; may be repeated")
+    add(
+        "-p",
+        "--partition",
+        type=whole_number(0),
+        action="append",
+        metavar="N",
+        help="only this one; may be repeated",
+    )
     add_plan(parser)
     add_output(parser)
     add_cluster(parser)
@@ -304,7 +312,7 @@ def _delete(parser: ArgumentParser, options: Namespace) -> int:
         plan = [f"delete group {row['group']} ({row['state']}) with its committed offsets" for row in rows]
         if not may_go_on(parser.prog, options, plan):
             return Exit.OK
-        return tell_errors(parser.prog, admin.delete_groups(options.group).errors)
+        return tell_errors(parser.prog, admin.delete_groups(options.group).errors, "group")
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {

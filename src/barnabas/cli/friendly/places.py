@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.arguments import ArgumentParser
 from barnabas.cli.exits import CommandError, Exit
+from barnabas.cli.friendly.asking import refusal
 from barnabas.cli.friendly.times import AtTime, Edge, FromEnd, Place, parse_place
-from barnabas.cli.kafka_errors import exit_code, sentence
+from barnabas.cli.kafka_errors import exit_code
 from barnabas.client.admin.records import OffsetSpec
 from barnabas.client.errors.kinds import AuthorizationError, ClientError
 from barnabas.client.model import TopicPartition
@@ -90,7 +91,7 @@ def partitions_of(admin: Admin, topic: str, chosen: Sequence[int] | None) -> lis
     described = admin.describe_topics([topic])
     error = described.error_of(topic)
     if error is not None:
-        raise CommandError(f"barnabas: {topic}: {sentence(error)}", exit_code(error))
+        raise CommandError(f"barnabas: {refusal('topic', topic, error)}", exit_code(error))
     known = [one.partition for one in described[topic].partitions]
     missing = [number for number in chosen or () if number not in known]
     if missing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -21,6 +21,7 @@ from barnabas.cli.friendly.asking import (
 )
 from barnabas.cli.friendly.envelope import Given
 from barnabas.cli.friendly.output import Column, Printer
+from barnabas.cli.numbers import whole_number
 
 if TYPE_CHECKING:
     from barnabas.base.errors import KafkaError
@@ -50,7 +51,7 @@ def make_parser() -> FriendlyParser:
     )
     add = parser.add_argument
     add("topic", metavar="TOPIC", help="where to; - takes the topic that each record of a JSONL input names")
-    add("file", nargs="*", metavar="FILE", help="what to send (default: stdin)")
+    add("file", nargs="*", default=[], metavar="FILE", help="what to send (default: stdin)")
     add(
         "-i",
         "--input",
@@ -68,7 +69,7 @@ def make_parser() -> FriendlyParser:
         metavar="KEY=VALUE",
         help="of all records; may be repeated",
     )
-    add("-p", "--partition", type=int, metavar="N", help="which (default: by key)")
+    add("-p", "--partition", type=whole_number(0), metavar="N", help="which (default: by key)")
     add("--keep-partitions", action="store_true", help="of records: each into the partition it came from")
     add("--new-timestamps", action="store_true", help="of records: with the time of now, not their own")
     add("--compression", metavar="TYPE", help="none, gzip, snappy, lz4 or zstd (default none)")
@@ -179,7 +180,8 @@ def _of_line(text: bytes, options: Namespace) -> Given:
     if options.key_separator is not None:
         key, found, value = text.partition(options.key_separator.encode())
         if not found:
-            raise CommandError(f"{PROGRAM}: no {options.key_separator!r} in the line {text[:80]!r}")
+            line = text[:80].decode(errors="backslashreplace")
+            raise CommandError(f"{PROGRAM}: no {options.key_separator!r} in the line {line!r}")
         text = value
     return Given(None, None, None, key, text, ())
 
@@ -234,6 +236,7 @@ def _send(
     key = None if options.key is None else options.key.encode()
     is_typed = not options.file and sys.stdin.isatty()
     with Producer(settings) as producer, Progress("sending", total, unit="bytes") as progress:
+        partitions = _Partitions(options, lambda topic: len(producer.partitions_for(topic)))
 
         def counted(stream: BinaryIO) -> Iterator[bytes]:
             for line in lines_of(stream):
@@ -242,11 +245,12 @@ def _send(
 
         for stream in streams:
             for one in records_of(counted(stream), options):
+                topic = _topic(options, one)
                 producer.send(
-                    _topic(options, one),
+                    topic,
                     one.value,
                     key=one.key if key is None else key,
-                    partition=one.partition if options.keep_partitions else options.partition,
+                    partition=partitions.choose(topic, one),
                     headers=one.headers + options.headers,
                     timestamp_ms=None if options.new_timestamps else one.timestamp_ms,
                     on_delivery=sent.hear,
@@ -254,6 +258,31 @@ def _send(
                 if is_typed:
                     producer.flush()
         producer.flush()
+
+
+class _Partitions:
+    """Which partition a record shall go to, where that was asked for.
+
+    A producer would wait for a partition that is not there, as somebody may add it: for each record anew.
+    """
+
+    def __init__(self, options: Namespace, count: Callable[[str], int]) -> None:
+        self._options = options
+        self._count = count
+        self._counts: dict[str, int] = {}
+
+    def choose(self, topic: str, one: Given) -> int | None:
+        wanted: int | None = one.partition if self._options.keep_partitions else self._options.partition
+        if wanted is None:
+            return None
+        if topic not in self._counts:
+            self._counts[topic] = self._count(topic)
+        if not 0 <= wanted < self._counts[topic]:
+            raise CommandError(
+                f"{PROGRAM}: {topic} has no partition {wanted}; it has {self._counts[topic]}, from 0 on",
+                Exit.NOT_FOUND,
+            )
+        return wanted
 
 
 def _topic(options: Namespace, one: Given) -> str:

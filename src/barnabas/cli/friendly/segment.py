@@ -16,6 +16,7 @@ from barnabas.cli.exits import CommandError, Exit, one_line
 from barnabas.cli.friendly.asking import Subcommand, add_output, run_subcommand
 from barnabas.cli.friendly.output import Column, Printer, Row
 from barnabas.cli.friendly.times import show_time
+from barnabas.cli.numbers import long_integer, whole_number
 
 if TYPE_CHECKING:
     from barnabas.batch.legacy import OldBatch
@@ -150,10 +151,7 @@ def _show_batches(parser: ArgumentParser, options: Namespace) -> int:
         printer.row(row)
         end = position + batch.size
     printer.end()
-    left = os.path.getsize(options.file) - end
-    if left:
-        print(one_line(f"{options.file}: {left} bytes at the end are no whole batch"), file=sys.stderr)
-    return _verdict(parser, faults + bool(left))
+    return _verdict(parser, faults + _tell_of_rest(options.file, end))
 
 
 def _batch_row(position: int, batch: BatchView | OldBatch) -> Row:
@@ -183,8 +181,8 @@ def _batch_row(position: int, batch: BatchView | OldBatch) -> Row:
 def _declare_records(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar="FILE", help="a .log file, as data/orders-0/00000000000000000000.log")
-    add("--from", dest="start", type=int, default=0, metavar="OFFSET", help="the first to print")
-    add("-n", "--count", type=int, metavar="N", help="end after so many")
+    add("--from", dest="start", type=long_integer, default=0, metavar="OFFSET", help="the first to print")
+    add("-n", "--count", type=whole_number(1), metavar="N", help="end after so many")
     add_output(parser)
 
 
@@ -192,43 +190,49 @@ def _show_records(parser: ArgumentParser, options: Namespace) -> int:
     from barnabas.cli.friendly import envelope
 
     printer = Printer(options.output, envelope.COLUMNS, name=envelope.name_of)
-    left = options.count
-    for row in _record_rows(options.file, options.start):
-        if left is not None:
-            if left <= 0:
-                break
+    place = _place(options.file)
+    left = -1 if options.count is None else options.count
+    end = 0
+    for position, batch in _batches(options.file):
+        end = position + batch.size
+        for row in _record_rows(batch, place, options.start):
+            printer.row(row)
             left -= 1
-        printer.row(row)
+            if not left:
+                printer.end()
+                return Exit.OK
     printer.end()
-    return Exit.OK
+    return _verdict(parser, _tell_of_rest(options.file, end))
 
 
-def _record_rows(path: str, start: int) -> Iterator[Row]:
+def _place(path: str) -> tuple[str, int]:
+    """Topic and partition, as the folder's name says; -1 if it is not one of a partition."""
+    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    topic, _, number = folder.rpartition("-")
+    return topic or folder, int(number) if topic and number.isdecimal() else -1
+
+
+def _record_rows(batch: BatchView | OldBatch, place: tuple[str, int], start: int) -> Iterator[Row]:
     """The records that people wrote; markers of transactions and the like are batches of another kind."""
     from barnabas.batch.engine.consume import ConsumerRecord
     from barnabas.cli.friendly.envelope import row_of
 
-    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
-    topic, _, number = folder.rpartition("-")
-    partition = int(number) if topic and number.isdecimal() else -1
-    for _, batch in _batches(path):
-        if batch.is_control or batch.last_offset < start:
-            continue
-        for one in batch.records():
-            if one.offset >= start:
-                yield row_of(
-                    ConsumerRecord(
-                        topic or folder,
-                        partition,
-                        -1,
-                        one.offset,
-                        one.timestamp,
-                        0,
-                        one.key,
-                        one.value,
-                        one.headers,
-                    )
-                )
+    if batch.is_control or batch.last_offset < start:
+        return
+    for one in batch.records():
+        if one.offset >= start:
+            yield row_of(
+                ConsumerRecord(*place, -1, one.offset, one.timestamp, 0, one.key, one.value, one.headers)
+            )
+
+
+def _tell_of_rest(path: str, end: int) -> int:
+    """Say what lies behind the last whole batch: 1 if there is something, else 0."""
+    rest = os.path.getsize(path) - end
+    if rest:
+        sys.stdout.flush()
+        print(one_line(f"{path}: {rest} bytes at the end are no whole batch"), file=sys.stderr)
+    return int(rest > 0)
 
 
 def _verdict(parser: ArgumentParser, faults: int) -> int:

@@ -9,6 +9,7 @@ from barnabas.cli.exits import Exit
 from barnabas.cli.friendly import consume
 from barnabas.cli.friendly.asking import FriendlyParser, add_cluster, add_output, open_admin
 from barnabas.cli.friendly.times import FromEnd
+from barnabas.cli.numbers import whole_number
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -26,7 +27,7 @@ def make_parser() -> FriendlyParser:
     add(
         "-n",
         "--count",
-        type=int,
+        type=whole_number(0),
         default=DEFAULT_COUNT,
         metavar="N",
         help=f"how many (default {DEFAULT_COUNT})",
@@ -46,8 +47,6 @@ def make_parser() -> FriendlyParser:
 def run(arguments: Sequence[str]) -> int:
     parser = make_parser()
     options = parser.parse(arguments)
-    if options.count < 0:
-        parser.error(f"--count {options.count}: a number from 0 on")
     options.group = None
     consume.show(options, _read(parser, options))
     return Exit.OK

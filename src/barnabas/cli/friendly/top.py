@@ -11,6 +11,7 @@ from barnabas.cli.exits import Exit
 from barnabas.cli.friendly.asking import FriendlyParser, add_cluster, add_output, open_admin
 from barnabas.cli.friendly.output import Column, Printer, Row
 from barnabas.cli.friendly.times import parse_duration_ms
+from barnabas.cli.numbers import whole_number
 
 if TYPE_CHECKING:
     from barnabas.client.sync import Admin
@@ -44,13 +45,13 @@ def make_parser() -> FriendlyParser:
     add(
         "-n",
         "--rounds",
-        type=int,
+        type=whole_number(1),
         metavar="N",
         help="end after so many (default: never on a terminal, else 1)",
     )
     add(
         "--rows",
-        type=int,
+        type=whole_number(1),
         default=DEFAULT_ROWS,
         metavar="N",
         help=f"at most so many of each kind (default {DEFAULT_ROWS})",

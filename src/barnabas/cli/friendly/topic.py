@@ -68,7 +68,7 @@ def _show(parser: ArgumentParser, options: Namespace) -> int:
         printer = Printer(options.output, PARTITIONS, name=lambda row: f"{row['topic']}-{row['partition']}")
         if found.values_by_key:
             printer.all(partition_rows(admin, list(found.values_by_key.values())))
-        return tell_errors(parser.prog, found.errors)
+        return tell_errors(parser.prog, found.errors, "topic")
 
 
 def _declare_configs(parser: ArgumentParser) -> None:
@@ -92,7 +92,7 @@ def _configs(parser: ArgumentParser, options: Namespace) -> int:
             if options.all or entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
         ]
         Printer(options.output, CONFIGS, name="key").all(rows)
-        return tell_errors(parser.prog, {one.name: error for one, error in found.errors.items()})
+        return tell_errors(parser.prog, {one.name: error for one, error in found.errors.items()}, "topic")
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {

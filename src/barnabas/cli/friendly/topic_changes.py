@@ -10,6 +10,7 @@ from barnabas.cli.exits import CommandError, Exit
 from barnabas.cli.friendly.asking import add_cluster, add_output, add_plan, may_go_on, open_admin, tell_errors
 from barnabas.cli.friendly.output import Column, Printer
 from barnabas.cli.friendly.topic_rows import topic_rows
+from barnabas.cli.numbers import whole_number
 
 CREATED = (
     Column("topic"),
@@ -17,16 +18,24 @@ CREATED = (
     Column("replicas", is_number=True),
     Column("id"),
 )
+MAX_REPLICAS = 2**15 - 1
 
 
 def declare_create(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("topic", nargs="+", metavar="TOPIC", help="names")
-    add("-p", "--partitions", type=int, default=-1, metavar="N", help="how many (default: the brokers')")
+    add(
+        "-p",
+        "--partitions",
+        type=whole_number(1),
+        default=-1,
+        metavar="N",
+        help="how many (default: the brokers')",
+    )
     add(
         "-r",
         "--replicas",
-        type=int,
+        type=whole_number(1, MAX_REPLICAS),
         default=-1,
         metavar="N",
         help="of each partition (default: the brokers')",
@@ -86,7 +95,7 @@ def _known(number: int) -> int | None:
 def declare_alter(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("topic", metavar="TOPIC", help="which")
-    add("-p", "--partitions", type=int, metavar="N", help="how many it shall have, more than now")
+    add("-p", "--partitions", type=whole_number(1), metavar="N", help="how many it shall have, more than now")
     _add_config(parser)
     add(
         "--unset",
@@ -111,10 +120,13 @@ def alter(parser: ArgumentParser, options: Namespace) -> int:
     with open_admin(parser, options) as admin:
         if changes:
             resource = ConfigResource(ConfigResourceType.TOPIC, options.topic)
-            admin.incremental_alter_configs({resource: changes}, validate_only=options.dry_run).raise_first()
+            altered = admin.incremental_alter_configs({resource: changes}, validate_only=options.dry_run)
+            if altered.errors:
+                return tell_errors(parser.prog, {options.topic: altered.errors[resource]}, "topic")
         if options.partitions is not None:
             counts = {options.topic: options.partitions}
-            admin.create_partitions(counts, validate_only=options.dry_run).raise_first()
+            added = admin.create_partitions(counts, validate_only=options.dry_run)
+            return tell_errors(parser.prog, added.errors, "topic")
     return Exit.OK
 
 
@@ -137,7 +149,7 @@ def delete(parser: ArgumentParser, options: Namespace) -> int:
                 for name, one in errors.items()
                 if one.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             }
-        code = tell_errors(parser.prog, errors)
+        code = tell_errors(parser.prog, errors, "topic")
         names = [one.name for one in found.values_by_key.values()]
         if code is not Exit.OK or not names:
             return code
@@ -147,7 +159,7 @@ def delete(parser: ArgumentParser, options: Namespace) -> int:
         ]
         if not may_go_on(parser.prog, options, plan):
             return Exit.OK
-        return tell_errors(parser.prog, admin.delete_topics(names).errors)
+        return tell_errors(parser.prog, admin.delete_topics(names).errors, "topic")
 
 
 def declare_empty(parser: ArgumentParser) -> None:
@@ -155,7 +167,12 @@ def declare_empty(parser: ArgumentParser) -> None:
 
     parser.add_argument("topic", metavar="TOPIC", help="which")
     parser.add_argument(
-        "-p", "--partition", type=int, action="append", metavar="N", help="only this; may be repeated"
+        "-p",
+        "--partition",
+        type=whole_number(0),
+        action="append",
+        metavar="N",
+        help="only this; may be repeated",
     )
     parser.add_argument(
         "--before", default="latest", metavar="PLACE", help=f"delete what lies before: {PLACES}"
