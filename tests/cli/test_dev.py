@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from barnabas.cli import status
+from barnabas.cli import one_request, status
 from barnabas.cli.exits import Exit
 from barnabas.cli.running_servers import ServerInfo
 from barnabas.protocol.messages.metadata import MetadataResponse
@@ -44,14 +44,14 @@ def test_an_override_without_a_value_is_a_wrong_command_line(
     assert ended.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(("operations", "is_told"), [(status.ALL_OPERATIONS, False), (0, True)])
+@pytest.mark.parametrize(("operations", "is_told"), [(status.all_operations(), False), (0, True)])
 def test_status_says_that_topics_may_be_hidden(
     barnabas: Call, monkeypatch: pytest.MonkeyPatch, operations: int, is_told: bool
 ) -> None:
     info = ServerInfo(1, 1, ["broker"], "cluster", 0, {"PLAINTEXT": "127.0.0.1:9092"})
     monkeypatch.setattr(status, "running_servers", lambda disk: [info])
     answer = MetadataResponse(brokers=[], topics=[], cluster_authorized_operations=operations)
-    monkeypatch.setattr(status, "ask", lambda *asked: answer)
+    monkeypatch.setattr(one_request, "ask", lambda *asked: answer)
     assert ("an authorizer hides others" in barnabas("status").out) is is_told
     (row,) = json.loads(barnabas("status", "-o", "json").out)
     assert row["topics_may_be_hidden"] is is_told

@@ -494,7 +494,8 @@ def test_files_that_cannot_be_printed(barnabas, folder, name, code, line):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "the following arguments are required: --files"),
+        (("--deep-iteration",), "the following arguments are required: --files"),
+        (("--files", "x", "--files", "y"), "--files is given more than once"),
         (("--files", ","), "--files names no file"),
         (
             ("--files", "x", "--max-bytes", "x"),

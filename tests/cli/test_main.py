@@ -76,6 +76,28 @@ def test_help_imports_no_tool_and_no_parser():
     assert not imported & (heavy | {module for module, _ in entry.COMMANDS.values()})
 
 
+def test_the_help_of_a_command_imports_no_client_and_no_server():
+    program = (
+        "import sys; from barnabas.cli import main as m\n"
+        "for name in m.COMMANDS: assert m.main([name, '--help']) == 0, name\n"
+        "print(*sys.modules, sep='\\n', file=sys.stderr)"
+    )
+    done = python("-c", program)
+    imported = set(done.stderr.splitlines())
+    assert done.returncode == 0, done.stderr
+    assert "barnabas.cli.topics" in imported
+    heavy = {"asyncio", "ssl", "cramjam", "pyarrow", "pyspark", "barnabas.runtime.tcp"}
+    rooms = ("barnabas.client", "barnabas.broker", "barnabas.storage", "barnabas.batch", "barnabas.spark")
+    assert [name for name in imported if name in heavy or name.startswith(rooms)] == []
+
+
+@pytest.mark.parametrize("name", ["dump-log", "server-start", "topics", "console-producer"])
+def test_a_tool_of_apache_kafka_run_bare_shows_its_usage(barnabas, name):
+    ended = barnabas(name)
+    assert (ended.code, ended.out) == (Exit.USAGE, "")
+    assert ended.err.startswith(f"usage: barnabas {name} ")
+
+
 def test_the_module_is_the_command():
     done = python("-m", "barnabas", "--version")
     assert (done.returncode, done.stdout) == (0, f"barnabas {__version__}\n")

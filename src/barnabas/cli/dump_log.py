@@ -13,8 +13,7 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from barnabas import __version__
-from barnabas.cli.arguments import ArgumentParser
+from barnabas.cli.arguments import ArgumentParser, KafkaParser
 from barnabas.cli.exits import CommandError, Exit, UsageError, code_for, describe, one_line
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ DECODERS = {
 
 
 def make_parser() -> ArgumentParser:
-    parser = ArgumentParser(
+    parser = KafkaParser(
         PROGRAM,
         "Print what is in the files of a log: .log, .checkpoint, .index, .timeindex, .txnindex, .snapshot.",
         "Ends with 1 if anything is wrong with a file.",
@@ -83,7 +82,6 @@ def make_parser() -> ArgumentParser:
         default=KAFKA_RELEASES[-1],
         help="whose output to print where releases differ (default 4.1; an addition of barnabas)",
     )
-    add("--version", action="version", version=f"barnabas {__version__}", help="show the version")
     return parser
 
 

@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from barnabas.cli.arguments import ArgumentParser
+from barnabas.cli.arguments import KafkaParser
 from barnabas.cli.exits import CommandError, Exit, UsageError
 from barnabas.cli.server_logs import FORMATS, logging_to
 from barnabas.config.errors import ConfigError
@@ -23,7 +23,7 @@ _FAILED = b"failed "
 
 
 def run(arguments: Sequence[str]) -> int:
-    parser = ArgumentParser(PROGRAM, "Run a node as a server.properties file says.")
+    parser = KafkaParser(PROGRAM, "Run a node as a server.properties file says.")
     add = parser.add_argument
     add("file", metavar="FILE", help="the server.properties to use")
     add(

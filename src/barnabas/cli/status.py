@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from barnabas.cli.arguments import ArgumentParser
 from barnabas.cli.exits import CommandError, Exit
 from barnabas.cli.friendly.asking import add_output
 from barnabas.cli.friendly.output import Printer
-from barnabas.cli.one_request import ask
 from barnabas.cli.running_servers import ServerInfo, running_servers
-from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.folder_disk import FolderDisk
-from barnabas.runtime.network import Address
-from barnabas.security.acls import Operation
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.metadata import MetadataResponse
 
 PROGRAM = "barnabas status"
 METADATA_VERSION = 9
-# All that a cluster may be asked for; without an authorizer, everybody may do all of it.
-ALL_OPERATIONS = sum(
-    1 << operation
-    for operation in (
-        Operation.CREATE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.CLUSTER_ACTION,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.IDEMPOTENT_WRITE,
-    )
-)
 EVERYWHERE = ("::", "0.0.0.0", "")
 
 
@@ -68,17 +55,39 @@ def _look_at(info: ServerInfo) -> dict[str, object]:
     except CommandError as error:
         return {**row, "answers": False, "fault": str(error)}
     partitions = [one for topic in seen.topics for one in topic.partitions]
+    wanted = all_operations()
     return {
         **row,
         "brokers": len(seen.brokers),
         "topics": len(seen.topics),
         "partitions": len(partitions),
         "partitions_without_leader": sum(one.leader_id < 0 for one in partitions),
-        "topics_may_be_hidden": seen.cluster_authorized_operations & ALL_OPERATIONS != ALL_OPERATIONS,
+        "topics_may_be_hidden": seen.cluster_authorized_operations & wanted != wanted,
     }
 
 
+def all_operations() -> int:
+    """All that a cluster may be asked for; without an authorizer, everybody may do all of it."""
+    from barnabas.security.acls import Operation
+
+    operations = (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    )
+    return sum(1 << operation for operation in operations)
+
+
 def _metadata(info: ServerInfo) -> MetadataResponse:
+    # Only needed when there is a server to ask: help must not wait for it.
+    from barnabas.cli.one_request import ask
+    from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+    from barnabas.runtime.network import Address
+
     host, _, port = next(iter(info.listeners.values())).rpartition(":")
     host = host.strip("[]")
     server = Address("127.0.0.1" if host in EVERYWHERE else host, int(port))
