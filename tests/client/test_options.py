@@ -25,8 +25,10 @@ def test_the_two_may_be_mixed_but_not_contradict() -> None:
 
 
 def test_what_nobody_knows_is_refused_as_a_keyword_and_warned_of_in_a_dict() -> None:
-    with pytest.raises(ConfigError, match="lingr_ms"):
+    with pytest.raises(ConfigError, match="lingr_ms is no option of a producer; did you mean linger_ms"):
         producer_options({"bootstrap.servers": "a:1"}, {"lingr_ms": 5})
+    with pytest.raises(ConfigError, match="xyzzy is no option of a consumer; they have Apache Kafka's names"):
+        consumer_options({"bootstrap.servers": "a:1"}, {"xyzzy": 5})
     settings = producer_options({"bootstrap.servers": "a:1", "lingr.ms": "5"}, {})
     assert any("lingr.ms" in line for line in settings.warnings)
 

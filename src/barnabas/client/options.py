@@ -6,7 +6,7 @@ the options themselves (config).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from barnabas.config import ADMIN, CONSUMER, PRODUCER, OptionTable, Settings, Type
@@ -28,7 +28,7 @@ def _gathered(
     for keyword, value in keywords.items():
         name = by_keyword.get(keyword)
         if name is None:
-            raise ConfigError(f"{keyword} is no option of a {table.scope}", allowed="see the client guide")
+            raise ConfigError(f"{keyword} is no option of a {table.scope}{_nearest(keyword, by_keyword)}")
         if name in given:
             raise ConfigError(f"{name} is given twice: in the dict, and as the keyword {keyword}")
         given[name] = value
@@ -38,6 +38,17 @@ def _gathered(
     # Brokers show it in lists of groups and in their logs: better than nothing at all.
     given.setdefault("client.id", f"barnabas-{table.scope}")
     return {name: _as_text(table, name, value) for name, value in given.items() if value is not None}
+
+
+def _nearest(keyword: str, known: Iterable[str]) -> str:
+    import difflib  # Only needed when something is wrong.
+
+    nearest = difflib.get_close_matches(keyword, list(known), n=1)
+    return (
+        f"; did you mean {nearest[0]}?"
+        if nearest
+        else "; they have Apache Kafka's names, as bootstrap_servers"
+    )
 
 
 def _as_text(table: OptionTable, name: str, value: Any) -> object:
