@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import time
 
 import pytest
 
@@ -98,3 +100,23 @@ def test_the_end_cancels_what_still_runs() -> None:
     thread.end()
     thread.end()
     assert heard == ["cancelled"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_finds_nothing_half_done_and_the_loop_goes_on(thread: LoopThread) -> None:
+    is_begun = threading.Event()
+    done: list[str] = []
+
+    def step() -> None:
+        is_begun.set()
+        time.sleep(0.5)
+        done.append("all of it")
+
+    thread.call_soon(step)
+    is_begun.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if done else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert thread.run(asyncio.sleep(0, "it goes on")) == "it goes on"

@@ -6,6 +6,7 @@ What lives here: starting and ending the thread, handing work to its loop.  What
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -16,6 +17,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 END_PATIENCE_S = 30
+# How long a fork waits for a loop that is in the middle of something.
+FORK_PATIENCE_S = 30
 
 
 # Where the thread that waits in `run` looks for things to do; it goes with the coroutine's context.
@@ -60,6 +63,7 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        _serving.add(self)
         self._thread.start()
 
     def _serve(self) -> None:
@@ -67,6 +71,7 @@ class LoopThread:
         try:
             self.loop.run_forever()
         finally:
+            _serving.discard(self)
             self.loop.close()
 
     @property
@@ -126,3 +131,45 @@ async def _cancel_rest() -> None:
 async def pause(seconds: float) -> None:
     """For coroutines that know nothing of loops: let everybody else go on for a while."""
     await asyncio.sleep(seconds)
+
+
+# Forks ------------------------------------------------------------------------------------------------------
+
+_serving: set[LoopThread] = set()
+# By the thread that forks.
+_held: dict[int, list[threading.Event]] = {}
+
+
+def _hold_loops() -> None:
+    """A fork takes none of these threads along: what one is in the middle of (importing a module, say) would
+    stay half done in the child for ever.  So each stops between two steps of its loop."""
+    held = _held[threading.get_ident()] = []
+    for one in list(_serving):
+        if one.is_current:
+            continue
+        is_held, go_on = threading.Event(), threading.Event()
+
+        def hold(is_held: threading.Event = is_held, go_on: threading.Event = go_on) -> None:
+            is_held.set()
+            go_on.wait(FORK_PATIENCE_S)
+
+        try:
+            one.call_soon(hold)
+        except RuntimeError:  # It has just ended.
+            continue
+        held.append(go_on)
+        is_held.wait(FORK_PATIENCE_S)
+
+
+def _let_loops_go_on() -> None:
+    for go_on in _held.pop(threading.get_ident(), ()):
+        go_on.set()
+
+
+def _forget_loops() -> None:
+    _serving.clear()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold_loops, after_in_parent=_let_loops_go_on, after_in_child=_forget_loops)
