@@ -202,6 +202,9 @@ def test_a_paused_connection_keeps_its_frames_and_shows_them_again() -> None:
     bench.handler.on_frame = lambda _: bench.connection.pause_reading()
     bench.arrive(frame(b"1") + frame(b"2") + frame(b"3") + b"\0\0")
     assert bench.handler.frames == [b"1"]
+    wanted = bench.wire.mask
+    assert wanted == READ, "nothing has come yet that must not be read"
+    bench.connection.on_readable()
     assert bench.wire.mask == 0
     for expected in (2, 3):
         bench.connection.resume_reading()

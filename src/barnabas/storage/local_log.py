@@ -13,7 +13,7 @@ from barnabas.runtime.chance import Random
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk import Disk
 from barnabas.storage import log_files
-from barnabas.storage.chores import DeleteJob, FlushPlan, OpenFiles
+from barnabas.storage.chores import DeleteJob, FlushPlan, OpenFiles, SyncedRecords
 from barnabas.storage.failure import failing
 from barnabas.storage.options import LogOptions
 from barnabas.storage.reading import LogReader
@@ -53,6 +53,8 @@ class LocalLog:
         self._names_made = 1
         self._names_synced = 0
         self._cuts = 0
+        # The active segment's records, open to be synced again; None during a flush.
+        self._synced: SyncedRecords | None = None
         self._delete_later(loaded.deleted_names)
 
     @property
@@ -136,11 +138,14 @@ class LocalLog:
         if not segments and not closed:
             return None
         names = list(self._unsynced_snapshots)
+        planned = dict.fromkeys((*closed, *segments))
         with failing(self.folder, "flushing"):
             # It waits for the device, but once for each leader: the file is written whole, under its name.
             self.epochs.write_out()
+            if self.active in planned:
+                self._open_records(self.active)
             paths = [f"{self.folder}/{name}" for name in names]
-            for segment in dict.fromkeys((*closed, *segments)):
+            for segment in planned:
                 paths += self._paths_to_sync(segment)
             files = OpenFiles(self.disk, paths)
         folders = []
@@ -148,16 +153,37 @@ class LocalLog:
             folders.append(self.folder)
         if self._is_new:
             folders.append(self.folder.rpartition("/")[0])
+        records = None
+        if self.active in planned:
+            records, self._synced = self._synced, None
         covers = frozenset((*names, *closed))
-        return FlushPlan(self.disk, self.folder, up_to, self._cuts, files, folders, covers, self._names_made)
+        return FlushPlan(
+            self.disk, self.folder, up_to, self._cuts, files, records, folders, covers, self._names_made
+        )
 
     def _paths_to_sync(self, segment: Segment) -> list[str]:
-        if segment is self.active:
-            # After a crash all of it is read again (`restart_point`) and its indexes are made anew.  Syncing
-            # two of them with each flush would cost more than the records do: they are files that grow.
-            return [segment.path(log_files.LOG), segment.path(log_files.TRANSACTION_INDEX)]
-        segment.write_out()
-        return [segment.path(kind) for kind in log_files.SEGMENT_FILES]
+        """Beside the records of the active segment, which stay open from flush to flush.
+
+        After a crash all of it is read again (`restart_point`) and its indexes are made anew: to sync them
+        with each flush would cost more than the records, for they grow too.
+        """
+        if segment is not self.active:
+            segment.write_out()
+            return [segment.path(kind) for kind in log_files.SEGMENT_FILES]
+        # A clean stop relies on this one.
+        has_aborted = segment.transaction_index.last_offset >= 0
+        return [segment.path(log_files.TRANSACTION_INDEX)] if has_aborted else []
+
+    def _open_records(self, segment: Segment) -> None:
+        """Unless the last flush was of this segment too."""
+        if self._synced is None or self._synced.segment is not segment:
+            self._keep_open(SyncedRecords(segment, self.disk.open(segment.path(log_files.LOG))))
+
+    def _keep_open(self, records: SyncedRecords | None) -> None:
+        """These for the next flush instead of the ones before."""
+        if self._synced is not None:
+            self._synced.file.close()
+        self._synced = records
 
     @property
     def restart_point(self) -> int:
@@ -175,6 +201,7 @@ class LocalLog:
         if plan.cuts != self._cuts:
             return
         covers = plan.covers
+        self._keep_open(plan.take_records())
         self._names_synced = max(self._names_synced, plan.names_made)
         self._unsynced_snapshots = [name for name in self._unsynced_snapshots if name not in covers]
         self._unsynced_segments = [one for one in self._unsynced_segments if one not in covers]
@@ -187,8 +214,11 @@ class LocalLog:
         """All three steps at once."""
         plan = self.plan_flush(up_to)
         if plan is not None:
-            plan.run()
-            self.flushed(plan)
+            try:
+                plan.run()
+                self.flushed(plan)
+            finally:
+                plan.close()
 
     # Retiring and replacing segments
 
@@ -289,6 +319,7 @@ class LocalLog:
             return
         self.is_closed = True
         with failing(self.folder, "closing"):
+            self._keep_open(None)
             self.producers.take_snapshot(sync=sync)
             self.epochs.write_out(sync=sync)
             for segment in self.segments:
@@ -302,6 +333,8 @@ class LocalLog:
     def abandon(self) -> None:
         """Let go of all files without writing: the directory has failed."""
         self.is_closed = True
+        with contextlib.suppress(OSError):
+            self._keep_open(None)
         for segment in self.segments:
             with contextlib.suppress(OSError):
                 segment.release()
