@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.cli import connecting
 from barnabas.cli.arguments import KafkaParser
 from barnabas.cli.connecting import add_connection_flags, client_properties
-from barnabas.cli.exits import Exit, UsageError
+from barnabas.cli.exits import CommandError, Exit, UsageError
 from tools.ports import free_ports
 
 OFFSETS = Path(__file__).parents[1] / "data" / "cli" / "offsets.json"
@@ -101,6 +102,34 @@ def test_a_dead_cluster_is_told_in_one_line(barnabas, tmp_path, tool):
     assert ended.err.count("\n") == 1
     assert place in ended.err
     assert "is it started" in ended.err
+
+
+class Later:
+    """A cluster that answers when it is asked the second time, or never."""
+
+    def __init__(self, answers: bool) -> None:
+        self.waited_ms: list[int] = []
+        self._answers = answers
+
+    def reach(self, timeout_ms: int) -> None:
+        self.waited_ms.append(timeout_ms)
+        if not self._answers or len(self.waited_ms) == 1:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "nobody is there")
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_at_a_terminal_it_is_told_what_is_waited_for(capsys, monkeypatch, answers):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    admin = Later(answers)
+    try:
+        connecting.reach(admin, "barnabas thing", "a:1")
+    except CommandError as error:
+        assert (answers, error.code) == (False, Exit.UNREACHABLE)
+    assert len(admin.waited_ms) == 2
+    assert sum(admin.waited_ms) == connecting.FIRST_CONTACT_MS
+    assert capsys.readouterr().err == (
+        "barnabas thing: a:1 does not answer yet, trying again (Ctrl+C ends)\n"
+    )
 
 
 def test_one_that_listens_and_says_nothing_is_unreachable_too(barnabas, tmp_path):

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # Without a word about it in --command-config: how long nobody may answer before a tool gives up.  (Later
 # calls have default.api.timeout.ms, as everywhere.)
 FIRST_CONTACT_MS = 10_000
+# Whoever sits before a terminal is told by then what is waited for.
+HINT_AFTER_MS = 2_000
 API_TIMEOUT = "default.api.timeout.ms"
 BROKER_PORT = 9092
 
@@ -173,6 +175,15 @@ def reach(
     from barnabas.cli.kafka_errors import exit_code
 
     try:
+        if sys.stderr.isatty() and (patience_ms is None or patience_ms > HINT_AFTER_MS):
+            try:
+                admin.reach(timeout_ms=HINT_AFTER_MS)
+                return
+            except KafkaError as error:
+                if exit_code(error) is not Exit.UNREACHABLE:
+                    raise
+            _mention(f"{program}: {places} does not answer yet, trying again (Ctrl+C ends)")
+            patience_ms = None if patience_ms is None else patience_ms - HINT_AFTER_MS
         admin.reach(timeout_ms=patience_ms)
     except KafkaError as error:
         if exit_code(error) is not Exit.UNREACHABLE:

@@ -235,7 +235,9 @@ def _send(
         settings["compression.type"] = options.compression
     key = None if options.key is None else options.key.encode()
     is_typed = not options.file and sys.stdin.isatty()
-    with Producer(settings) as producer, Progress("sending", total, unit="bytes") as progress:
+    # A bar would run through what is being typed.
+    progress = Progress("sending", total, unit="bytes", is_shown=not is_typed)
+    with Producer(settings) as producer, progress:
         partitions = _Partitions(options, lambda topic: len(producer.partitions_for(topic)))
 
         def counted(stream: BinaryIO) -> Iterator[bytes]:
