@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,9 +75,13 @@ def settings(bootstrap: str, folder: Path, lines_per_batch: int) -> dict[str, st
     }
 
 
-def run(spark: SparkSession, chosen: Mapping[str, str]) -> None:
+def run(
+    spark: SparkSession,
+    chosen: Mapping[str, str],
+    steps: Sequence[Sequence[str]] = (FROM_LINES, FROM_COUNTS),
+) -> None:
     """All of what is in the topic: first what reads lines, then what reads counts."""
-    for only in (FROM_LINES, FROM_COUNTS):
+    for only in steps:
         running = pipeline.start(spark, chosen, trigger="available-now", only=only)
         running.await_end()
         running.check()
@@ -99,20 +103,25 @@ def read(bootstrap: str, topic: str) -> list[bytes]:
 def compare(bootstrap: str, truth: Truth, table_rows: list[tuple[int, str, int]]) -> None:
     """Everything that came out equals what an independent recomputation gives."""
     assert sorted(read(bootstrap, "logs.bad")) == sorted(truth.bad)
-    watermark_ms = truth.newest_ms - WATERMARK_MS
-    expected = true.counts(truth.events, WINDOW_MS, watermark_ms)
+    expected = compare_counts(bootstrap, truth)
+    assert sorted(table_rows) == [(count.start_ms, count.service, count.lines) for count in expected]
+    joined = [json.loads(value) for value in read(bootstrap, "logs.failures")]
+    failures = [(row["trace"], row["request"], row["error"]) for row in joined]
+    assert sorted(failures) == sorted(true.failures(truth.events))
+
+
+def compare_counts(bootstrap: str, truth: Truth) -> list[true.Count]:
+    """The counts and the alerts that follow from them; the counts as they must be."""
+    expected = true.counts(truth.events, WINDOW_MS, truth.newest_ms - WATERMARK_MS)
     assert expected
     rows = [json.loads(value) for value in read(bootstrap, "logs.counts")]
     names = ("service", "owner", "lines", "requests", "errors", "duration_ms")
     counted = sorted((_ms(row["start"]), *(row[name] for name in names)) for row in rows)
     assert counted == [tuple(count) for count in expected]
-    assert sorted(table_rows) == [(count.start_ms, count.service, count.lines) for count in expected]
-    joined = [json.loads(value) for value in read(bootstrap, "logs.failures")]
-    failures = [(row["trace"], row["request"], row["error"]) for row in joined]
-    assert sorted(failures) == sorted(true.failures(truth.events))
     told = [json.loads(value) for value in read(bootstrap, "alerts")]
     alerts = sorted((_ms(row["since"]), row["service"], row["state"]) for row in told)
     assert alerts == sorted(true.alerts(expected, WINDOW_MS))
+    return expected
 
 
 def table_rows(spark: SparkSession, chosen: Mapping[str, str]) -> list[tuple[int, str, int]]:

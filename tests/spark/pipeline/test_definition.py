@@ -47,6 +47,19 @@ def test_parts_stand_after_what_they_take() -> None:
     }
 
 
+def test_parts_that_ask_for_the_sink_are_made_for_each() -> None:
+    pipeline = made()
+    pipeline.add("own", Kind.SOURCE, lambda spark, sink: None, ("spark", "sink"))
+    pipeline.add("parsed", Kind.TRANSFORM, lambda own: None, ("own",))
+    pipeline.add("same", Kind.TRANSFORM, lambda lines: None, ("lines",))
+    pipeline.add("both", Kind.TRANSFORM, lambda same, parsed: None, ("same", "parsed"))
+    pipeline.to_parquet("x", of="both", path="x")
+    pipeline.check()
+    assert pipeline.by_sink() == {"own", "parsed", "both"}
+    with pytest.raises(PipelineError, match="cannot be called sink"):
+        pipeline.add("sink", Kind.TABLE, lambda spark: None, ("spark",))
+
+
 def test_settings_have_defaults_and_no_others_are_taken() -> None:
     pipeline = made()
     assert pipeline.settings_with({"window": "5 seconds"}) == {

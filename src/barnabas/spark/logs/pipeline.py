@@ -34,26 +34,27 @@ pipeline = Pipeline(
 )
 
 
-def _topic(spark: SparkSession, settings: Mapping[str, str], topic: str) -> DataFrame:
+def _topic(spark: SparkSession, settings: Mapping[str, str], sink: str, topic: str) -> DataFrame:
     return (
         spark.readStream.format("barnabas")
         .option("kafka.bootstrap.servers", settings["bootstrap"])
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", settings["lines_per_batch"])
-        .option("groupId", f"pipeline-{topic}")
+        # A group for each query: they do not get on equally fast, and each shows its own lag.
+        .option("groupId", f"pipeline-logs-{sink}")
         .load()
     )
 
 
 @pipeline.source
-def lines(spark: SparkSession, settings: Mapping[str, str]) -> DataFrame:
-    return _topic(spark, settings, "logs")
+def lines(spark: SparkSession, settings: Mapping[str, str], sink: str) -> DataFrame:
+    return _topic(spark, settings, sink, "logs")
 
 
 @pipeline.source
-def count_records(spark: SparkSession, settings: Mapping[str, str]) -> DataFrame:
-    return _topic(spark, settings, "logs.counts")
+def count_records(spark: SparkSession, settings: Mapping[str, str], sink: str) -> DataFrame:
+    return _topic(spark, settings, sink, "logs.counts")
 
 
 @pipeline.table

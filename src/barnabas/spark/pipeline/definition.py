@@ -25,8 +25,8 @@ Settings = Mapping[str, str]
 F = TypeVar("F", bound=Callable[..., Any])
 
 MODES = ("append", "update", "complete")
-# What a part may ask for besides other parts.
-SPARK, SETTINGS = "spark", "settings"
+# What a part may ask for besides other parts: the session, the settings, and the name of the sink it is for.
+SPARK, SETTINGS, SINK = GIVEN = ("spark", "settings", "sink")
 # A sink's name is a folder of the checkpoint and part of a transactional id.
 _SINK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -54,7 +54,7 @@ class Part:
 
     @property
     def upstream(self) -> tuple[str, ...]:
-        return tuple(name for name in self.takes if name not in (SPARK, SETTINGS))
+        return tuple(name for name in self.takes if name not in GIVEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,8 @@ class Pipeline:
     # ------------------------------------------------------------------------------------------------ parts
 
     def source(self, function: F) -> F:
-        """A stream: `function(spark, settings)` gives it, under the function's name."""
+        """A stream: `function(spark, settings)` gives it, under the function's name; with `sink` among its
+        parameters it is called for each sink anew."""
         return self._add(Kind.SOURCE, function)
 
     def table(self, function: F) -> F:
@@ -110,7 +111,7 @@ class Pipeline:
     def add(self, name: str, kind: Kind, function: Callable[..., DataFrame], takes: Sequence[str]) -> None:
         if name in self.parts:
             raise PipelineError(f"{self.name}: {name} is defined twice; give one of them another name")
-        if name in (SPARK, SETTINGS):
+        if name in GIVEN:
             raise PipelineError(f"{self.name}: a part cannot be called {name}; give it another name")
         self.parts[name] = Part(name, kind, function, tuple(takes))
 
@@ -222,6 +223,14 @@ class Pipeline:
             if part.name in wanted:
                 wanted.update(part.upstream)
         return [part for part in order if part.name in wanted]
+
+    def by_sink(self) -> set[str]:
+        """The parts that are not the same for all sinks."""
+        found: set[str] = set()
+        for part in self.order():
+            if SINK in part.takes or not found.isdisjoint(part.upstream):
+                found.add(part.name)
+        return found
 
     def order(self) -> list[Part]:
         """The parts, each after those that it takes."""

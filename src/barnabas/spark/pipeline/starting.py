@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.spark.pipeline.checkpoints import Lock, claim, local_folder
 from barnabas.spark.pipeline.definition import (
     SETTINGS,
+    SINK,
     SPARK,
     Kind,
     Part,
@@ -42,6 +43,10 @@ RELATION = "StreamingRelationV2"
 QUERY_PROPERTY = "sql.streaming.queryId"
 
 
+# The DataFrames of each sink, by part.
+Frames = dict[str, dict[str, "DataFrame"]]
+
+
 def start(
     pipeline: Pipeline, spark: SparkSession, settings: Settings, trigger: str | None, sinks: Sequence[str]
 ) -> Running:
@@ -51,7 +56,7 @@ def start(
         _take_checkpoint(running, frames, sinks)
         for name in sinks:
             sink = pipeline.sinks[name]
-            running.start(name, partial(_query, pipeline, sink, frames[sink.of], settings, trigger))
+            running.start(name, partial(_query, pipeline, sink, frames[name][sink.of], settings, trigger))
     except BaseException:
         running.stop(0)
         raise
@@ -61,13 +66,21 @@ def start(
 # Parts ------------------------------------------------------------------------------------------------------
 
 
-def _frames(
-    pipeline: Pipeline, spark: SparkSession, settings: Settings, sinks: Sequence[str]
-) -> dict[str, DataFrame]:
-    frames: dict[str, Any] = {}
-    for part in pipeline.needed_by(sinks):
-        given = {**frames, SPARK: spark, SETTINGS: settings}
-        frames[part.name] = _frame(pipeline, part, [given[name] for name in part.takes])
+def _frames(pipeline: Pipeline, spark: SparkSession, settings: Settings, sinks: Sequence[str]) -> Frames:
+    """Each part is made once, unless it asks for which sink."""
+    by_sink = pipeline.by_sink()
+    shared: dict[str, DataFrame] = {}
+    frames: Frames = {}
+    for sink in sinks:
+        own = frames[sink] = {}
+        for part in pipeline.needed_by([sink]):
+            given = {**own, SPARK: spark, SETTINGS: settings, SINK: sink}
+            frame = shared.get(part.name)
+            if frame is None:
+                frame = _frame(pipeline, part, [given[name] for name in part.takes])
+                if part.name not in by_sink:
+                    shared[part.name] = frame
+            own[part.name] = frame
     return frames
 
 
@@ -95,7 +108,7 @@ def _frame(pipeline: Pipeline, part: Part, given: Sequence[Any]) -> DataFrame:
 # The checkpoint ---------------------------------------------------------------------------------------------
 
 
-def _take_checkpoint(running: Running, frames: dict[str, DataFrame], sinks: Sequence[str]) -> None:
+def _take_checkpoint(running: Running, frames: Frames, sinks: Sequence[str]) -> None:
     """Nobody else uses it, and it is of the same pipeline and sources.  Only Spark can look into folders that
     are not on this machine."""
     pipeline = running.pipeline
@@ -110,7 +123,7 @@ def _take_checkpoint(running: Running, frames: dict[str, DataFrame], sinks: Sequ
                 "one, or give this one another checkpoint (--set checkpoint=FOLDER)"
             )
         running.locks.append(lock)
-    claim(folder, pipeline.name, {name: _reads(pipeline, name, frames) for name in sinks})
+    claim(folder, pipeline.name, {name: _reads(pipeline, name, frames[name]) for name in sinks})
     for name in sinks:
         _refuse_files_of_another_run(pipeline, pipeline.sinks[name], running.settings, folder)
 
