@@ -52,6 +52,8 @@ def test_books_find_what_they_print(tmp_path: Path, barnabas: Call) -> None:
     barnabas("aliases", str(tmp_path))
     given = loads((tmp_path / "config" / "server.properties").read_bytes())
     assert given["log.dirs"] == "/tmp/kafka-logs"
+    # As in Apache Kafka's sample: a reader's first consumer begins at once.
+    assert given["group.initial.rebalance.delay.ms"] == "0"
     assert given["listeners"] == "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"
 
 

@@ -18,23 +18,21 @@ from barnabas.client.sync import Admin
 from tests.broker.live_broker import quick_folder
 from tests.cli.book import PATIENCE_S, Book, Running, wait_until
 
-# So that members come and go without the pauses that a busy cluster needs.
-QUICK = "--override group.initial.rebalance.delay.ms=0"
 PACKAGE = "org.apache.kafka.clients.consumer."
 
 
-def started(folder: Path, config: str, *overrides: str) -> Book:
+def started(folder: Path, config: str) -> Book:
     book = Book(folder)
     cluster_id = book.types("bin/kafka-storage.sh random-uuid").strip()
     book.types(f"bin/kafka-storage.sh format -t {cluster_id} -c {config}")
-    book.types(f"bin/kafka-server-start.sh -daemon {config} {' '.join(overrides)}")
+    book.types(f"bin/kafka-server-start.sh -daemon {config}")
     return book
 
 
 @pytest.fixture(scope="module")
 def book() -> Iterator[Book]:
     with quick_folder() as folder:
-        book = started(folder, "config/server.properties", QUICK)
+        book = started(folder, "config/server.properties")
         yield book
         book.types("bin/kafka-server-stop.sh")
 
@@ -236,7 +234,7 @@ def wait_for_empty(admin: Admin, group: str) -> bool:
 @pytest.fixture(scope="module")
 def kraft() -> Iterator[Book]:
     with quick_folder() as folder:
-        kraft = started(folder, "config/kraft/server.properties", QUICK)
+        kraft = started(folder, "config/kraft/server.properties")
         yield kraft
         kraft.types("bin/kafka-server-stop.sh")
 

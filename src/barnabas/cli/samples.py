@@ -38,6 +38,9 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 
+# A new group begins at once.  Where many consumers start together, 3000 spares them rebalances.
+group.initial.rebalance.delay.ms=0
+
 # How long records are kept, and how large a file of a log becomes.
 log.retention.hours=168
 log.segment.bytes=1073741824
