@@ -26,7 +26,7 @@ def batch_writer(schema: StructType, options: Mapping[str, str], overwrite: bool
 
 
 def stream_writer(schema: StructType, options: Mapping[str, str], overwrite: bool) -> DataSourceStreamWriter:
-    """For `df.writeStream`, in every output mode: what a mode gives is appended."""
+    """For `df.writeStream`, to append or complete; Spark itself refuses to update by formats in Python."""
     from barnabas.spark.sink.writers import AtLeastOnceStreamWriter, ExactlyOnceStreamWriter
 
     work = _work(schema, options)
