@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import wait
 
 import pytest
 
@@ -29,26 +28,39 @@ class Gate:
         assert self.open.wait(PATIENCE_S)
 
 
+class Told(queue.Queue[tuple[object, BaseException | None]]):
+    """How calls ended, in the order in which they did."""
+
+    def __call__(self, result: object, error: BaseException | None) -> None:
+        self.put((result, error))
+
+    def next(self) -> tuple[object, BaseException | None]:
+        return self.get(timeout=PATIENCE_S)
+
+
 def test_results_and_errors_come_back() -> None:
-    workers = ThreadWorkers()
-    assert workers.submit(lambda: 6 * 7).result(PATIENCE_S) == 42
-    with pytest.raises(ZeroDivisionError):
-        workers.submit(lambda: 1 // 0).result(PATIENCE_S)
+    workers, told = ThreadWorkers(), Told()
+    workers.submit(lambda: 6 * 7, told)
+    assert told.next() == (42, None)
+    workers.submit(lambda: 1 // 0, told)
+    assert isinstance(told.next()[1], ZeroDivisionError)
 
     def lose_power() -> None:
         raise PowerLost
 
     # Not even this ends a worker.
-    with pytest.raises(PowerLost):
-        workers.submit(lose_power).result(PATIENCE_S)
-    assert workers.submit(threading.get_ident).result(PATIENCE_S) != threading.get_ident()
+    workers.submit(lose_power, told)
+    assert isinstance(told.next()[1], PowerLost)
+    workers.submit(threading.get_ident, told)
+    assert told.next()[0] != threading.get_ident()
     workers.close()
 
 
 def test_calls_run_at_the_same_time_up_to_the_number_of_threads() -> None:
-    workers = ThreadWorkers(threads_max=2)
+    workers, told = ThreadWorkers(threads_max=2), Told()
     gates = [Gate(), Gate(), Gate()]
-    results = [workers.submit(gate) for gate in gates]
+    for gate in gates:
+        workers.submit(gate, told)
     assert gates[0].started.wait(PATIENCE_S)
     assert gates[1].started.wait(PATIENCE_S)
     assert workers.waiting == 1
@@ -57,51 +69,50 @@ def test_calls_run_at_the_same_time_up_to_the_number_of_threads() -> None:
     assert gates[2].started.wait(PATIENCE_S)
     for gate in gates:
         gate.open.set()
-    wait(results, PATIENCE_S)
     workers.close()
+    assert [told.next() for _ in gates] == [(None, None)] * 3
 
 
 def test_one_thread_serves_calls_that_come_one_after_another() -> None:
-    workers = ThreadWorkers(threads_max=8)
+    workers, told = ThreadWorkers(threads_max=8), Told()
     idents = set()
     for _ in range(20):
-        idents.add(workers.submit(threading.get_ident).result(PATIENCE_S))
-        # The future is set before its thread asks for more; wait until it does.
-        while workers._idle < len(workers._threads):
+        workers.submit(threading.get_ident, told)
+        idents.add(told.next()[0])
+        # It is told before its thread asks for more; wait until it does.
+        while not workers._ended:
             pass
     assert len(idents) == 1
     workers.close()
 
 
 def test_a_full_queue_refuses_and_starts_nothing() -> None:
-    workers = ThreadWorkers(threads_max=1, waiting_max=2)
+    workers, told = ThreadWorkers(threads_max=1, waiting_max=2), Told()
     gate = Gate()
-    workers.submit(gate)
+    workers.submit(gate, told)
     assert gate.started.wait(PATIENCE_S)
-    kept = [workers.submit(lambda: "kept") for _ in range(2)]
+    for _ in range(2):
+        workers.submit(lambda: "kept", told)
     with pytest.raises(WorkersBusyError, match="2 calls wait"):
-        workers.submit(lambda: "refused")
+        workers.submit(lambda: "refused", told)
     gate.open.set()
-    assert [future.result(PATIENCE_S) for future in kept] == ["kept", "kept"]
-    assert workers.submit(lambda: "room again").result(PATIENCE_S) == "room again"
+    assert [told.next()[0] for _ in range(3)] == [None, "kept", "kept"]
+    workers.submit(lambda: "room again", told)
+    assert told.next() == ("room again", None)
     workers.close()
 
 
 def test_close_runs_what_waits_then_refuses() -> None:
-    workers = ThreadWorkers(threads_max=1)
+    workers, told = ThreadWorkers(threads_max=1), Told()
     gate = Gate()
-    first = workers.submit(gate)
-    second = workers.submit(lambda: "ran")
-    cancelled = workers.submit(lambda: "never")
-    assert cancelled.cancel()
+    workers.submit(gate, told)
+    workers.submit(lambda: "ran", told)
     gate.open.set()
     workers.close()
     workers.close()
-    assert first.done()
-    assert second.result(0) == "ran"
-    assert cancelled.cancelled()
+    assert [told.next()[0] for _ in range(2)] == [None, "ran"]
     with pytest.raises(WorkersBusyError, match="closed"):
-        workers.submit(lambda: None)
+        workers.submit(lambda: None, told)
     assert not any(thread.is_alive() for thread in workers._threads)
 
 
