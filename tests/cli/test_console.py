@@ -266,6 +266,15 @@ def test_a_group_goes_on_where_it_was_even_after_a_limit(produce: Tool, consume:
     assert values(consume(*flags, "--max-messages", "1")) == ["4"]
 
 
+def test_it_is_told_that_it_is_over_however_it_ends(produce: Tool, consume: Tool) -> None:
+    produce("one\n")
+    flags = ("--from-beginning", "--enable-systest-events")
+    _, both, _ = consume(*flags, "--max-messages", "1")
+    assert both.splitlines() == ["one", "Processed a total of 1 messages", "shutdown_complete"]
+    _, both, _ = consume(*flags, "--timeout-ms", "1")
+    assert both.endswith(" messages\nshutdown_complete\n")
+
+
 def test_what_was_aborted_is_read_only_when_asked_for(consume: Tool, topic: str, places: Places) -> None:
     with Producer({"bootstrap.servers": places.server, "transactional.id": topic}) as producer:
         producer.init_transactions()

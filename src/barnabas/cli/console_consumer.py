@@ -106,11 +106,9 @@ def run(arguments: Sequence[str]) -> int:
     finally:
         sys.stdout.flush()
         print(f"Processed a total of {printing.count} messages", file=sys.stderr)
-    if ending.code is not None:
         if options.enable_systest_events:
             print("shutdown_complete")
-        return ending.code
-    return Exit.OK
+    return Exit.OK if ending.code is None else ending.code
 
 
 # What the flags say -----------------------------------------------------------------------------------------
