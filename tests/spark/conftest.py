@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _numbers = itertools.count(1)
+# Each partition of a shuffle is a task and a state store in every batch.  And what writes checkpoints by default
+# starts processes for every file (`readlink`), which `make verify` has time for.
+FEW_ROWS = {
+    "spark.sql.shuffle.partitions": 1,
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -35,7 +43,7 @@ def spark() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in QUICK_START.items():
             patch.setenv(name, value)
-        made = session("tests", "local[2]")
+        made = session("tests", "local[2]", **FEW_ROWS)
     yield made
     made.stop()
 

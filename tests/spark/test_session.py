@@ -92,7 +92,9 @@ def test_a_cluster_is_not_told_to_be_this_machine() -> None:
 def test_settings_of_the_session(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.streaming.stateStore.providerClass") == ROCKSDB
-    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+    # What is given goes before what would be chosen.
+    assert defaults("app", "local[2]")["spark.sql.shuffle.partitions"] == "2"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "1"
 
 
 def test_asking_again_gives_the_running_session(spark: SparkSession) -> None:

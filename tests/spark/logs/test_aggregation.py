@@ -22,7 +22,7 @@ from tests.spark.logs import whole
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LINES = 20_000
+LINES = 12_000
 START_MS = 1_790_000_000_000
 
 
@@ -63,7 +63,8 @@ def test_everything_that_comes_out_is_true(
         # Two batches: the second finds what the first one left in the state.
         chosen = whole.settings(bootstrap, tmp_path, LINES * 6 // 10)
         whole.run(spark, chosen, (["counts"], ["alerts"]))
-        whole.compare_counts(bootstrap, truth)
+        expected = whole.compare_counts(bootstrap, truth)
+        assert true.alerts(expected, whole.WINDOW_MS)
         compare_batches(spark, bootstrap, truth)
         assert committed(bootstrap, "pipeline-logs-counts") == {"logs": truth.lines}
         assert committed(bootstrap, "pipeline-logs-alerts").keys() == {"logs.counts"}
