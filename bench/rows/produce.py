@@ -218,8 +218,8 @@ def pipelined(bench: Workbench) -> Mapping[str, Contender]:
     value="mb",
     why=(
         "Flushes run on workers, at most one for each log at a time, and what is written meanwhile shares "
-        "the next one; only the records are synced, and their handle stays open. What is left are the hand-overs "
-        "between threads that take turns to run Python: two for each flush, of some 50 µs."
+        "the next one; only the records are synced, and their handle stays open. What is left are the "
+        "hand-overs between threads that take turns to run Python: two for each flush, of some 50 µs."
     ),
 )
 def flushed(bench: Workbench) -> Mapping[str, Contender]:

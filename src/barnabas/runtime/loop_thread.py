@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 END_PATIENCE_S = 30
-# How long a fork waits for a loop that is in the middle of something.
-FORK_PATIENCE_S = 30
+# How long a fork waits for a loop that is in the middle of something; a callback on it may wait for the one
+# that forks, and then neither would go on.
+FORK_PATIENCE_S = 5
 
 
 # Where the thread that waits in `run` looks for things to do; it goes with the coroutine's context.
