@@ -218,6 +218,32 @@ def test_a_paused_connection_keeps_its_frames_and_shows_them_again() -> None:
     assert bench.handler.frames == [b"1", b"2", b"3", b"4"]
 
 
+def test_a_full_buffer_that_was_left_is_shown_before_more_is_read() -> None:
+    bench = Bench()
+    data = bytes(1020)
+    whole = frame(data) * (READ_BUFFER_BYTES // 1024)
+
+    class IsBusyAtFirst(Frames):
+        def data_received(self, view: memoryview) -> int:
+            if not self.views:
+                self.views.append(len(view))
+                self.connection.pause_reading()
+                return 0
+            return super().data_received(view)
+
+    handler = IsBusyAtFirst()
+    handler.connected(bench.connection)
+    bench.connection._handler = handler
+    bench.wire.arriving += [whole, frame(b"last")]
+    bench.connection.on_readable()
+    bench.connection.resume_reading()
+    bench.connection.on_readable()  # in the same tick
+    assert not bench.connection.is_closed
+    bench.end_tick()
+    bench.connection.on_readable()
+    assert handler.frames == [data] * (READ_BUFFER_BYTES // 1024) + [b"last"]
+
+
 def test_resuming_inside_the_handler_shows_the_rest_at_the_end_of_the_tick() -> None:
     bench = Bench()
 

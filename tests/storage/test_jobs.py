@@ -204,7 +204,6 @@ def test_what_waits_for_the_device_can_be_handed_to_a_worker() -> None:
     world, jobs, workers = world_with_workers()
     world.manager.get_or_create(A0, topic_id=Uuid.parse("k4UaK_bzSu6FNC6colHb3w"))
     world.manager.logs[B0].advance_log_start(1)
-    world.manager.logs[B0].flush()
     while jobs.run_due() == 0:
         pass
     assert len(workers.held) == 4, "three checkpoints and a topic id"

@@ -111,6 +111,37 @@ def test_a_segment_rolled_during_its_flush_is_read_again_until_its_indexes_are_s
     assert log.restart_point == 2
 
 
+def test_a_segment_that_a_truncation_made_active_is_read_again_until_it_is_synced() -> None:
+    log = open_log(SimulatedDisk(SeededRandom(1)))
+    write(log, 2, 2)
+    log.roll()
+    log.truncate_to(2)
+    write(log, 1)
+    plan = log.plan_flush()
+    assert plan is not None
+    log.roll()
+    plan.run()
+    log.flushed(plan)
+    plan.close()
+    assert (log.recovery_point, log.restart_point) == (3, 0)
+
+
+def test_a_segment_that_goes_is_not_kept_open_by_the_last_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimulatedDisk(SeededRandom(1))
+    for all_at_once in (True, False):
+        log = open_log(disk, folder=f"{FOLDER}{int(all_at_once)}")
+        with monkeypatch.context() as patch:
+            handles = Handles(patch, disk)
+            write(log, 2)
+            log.flush()
+            kept = handles.open[-1]
+            if all_at_once:
+                log.truncate_fully_to(9)
+            else:
+                log.roll()
+            assert kept not in handles.open
+
+
 def test_flush_settings_are_honoured() -> None:
     clock = HandClock()
     log = open_log(options=dataclasses.replace(SMALL, flush_messages=3, flush_ms=1000), clock=clock)
@@ -301,6 +332,33 @@ def test_the_first_transaction_aborted_in_a_flushed_segment_is_known_after_a_cle
         disk.power_loss()
         disk.restart()
         assert [one.producer_id for one in open_log(disk).aborted_transactions(0, 5)] == [4]
+
+
+def test_an_abort_that_a_crash_took_does_not_come_back_after_a_clean_stop() -> None:
+    """The index of aborted transactions may have reached the disk though the marker did not."""
+    taken = 0
+    for seed in range(60):
+        disk = disk_with_power(seed)
+        log = open_log(disk)
+        write(log, 2)
+        log.flush()
+        transactional(log, 5, 0)
+        end_transaction(log, 5, commit=False)
+        disk.power_loss()
+        disk.restart()
+        log = open_log(disk, clean=False)
+        if log.end_offset == 4:
+            continue
+        taken += 1
+        if log.end_offset == 2:
+            transactional(log, 5, 0)
+        end_transaction(log, 5, commit=True)
+        log.flush()
+        log.close()
+        disk.power_loss()
+        disk.restart()
+        assert open_log(disk).aborted_transactions(0, 4) == []
+    assert taken > 20
 
 
 def test_a_snapshot_of_recovery_is_synced_by_the_next_flush() -> None:

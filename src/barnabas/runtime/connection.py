@@ -150,6 +150,9 @@ class StreamConnection:
         if self._obstacles:
             self._update_wants()
             return
+        if self._offer_due and self._held is not None:
+            # First comes what was left, at the end of this tick: there may be no room for more before it.
+            return
         if self._large is not None:
             self._receive_large(self._large)
             return

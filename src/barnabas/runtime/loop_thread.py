@@ -6,6 +6,7 @@ What lives here: starting and ending the thread, handing work to its loop.  What
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -172,5 +173,8 @@ def _forget_loops() -> None:
     _held.clear()
 
 
+# Hooks run in the reverse order: those of the executors' threads, which take a lock that a step of a loop may
+# wait for, must come after ours.
+importlib.import_module("concurrent.futures.thread")
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_hold_loops, after_in_parent=_let_loops_go_on, after_in_child=_forget_loops)

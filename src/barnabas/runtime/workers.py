@@ -9,12 +9,15 @@ turn costs more than the code.  So there is a bare queue, and no future for each
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Told = Callable[[T | None, BaseException | None], None]
@@ -87,7 +90,10 @@ class ThreadWorkers:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            job()
+            try:
+                job()
+            except Exception:
+                logger.exception("a call's end could not be told; whoever waits for it waits in vain")
             # The next one may be long in coming: keep nothing of this one alive until then.
             del job
             self._ended.append(None)

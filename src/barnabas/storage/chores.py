@@ -81,9 +81,8 @@ class SyncedRecords(NamedTuple):
 class FlushPlan:
     """What has to be synced so that the log is safe up to `up_to`.
 
-    Made on the log's thread, `run` on any thread while appends go on, then handed to `Log.flushed`.  It has
-    handles of its own, so nothing that happens to the log meanwhile gets in its way.  One that is never run
-    is to be closed.
+    Made on the log's thread, `run` on any thread while appends go on, then handed to `Log.flushed` and
+    closed.  It has handles of its own, so nothing that happens to the log meanwhile gets in its way.
     """
 
     __slots__ = (
@@ -140,7 +139,7 @@ class FlushPlan:
         return records
 
     def close(self) -> None:
-        """Fine if it was run."""
+        """Whether it was run or not."""
         self._files.close()
         records = self.take_records()
         if records is not None:

@@ -9,8 +9,8 @@ when an entry is due (the segment decides) and what the log file holds.
 Entries are sorted.  The index of an active segment is a sparse file of segment.index.bytes, cut to its
 entries when the segment is rolled or closed.  In memory is only the tail, where appends and most readers are,
 and the one older block that was looked at last: an index never costs more than that, however long it is.
-Entries wait in the tail and go to the file together; a crash loses those since the last flush, and recovery
-rebuilds them with all that lies above the recovery point.
+Entries wait in the tail and go to the file together; a crash has the index of the active segment, and of each
+that was not synced since it was closed, made anew.
 """
 
 from __future__ import annotations

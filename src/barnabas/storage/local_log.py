@@ -43,7 +43,7 @@ class LocalLog:
         self._random = random
         self._reader = LogReader(self.segments)
         self._delete_jobs: list[DeleteJob] = []
-        # Names of snapshots, and segments that were closed after the last flush had come to their end.
+        # Names of snapshots, and segments that were closed and whose files no flush has synced as a whole.
         self._unsynced_snapshots = list(loaded.unsynced_snapshots)
         self._unsynced_segments: list[Segment] = []
         # The folder's own name is synced with the first flush.
@@ -100,6 +100,7 @@ class LocalLog:
         segment = self._new_segment(base_offset)
         self.segments.add(segment)
         self.segments.reading(active)
+        self._let_go_unless_active()
         # The snapshot before a segment spares recovery all that lies before it.
         self.producers.end_offset = base_offset
         snapshot = self.producers.take_snapshot(sync=False)
@@ -127,13 +128,16 @@ class LocalLog:
     def plan_flush(self, up_to: int | None = None) -> FlushPlan | None:
         """What to sync for safety up to this offset (all by default); None if there is nothing.
 
-        Here, on the log's thread, waiting index entries are written and handles opened; `plan.run()` may then
-        go on anywhere, and `flushed(plan)` here again.
+        Here, on the log's thread, waiting index entries of closed segments are written and handles opened;
+        `plan.run()` may then go on anywhere, `flushed(plan)` here again, and at last `plan.close()`.
         """
         up_to = self.end_offset if up_to is None else min(up_to, self.end_offset)
         segments = self.segments.between(self.recovery_point, up_to) if up_to > self.recovery_point else []
         self._unsynced_segments = closed = [
-            segment for segment in self._unsynced_segments if self.segments.contains(segment)
+            segment
+            for segment in self._unsynced_segments
+            # One that a truncation made the active one again is noted anew when it is rolled.
+            if self.segments.contains(segment) and segment is not self.active
         ]
         if not segments and not closed:
             return None
@@ -165,19 +169,24 @@ class LocalLog:
         """Beside the records of the active segment, which stay open from flush to flush.
 
         After a crash all of it is read again (`restart_point`) and its indexes are made anew: to sync them
-        with each flush would cost more than the records, for they grow too.
+        with each flush would cost more than the records, for they grow too.  `close` syncs them.
         """
-        if segment is not self.active:
-            segment.write_out()
-            return [segment.path(kind) for kind in log_files.SEGMENT_FILES]
-        # A clean stop relies on this one.
-        has_aborted = segment.transaction_index.last_offset >= 0
-        return [segment.path(log_files.TRANSACTION_INDEX)] if has_aborted else []
+        if segment is self.active:
+            return []
+        segment.write_out()
+        return [segment.path(kind) for kind in log_files.SEGMENT_FILES]
 
     def _open_records(self, segment: Segment) -> None:
         """Unless the last flush was of this segment too."""
         if self._synced is None or self._synced.segment is not segment:
             self._keep_open(SyncedRecords(segment, self.disk.open(segment.path(log_files.LOG))))
+
+    def _let_go_unless_active(self) -> None:
+        """Else a segment that is deleted would keep its room on the device."""
+        synced = self._synced
+        if synced is None or (synced.segment is self.active and self.segments.contains(synced.segment)):
+            return
+        self._keep_open(None)
 
     def _keep_open(self, records: SyncedRecords | None) -> None:
         """These for the next flush instead of the ones before."""
@@ -201,7 +210,10 @@ class LocalLog:
         if plan.cuts != self._cuts:
             return
         covers = plan.covers
-        self._keep_open(plan.take_records())
+        records = plan.take_records()
+        if records is not None:
+            self._keep_open(records)
+            self._let_go_unless_active()
         self._names_synced = max(self._names_synced, plan.names_made)
         self._unsynced_snapshots = [name for name in self._unsynced_snapshots if name not in covers]
         self._unsynced_segments = [one for one in self._unsynced_segments if one not in covers]
@@ -268,6 +280,7 @@ class LocalLog:
             self.segments.remove(segment)
             names += self._mark_deleted(segment, with_snapshot=True)
         self._delete_later(names)
+        self._let_go_unless_active()
 
     def _mark_deleted(self, segment: Segment, *, with_snapshot: bool) -> list[str]:
         segment.change_suffix(log_files.DELETED)
@@ -324,6 +337,9 @@ class LocalLog:
             self.epochs.write_out(sync=sync)
             for segment in self.segments:
                 segment.close(sync=sync)
+            if sync:
+                # No flush has: a clean stop is marked next, and what a power loss brought back would count.
+                OpenFiles(self.disk, [self.active.path(kind) for kind in log_files.INDEXES]).sync()
 
     def all_synced(self) -> None:
         """Whatever was written to the log's folder is safe."""

@@ -340,7 +340,7 @@ class LogLoader:
         dropped, gaps = recover_segment(segment, producers, self._epochs, limit, may_have_gaps=compacted)
         self._saw_gaps |= gaps
         # What was cut and made anew must last, unless it is read again after the next crash, as the last
-        # segment is until a flush has synced it: so ten thousand logs are recovered without a sync.
+        # segment is until it is closed: so ten thousand logs are recovered without a sync.
         must_last = self._clean or following is not None
         if must_last:
             segment.sync()
