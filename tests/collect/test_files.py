@@ -118,6 +118,69 @@ def test_rotation_by_renaming_loses_nothing_and_repeats_nothing(tmp_path: Path) 
     following([str(path)], scenario)
 
 
+class Clock:
+    """The loop's time runs ahead of ours when told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ahead_s = 0.0
+        really = asyncio.BaseEventLoop.time
+        monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda loop: really(loop) + self.ahead_s)
+
+
+def test_a_file_that_was_idle_before_its_rotation_gets_time_for_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service that writes it goes on with its descriptor until it is told to open its log anew."""
+    monkeypatch.setattr(files, "LAST_WORDS_S", 600.0)
+    clock = Clock(monkeypatch)
+    path = tmp_path / "a.log"
+    path.write_text("1\n")
+
+    async def scenario(reading: Reading) -> None:
+        await reading.until(1)
+        clock.ahead_s += 10_000
+        path.rename(tmp_path / "a.log.1")
+        path.write_text("2\n")
+        await reading.until(2)
+        for _ in range(3):  # Each growth shows that somebody still has it open.
+            clock.ahead_s += 500
+            append(tmp_path / "a.log.1", "late\n")
+            await reading.until(len(reading.lines) + 1)
+        assert reading.lines == [b"1", b"2", b"late", b"late", b"late"]
+        clock.ahead_s += 700
+        append(path, "3\n")
+        await reading.until(6)
+        append(path, "4\n")
+        await reading.until(7)
+        assert [one.path for one in reading.source.followed] == [str(path)]
+
+    following([str(path)], scenario)
+
+
+def test_only_so_many_files_without_names_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LAST_WORDS_S", 600.0)
+    monkeypatch.setattr(files, "MAX_WITHOUT_NAME", 2)
+    path = tmp_path / "a.log"
+
+    async def run() -> None:
+        reading = Reading(FileSource([str(path)]))
+        for number in range(5):
+            path.write_text(f"{number}\nend of {number}")
+            while str(number).encode() not in reading.lines:
+                await reading.until(len(reading.lines) + 1)
+            path.rename(tmp_path / f"a.log.{number}")
+        # The last words of those that are left, and of no other.
+        path.write_text("5\n")
+        await reading.until(5 + 1 + 3)
+        assert sorted(one for one in reading.lines if one.startswith(b"end")) == [
+            b"end of 0", b"end of 1", b"end of 2",
+        ]  # fmt: skip
+        assert len(reading.source.followed) == 3
+        await reading.end()
+
+    asyncio.run(run())
+
+
 def test_a_renamed_file_that_still_matches_is_not_read_again(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("1\n")
@@ -145,6 +208,35 @@ def test_a_truncated_file_is_read_from_its_start(tmp_path: Path) -> None:
         assert await reading.until(2) == [b"before before", b"after"]
 
     following([str(path)], scenario)
+
+
+def test_a_truncated_file_that_has_grown_past_where_we_stood_is_read_from_its_start(tmp_path: Path) -> None:
+    path, banner = tmp_path / "a.log", "the same first line each time " * 20
+    path.write_text(f"{banner}\nbefore\n")
+
+    async def scenario(reading: Reading) -> None:
+        await reading.until(2)
+        # Nobody looks between the two.
+        path.write_text(f"{banner}\nafter!\nmore\n")
+        assert (await reading.until(5))[2:] == [banner.encode(), b"after!", b"more"]
+
+    following([str(path)], scenario)
+
+
+def test_a_file_replaced_between_a_look_and_the_end_is_known_as_another_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    path, state = tmp_path / "a.log", tmp_path / "state.json"
+    path.write_text("before\n")
+
+    async def run() -> None:
+        reading = Reading(FileSource([str(path)], PositionsFile(str(state))))
+        await reading.until(1)
+        path.write_text("after and longer\n")
+        await reading.end()
+
+    asyncio.run(run())
+    assert once([str(path)], state) == [b"after and longer"]
 
 
 def test_acknowledgements_of_before_a_truncation_mean_nothing_after_it(tmp_path: Path) -> None:
@@ -219,6 +311,105 @@ def test_from_end_leaves_out_what_is_there(tmp_path: Path) -> None:
     assert once([str(path)], state, from_end=True) == [b"half"]
     append(path, "\nnew\n")
     assert once([str(path)], state, from_end=True)[-1:] == [b"new"]
+
+
+def test_from_end_leaves_nothing_out_at_a_later_start(tmp_path: Path) -> None:
+    """A file that is new since the last run was rotated into its place meanwhile: all of it is news."""
+    path, state = tmp_path / "a.log", tmp_path / "state.json"
+    path.write_text("old\n")
+    assert once([str(path)], state, from_end=True) == []
+    append(path, "last\n")
+    path.rename(tmp_path / "a.log.1")
+    path.write_text("first\n")
+    assert sorted(once([str(path)], state, from_end=True)) == [b"first", b"last"]
+
+
+def test_from_end_leaves_nothing_out_though_the_first_run_found_no_file(tmp_path: Path) -> None:
+    path, state = tmp_path / "a.log", tmp_path / "state.json"
+    assert once([str(path)], state, from_end=True) == []
+    path.write_text("new\n")
+    assert once([str(path)], state, from_end=True) == [b"new"]
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
+    """Files of this name cannot be opened as long as it is in the list."""
+    refused, really = [name], files.Follower
+
+    def follower(path: str, *rest: object) -> object:
+        if path.endswith(tuple(refused)):
+            raise OSError(24, "Too many open files", path)
+        return really(path, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(files, "Follower", follower)
+    return refused
+
+
+@pytest.mark.parametrize("is_renamed", [False, True])
+def test_a_file_that_could_not_be_opened_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_renamed: bool
+) -> None:
+    path, state = tmp_path / "a.log", tmp_path / "state.json"
+    path.write_text("1\n")
+    once([str(path)], state)
+    append(path, "2\n")
+    if is_renamed:
+        path = path.rename(tmp_path / "b.log")
+    refused = refusing(monkeypatch, path.name)
+    # A run that cannot open it at all keeps its position.
+    assert once([f"{tmp_path}/a.log"], state) == []
+
+    async def run() -> None:
+        reading = Reading(FileSource([f"{tmp_path}/a.log"], PositionsFile(str(state))))
+        wanted = asyncio.ensure_future(reading.until(1))
+        await asyncio.sleep(0.05)
+        refused.clear()
+        refused.append("another")
+        assert await wanted == [b"2"]
+        await reading.end()
+
+    asyncio.run(run())
+    assert [one.offset for one in PositionsFile(str(state)).load()] == [4]
+
+
+def test_a_file_that_fails_once_while_it_is_read_is_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("1\n")
+
+    async def scenario(reading: Reading) -> None:
+        await reading.until(1)
+        really, failures = os.pread, [5]
+
+        def pread(descriptor: int, size: int, offset: int) -> bytes:
+            if failures:
+                raise OSError(failures.pop(), "Input/output error")
+            return really(descriptor, size, offset)
+
+        monkeypatch.setattr(os, "pread", pread)
+        append(path, "2\n")
+        assert await reading.until(2) == [b"1", b"2"]
+
+    following([str(path)], scenario)
+    assert "a.log cannot be read on: Input/output error" in caplog.text
+
+
+def test_a_pattern_without_a_file_is_told_and_waited_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a.log").write_text("1\n")
+    (tmp_path / "folder").mkdir()
+
+    async def scenario(reading: Reading) -> None:
+        await reading.until(1)
+        assert reading.source.unmatched == [f"{tmp_path}/folder", f"{tmp_path}/b.log"]
+        (tmp_path / "b.log").write_text("2\n")
+        assert await reading.until(2) == [b"1", b"2"]
+        assert reading.source.unmatched == [f"{tmp_path}/folder"]
+
+    following([f"{tmp_path}/*.log", f"{tmp_path}/folder", f"{tmp_path}/b.log"], scenario)
+    assert f"no file matches {tmp_path}/b.log yet" in caplog.text
+    assert f"no file matches {tmp_path}/*.log" not in caplog.text
 
 
 def test_a_file_that_cannot_be_read_is_told_and_the_others_are_read(

@@ -3,9 +3,10 @@
 What lives here: which files there are, and when their positions are saved.  What may not: one file's reading
 (follower).
 
-Rotation by renaming: the old file is read to its end under its new name, the new one from its start.
-Rotation by copying and truncating: a file that became shorter is read from its start again.  A file that was
-renamed while nobody collected is looked for by its inode in its folder.
+Rotation by renaming: the old file is read to its end under its new name, and a while longer, because who
+writes it may have it open still; the new one is read from its start.  Rotation by copying and truncating: a
+file that no longer holds what was read last is read from its start again.  A file that was renamed while
+nobody collected is looked for by its inode in its folder.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import os
 import stat
 from collections.abc import AsyncGenerator, Iterable, Sequence
 
-from barnabas.collect.follower import Follower
+from barnabas.collect.follower import Follower, TruncatedError
 from barnabas.collect.lines import MAX_LINE_BYTES
 from barnabas.collect.positions import Position, PositionsFile
 from barnabas.collect.sources import Lines
@@ -28,11 +29,15 @@ logger = logging.getLogger(__name__)
 # How long to sleep when no file has grown, and between looks for new files.
 POLL_S = 0.1
 LOOK_S = 1.0
-# A file without its name gets this long to grow once more before it is left.
-LAST_WORDS_S = 5.0
+# A file without its name gets this long to grow once more before it is left: a service that is told to open
+# its log anew may take its time.
+LAST_WORDS_S = 30.0
+# Of more files without names than this, those that lost theirs first are left as soon as they are read.
+MAX_WITHOUT_NAME = 256
 # Positions are saved so often at most; a crash repeats what was written since.
 SAVE_S = 1.0
 MAX_OPEN_FILES = 4096
+LONG_AGO_S = float("-inf")
 
 
 class FileSource:
@@ -47,13 +52,16 @@ class FileSource:
         until_end: bool = False,
         max_line_bytes: int = MAX_LINE_BYTES,
     ) -> None:
-        """`from_end`: of files that are there at the first start, only what is added later.  `until_end`:
-        stop when all files are read, instead of waiting for more."""
+        """`from_end`: of files that are there at the first start (there are no positions yet), only what is
+        added later.  `until_end`: stop when all files are read, instead of waiting for more."""
         self._patterns = list(patterns)
         self._positions = positions
         self._from_end = from_end
         self._until_end = until_end
         self._max_line_bytes = max_line_bytes
+        # Of files that are not followed yet, perhaps because they cannot be opened now.
+        self._saved: dict[tuple[int, int], Position] = {}
+        self._unmatched = dict.fromkeys(patterns)
         self._followed: dict[tuple[int, int], Follower] = {}
         self._by_place: dict[int, Follower] = {}
         self._places = 0
@@ -66,13 +74,18 @@ class FileSource:
     def followed(self) -> list[Follower]:
         return list(self._followed.values())
 
+    @property
+    def unmatched(self) -> list[str]:
+        """The patterns that no file has matched so far."""
+        return list(self._unmatched)
+
     # ---------------------------------------------------------------------------------------------- reading
 
     async def read(self) -> AsyncGenerator[Lines, None]:
         loop = asyncio.get_running_loop()
-        saved = {one.identity: one for one in self._positions.load()} if self._positions is not None else {}
-        self._look(saved, is_first=True)
-        self._look_for_renamed(saved)
+        self._look(loop.time(), skip=self._load())
+        self._tell_unmatched()
+        self._save_now_and_then(loop.time())
         next_look_s = loop.time() + LOOK_S
         while not self._is_stopped.is_set():
             has_read = False
@@ -85,7 +98,7 @@ class FileSource:
                 if self._is_stopped.is_set():
                     return
             if loop.time() >= next_look_s:
-                self._look(saved, is_first=False)
+                self._look(loop.time(), skip=False)
                 next_look_s = loop.time() + LOOK_S
             self._save_now_and_then(loop.time())
             if not has_read:
@@ -95,23 +108,47 @@ class FileSource:
                     return
                 await self._rest()
 
+    def _load(self) -> bool:
+        """The saved positions; whether what files hold now is to be left out."""
+        if self._positions is None:
+            return self._from_end
+        is_first = not self._positions.is_there
+        self._saved = {one.identity: one for one in self._positions.load()}
+        # The next start must know that this one was.
+        self._is_saved = not is_first
+        return self._from_end and is_first
+
+    def _tell_unmatched(self) -> None:
+        for pattern in self._unmatched:
+            waiting = "" if self._until_end else " yet; waiting for one"
+            logger.warning("no file matches %s%s", pattern, waiting)
+
     def _read_some(self, follower: Follower, now_s: float) -> Lines | None:
         """What was added to it since, perhaps no whole line; None if nothing was."""
         try:
-            lines = follower.read()
-            if lines is None and follower.is_truncated():
-                self._start_again(follower)
-                lines = follower.read()
+            lines = self._read_on(follower)
         except OSError as error:
-            logger.warning("%s cannot be read any more: %s", follower.path, error.strerror)
-            self._leave(follower)
+            self._tell_once(f"read {follower.path}", f"{follower.path} cannot be read on: {error.strerror}")
+            self._set_aside(follower)
             return None
         if lines is not None:
             follower.last_growth_s = now_s
-        elif follower.is_without_name and now_s - follower.last_growth_s > LAST_WORDS_S:
+        elif self._has_no_more_to_say(follower, now_s):
             lines = follower.end()
             self._leave(follower, keep=bool(lines))
         return None if lines is None else Lines(follower.path, lines, follower.place, follower.offset)
+
+    def _read_on(self, follower: Follower) -> list[bytes] | None:
+        try:
+            return follower.read()
+        except TruncatedError:
+            self._start_again(follower)
+            return follower.read()
+
+    @staticmethod
+    def _has_no_more_to_say(follower: Follower, now_s: float) -> bool:
+        since_s = follower.without_name_since_s
+        return since_s is not None and now_s - max(since_s, follower.last_growth_s) > LAST_WORDS_S
 
     def _start_again(self, follower: Follower) -> None:
         logger.warning("%s was truncated: reading it from its start", follower.path)
@@ -133,61 +170,80 @@ class FileSource:
 
     # ---------------------------------------------------------------------------------- which files there are
 
-    def _look(self, saved: dict[tuple[int, int], Position], *, is_first: bool) -> None:
-        """Follow what is new, and know the names that changed."""
+    def _look(self, now_s: float, *, skip: bool) -> None:
+        """Follow what is new, and know the names that changed; `skip` what new files hold already."""
         seen: set[tuple[int, int]] = set()
-        for path in sorted(
-            {path for pattern in self._patterns for path in glob.glob(pattern, recursive=True)}
-        ):
-            try:
-                found = os.stat(path)
-            except OSError:
-                continue
-            if not stat.S_ISREG(found.st_mode):
-                continue
-            identity = (found.st_dev, found.st_ino)
+        for path, identity in self._matching():
             seen.add(identity)
             follower = self._followed.get(identity)
             if follower is not None:
                 follower.path = path
-                follower.is_without_name = False
-            else:
-                self._follow(path, identity, saved.pop(identity, None), skip=is_first and self._from_end)
+                follower.without_name_since_s = None
+            elif (follower := self._open(path, identity)) is not None:
+                position = self._saved.pop(identity, None)
+                if position is not None and follower.is_same_as(position):
+                    follower.start_at(position.offset)
+                elif skip:
+                    follower.start_at_end()
+                self._follow(follower)
         for identity, follower in self._followed.items():
-            if identity not in seen:
-                follower.is_without_name = True
+            if identity not in seen and follower.without_name_since_s is None:
+                follower.without_name_since_s = now_s
+        self._look_for_renamed(seen, now_s)
+        self._limit_those_without_name()
 
-    def _look_for_renamed(self, saved: dict[tuple[int, int], Position]) -> None:
+    def _matching(self) -> list[tuple[str, tuple[int, int]]]:
+        """Paths of files, in order, and what stays the same when they are renamed."""
+        found = {}
+        for pattern in self._patterns:
+            for path in glob.glob(pattern, recursive=True):
+                try:
+                    info = os.stat(path)
+                except OSError:
+                    continue
+                if stat.S_ISREG(info.st_mode):
+                    found[path] = (info.st_dev, info.st_ino)
+                    self._unmatched.pop(pattern, None)
+        return sorted(found.items())
+
+    def _look_for_renamed(self, seen: set[tuple[int, int]], now_s: float) -> None:
         """Files that were followed before, and no pattern finds: renamed, most likely, by a rotation."""
         folders: dict[str, dict[tuple[int, int], str]] = {}
-        for identity, position in list(saved.items()):
+        for identity, position in list(self._saved.items()):
+            if identity in seen:
+                continue  # It cannot be opened now: perhaps later.
             folder = os.path.dirname(position.path) or "."
             if folder not in folders:
                 folders[folder] = _files_in(folder)
             path = folders[folder].get(identity)
             if path is not None:
-                follower = self._follow(path, identity, position, skip=False, is_known_only=True)
-                if follower is not None:
-                    follower.is_without_name = True
+                follower = self._open(path, identity)
+                if follower is None:
                     continue
+                if follower.is_same_as(position):
+                    del self._saved[identity]
+                    follower.start_at(position.offset)
+                    follower.without_name_since_s = now_s
+                    self._follow(follower)
+                    continue
+                follower.close()
             logger.warning(
                 "%s, read up to byte %d before, is gone or another file now; what it held after that is not "
                 "collected",
                 position.path,
                 position.offset,
             )
-            del saved[identity]
+            del self._saved[identity]
             self._is_saved = False
 
-    def _follow(
-        self,
-        path: str,
-        identity: tuple[int, int],
-        position: Position | None,
-        *,
-        skip: bool,
-        is_known_only: bool = False,
-    ) -> Follower | None:
+    def _limit_those_without_name(self) -> None:
+        nameless = [one for one in self.followed if one.without_name_since_s is not None]
+        nameless.sort(key=lambda one: one.without_name_since_s or 0.0)
+        for follower in nameless[: max(0, len(nameless) - MAX_WITHOUT_NAME)]:
+            follower.without_name_since_s = follower.last_growth_s = LONG_AGO_S
+
+    def _open(self, path: str, identity: tuple[int, int]) -> Follower | None:
+        """None if that is not possible now; told once."""
         if len(self._followed) >= MAX_OPEN_FILES:
             self._tell_once(
                 "limit", f"more than {MAX_OPEN_FILES} files match: {path} and others have to wait"
@@ -198,19 +254,15 @@ class FileSource:
         except OSError as error:
             self._tell_once(path, f"{path} cannot be read: {error.strerror}")
             return None
-        if position is not None and follower.is_same_as(position):
-            follower.start_at(position.offset)
-        elif is_known_only:
-            follower.close()
-            return None
-        elif skip:
-            follower.start_at_end()
+        self._told.discard(path)
+        return follower
+
+    def _follow(self, follower: Follower) -> None:
         self._places += 1
-        self._followed[identity] = follower
+        self._followed[follower.identity] = follower
         self._by_place[follower.place] = follower
         self._is_saved = False
-        logger.info("following %s from byte %d", path, follower.offset)
-        return follower
+        logger.info("following %s from byte %d", follower.path, follower.offset)
 
     def _leave(self, follower: Follower, *, keep: bool = False) -> None:
         """Follow it no more; `keep` it until its last lines are written."""
@@ -218,6 +270,12 @@ class FileSource:
         follower.is_left = True
         if not keep and follower.written_offset >= follower.offset:
             self._forget(follower)
+
+    def _set_aside(self, follower: Follower) -> None:
+        """It may be opened again later, and goes on where everything was written."""
+        self._saved[follower.identity] = follower.position()
+        self._followed.pop(follower.identity, None)
+        self._forget(follower)
 
     def _forget(self, follower: Follower) -> None:
         self._by_place.pop(follower.place, None)
@@ -247,7 +305,8 @@ class FileSource:
 
     def _save(self) -> None:
         if self._positions is not None:
-            self._positions.save(follower.position() for follower in self._by_place.values())
+            followed = [follower.position() for follower in self._by_place.values()]
+            self._positions.save([*followed, *self._saved.values()])
         self._is_saved = True
 
     def stop(self) -> None:

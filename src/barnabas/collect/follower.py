@@ -10,11 +10,18 @@ import logging
 import os
 
 from barnabas.collect.lines import LineCutter
-from barnabas.collect.positions import Position, head_of
+from barnabas.collect.positions import HEAD_BYTES, Position, head_of
 
 logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 256 * 1024
+# So many of the bytes that were read last must still be there when it is read on: a file that was truncated
+# and has grown past where we stand since is not shorter, but it is another one.
+TAIL_BYTES = 256
+
+
+class TruncatedError(Exception):
+    """What was read of it is not there any more."""
 
 
 class Follower:
@@ -24,14 +31,16 @@ class Follower:
         self.path = path
         self.identity = identity
         self.place = place
-        # No pattern finds it any more: renamed or deleted, and there will soon be nothing new in it.
-        self.is_without_name = False
+        # Since when no pattern finds it: renamed or deleted, and there will soon be nothing new in it.
+        self.without_name_since_s: float | None = None
         self.is_left = False
         self.last_growth_s = 0.0
         self.written_offset = 0
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._cutter = LineCutter(max_line_bytes)
         self._read_offset = 0
+        self._head = head_of(self._descriptor)
+        self._tail = b""
 
     @property
     def offset(self) -> int:
@@ -48,6 +57,8 @@ class Follower:
             logger.warning("%s is shorter than what was read of it: reading it from its start", self.path)
             offset = 0
         self._read_offset = self.written_offset = offset
+        start = max(0, offset - TAIL_BYTES)
+        self._tail = os.pread(self._descriptor, offset - start, start)
 
     def start_at_end(self) -> None:
         """After its last whole line: what is half written now will be whole soon."""
@@ -56,29 +67,33 @@ class Follower:
         self.start_at(size - (len(tail) - tail.rfind(b"\n") - 1))
 
     def read(self) -> list[bytes] | None:
-        """Lines that are new; None if nothing was added."""
-        chunk = os.pread(self._descriptor, CHUNK_BYTES, self._read_offset)
-        if not chunk:
+        """Lines that are new; None if nothing was added.  TruncatedError: begin at its start."""
+        known = len(self._tail)
+        data = os.pread(self._descriptor, known + CHUNK_BYTES, self._read_offset - known)
+        if not data.startswith(self._tail):
+            raise TruncatedError
+        if len(data) == known:
             return None
-        self._read_offset += len(chunk)
-        return self._cutter.cut(chunk)
-
-    def is_truncated(self) -> bool:
-        return os.fstat(self._descriptor).st_size < self._read_offset
+        self._read_offset += len(data) - known
+        self._tail = data[-TAIL_BYTES:]
+        if self._head[0] < HEAD_BYTES:
+            self._head = head_of(self._descriptor)
+        return self._cutter.cut(data[known:])
 
     def start_again(self, place: int) -> None:
         """From the start, under another number: acknowledgements of what it held before mean nothing now."""
         self.place = place
         self._cutter.forget()
         self._read_offset = self.written_offset = 0
+        self._tail = b""
+        self._head = head_of(self._descriptor)
 
     def end(self) -> list[bytes]:
         """The last line of a file that ends without a line end."""
         return self._cutter.end()
 
     def position(self) -> Position:
-        length, head = head_of(self._descriptor)
-        return Position(self.path, *self.identity, self.written_offset, length, head)
+        return Position(self.path, *self.identity, self.written_offset, *self._head)
 
     def close(self) -> None:
         if self._descriptor >= 0:

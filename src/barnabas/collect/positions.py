@@ -52,6 +52,11 @@ class PositionsFile:
     def __init__(self, path: str) -> None:
         self.path = path
 
+    @property
+    def is_there(self) -> bool:
+        """Whether a collector had it before."""
+        return os.path.exists(self.path)
+
     def load(self) -> list[Position]:
         """What was saved; nothing if there is no file yet.  ValueError if it is not one of ours."""
         try:
