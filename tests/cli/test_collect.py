@@ -49,6 +49,26 @@ def test_files_once(bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert read(bootstrap, "files", 2) == [b"one", b"two"]
 
 
+def test_the_broker_is_found_as_by_other_commands(
+    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.log").write_text("one\n")
+    monkeypatch.setenv("BARNABAS_BOOTSTRAP", bootstrap)
+    assert main(["collect", "--topic", "found", "--once", f"{tmp_path}/a.log"]) == 0
+    assert read(bootstrap, "found", 1) == [b"one"]
+
+
+def test_a_pattern_without_a_file_is_told_and_with_once_it_is_not_found(
+    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.log").write_text("one\n")
+    words = ["collect", "--bootstrap-server", bootstrap, "--topic", "some", "--once", "--quiet"]
+    assert main([*words, f"{tmp_path}/*.log", f"{tmp_path}/*.txt"]) == 5
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1].endswith(f"no file matches {tmp_path}/*.txt")
+    assert read(bootstrap, "some", 1) == [b"one"]
+
+
 def start(*words: str, stdin: int | None = None) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "barnabas", "collect", *words]
     return subprocess.Popen(command, stdin=stdin, stderr=subprocess.PIPE, text=True)

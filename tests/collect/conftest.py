@@ -15,10 +15,18 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+def _process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     (port,) = map(str, free_ports(1))
     with BrokerProcess(tmp_path_factory.mktemp("collect"), "--port", port) as process:
         yield process
+
+
+@pytest.fixture
+def broker(_process: BrokerProcess) -> BrokerProcess:
+    """It runs, whatever the test before did with it."""
+    if not _process.is_running:
+        _process.start()
+    return _process
 
 
 @pytest.fixture

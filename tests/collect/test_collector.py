@@ -9,8 +9,10 @@ import pytest
 
 from barnabas.base.errors import KafkaError
 from barnabas.client import Consumer
+from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.model import TopicPartition
 from barnabas.collect import Collector, FileSource
+from barnabas.collect import collector as collector_module
 from barnabas.collect.positions import PositionsFile
 from tools.raw_broker import BrokerProcess
 
@@ -77,6 +79,80 @@ def test_nothing_is_lost_while_the_broker_is_away(broker: BrokerProcess, topic: 
         lines = [value for _, value, _ in await values(bootstrap, topic)]
         assert lines == path.read_bytes().splitlines()
         assert [one.offset for one in PositionsFile(str(state)).load()] == [path.stat().st_size]
+
+    asyncio.run(run())
+
+
+def lines_of(path: Path, count: int) -> None:
+    path.write_text("".join(f"{number:04} {'x' * 1000}\n" for number in range(count)))
+
+
+# A buffer for a few lines only.
+LITTLE = {"buffer.memory": 40_000, "batch.size": 8_000, "compression.type": "none"}
+
+
+def test_while_the_broker_is_away_no_more_is_read_than_there_is_room_for(
+    broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    bootstrap = f"{broker.address[0]}:{broker.address[1]}"
+    path, state = tmp_path / "a.log", tmp_path / "state.json"
+    path.write_text("")
+
+    async def run() -> None:
+        source = FileSource([str(path)], PositionsFile(str(state)))
+        collector = Collector(topic, [source], {"bootstrap.servers": bootstrap, **LITTLE})
+        running = asyncio.ensure_future(collector.run())
+        async with asyncio.timeout(PATIENCE_S):
+            while not source.followed:
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(broker.kill)
+            lines_of(path, 2000)
+            before = -1
+            while before < source.followed[0].offset or not source.followed[0].offset:
+                before = source.followed[0].offset
+                await asyncio.sleep(0.5)
+            # One chunk waits for the buffer; the others are in the file still.
+            assert 0 < before < path.stat().st_size / 2
+            assert not running.done()
+            await asyncio.to_thread(broker.start)
+            while collector.lines_written < 2000:
+                await asyncio.sleep(0.01)
+            collector.stop()
+            await running
+        assert [value for _, value, _ in await values(bootstrap, topic)] == path.read_bytes().splitlines()
+
+    asyncio.run(run())
+
+
+def test_a_stop_while_the_broker_is_away_ends_and_the_next_start_goes_on(
+    broker: BrokerProcess, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector_module, "DRAIN_S", 0.2)
+    bootstrap = f"{broker.address[0]}:{broker.address[1]}"
+    path, state = tmp_path / "a.log", tmp_path / "state.json"
+    path.write_text("first\n")
+
+    async def run() -> None:
+        source = FileSource([str(path)], PositionsFile(str(state)))
+        collector = Collector(topic, [source], {"bootstrap.servers": bootstrap, **LITTLE})
+        running = asyncio.ensure_future(collector.run())
+        async with asyncio.timeout(PATIENCE_S):
+            while collector.lines_written < 1:
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(broker.kill)
+            with path.open("a") as file:
+                file.writelines(f"{number:04} {'x' * 1000}\n" for number in range(500))
+            while source.followed[0].offset == len("first\n"):
+                await asyncio.sleep(0.01)
+            collector.stop()
+            with pytest.raises(KafkaTimeoutError, match=r"[1-9]\d* lines are not written after") as caught:
+                await running
+            assert "at the next start" in caught.value.message
+        await asyncio.to_thread(broker.start)
+        assert [one.offset for one in PositionsFile(str(state)).load()] == [len("first\n")]
+        again = FileSource([str(path)], PositionsFile(str(state)), until_end=True)
+        await Collector(topic, [again], {"bootstrap.servers": bootstrap}).run()
+        assert [value for _, value, _ in await values(bootstrap, topic)] == path.read_bytes().splitlines()
 
     asyncio.run(run())
 

@@ -9,20 +9,20 @@ from logging import INFO, WARNING
 from typing import TYPE_CHECKING
 
 from barnabas.cli.arguments import ArgumentParser
-from barnabas.cli.connecting import add_connection_flags, client_properties
 from barnabas.cli.exits import CommandError, Exit
+from barnabas.cli.friendly.asking import add_cluster, client_options
 from barnabas.cli.key_values import key_values
 
 if TYPE_CHECKING:
-    from barnabas.collect import Collector
+    from barnabas.collect import Collector, FileSource
     from barnabas.collect.sources import Source
 
 PROGRAM = "barnabas collect"
 EPILOG = """\
 examples:
-  barnabas collect --bootstrap-server localhost:9092 --topic logs --state collected.json '/var/log/*.log'
-  journalctl -f -o json | barnabas collect --bootstrap-server localhost:9092 --topic journal --stdin
-  barnabas collect --bootstrap-server localhost:9092 --topic syslog --syslog udp://0.0.0.0:5514
+  barnabas collect --topic logs --state collected.json '/var/log/*.log'
+  journalctl -f -o json | barnabas collect --topic journal --stdin
+  barnabas collect -b broker:9092 --topic syslog --syslog udp://0.0.0.0:5514
 
 Files are followed through rotation.  With --state a restart goes on where everything was written; a crash
 may send the last second once more, and never leaves anything out.
@@ -31,7 +31,7 @@ may send the last second once more, and never leaves anything out.
 
 def make_parser() -> ArgumentParser:
     parser = ArgumentParser(PROGRAM, "Collect lines, each as a record, until stopped.", EPILOG)
-    add_connection_flags(parser)
+    add_cluster(parser)
     add = parser.add_argument
     add("patterns", nargs="*", metavar="GLOB", help="files to follow; ** crosses folders")
     add("--topic", required=True, metavar="TOPIC", help="where the lines go")
@@ -44,7 +44,7 @@ def make_parser() -> ArgumentParser:
         help="listen for syslog: udp://HOST:PORT or tcp://HOST:PORT; may be given several times",
     )
     add("--state", metavar="FILE", help="where positions in files are kept; without it files are read anew")
-    add("--from-end", action="store_true", help="of files never seen before, only what is added from now on")
+    add("--from-end", action="store_true", help="at the first start, only what is added to files from now on")
     add("--once", action="store_true", help="end when all files are read, instead of waiting for more lines")
     add("--key", choices=("none", "origin"), default="none", help="what the key is (default none)")
     add("--no-origin", action="store_true", help="leave out the header that says where a line comes from")
@@ -60,32 +60,42 @@ def run(arguments: Sequence[str]) -> int:
         parser.error("nothing to collect: give files, --stdin or --syslog")
     if options.once and options.syslog:
         parser.error("--once is for files and the standard input: syslog has no end")
-    properties = {**client_properties(parser, options), **key_values(options.producer_property)}
+    properties = {**client_options(parser, options), **key_values(options.producer_property)}
     from barnabas.cli.server_logs import logging_to
     from barnabas.collect.running import run_until_signalled
 
+    files = file_source(options) if options.patterns else None
     with logging_to(None, "text", WARNING if options.quiet else INFO):
         try:
-            collector = run_until_signalled(lambda: make_collector(parser, options, properties))
+            collector = run_until_signalled(lambda: make_collector(parser, options, properties, files))
         except ValueError as error:
             raise CommandError(f"{PROGRAM}: {error}") from error
     if not options.quiet:
         print(f"{PROGRAM}: {collector.lines_written} lines are in {options.topic}", file=sys.stderr)
+    if options.once and files is not None and files.unmatched:
+        return Exit.NOT_FOUND  # Which they are is told already.
     return Exit.OK
 
 
+def file_source(options: Namespace) -> FileSource:
+    from barnabas.collect import FileSource
+    from barnabas.collect.positions import PositionsFile
+
+    positions = PositionsFile(options.state) if options.state is not None else None
+    return FileSource(options.patterns, positions, from_end=options.from_end, until_end=options.once)
+
+
 async def make_collector(
-    parser: ArgumentParser, options: Namespace, properties: dict[str, object]
+    parser: ArgumentParser, options: Namespace, properties: dict[str, object], files: FileSource | None
 ) -> Collector:
-    from barnabas.collect import Collector, FileSource, StandardInput, SyslogAddress, SyslogSource
+    from barnabas.collect import Collector, StandardInput, SyslogAddress, SyslogSource
     from barnabas.collect.positions import PositionsFile
 
     sources: list[Source] = []
-    if options.patterns:
-        positions = PositionsFile(options.state) if options.state is not None else None
-        if positions is not None:
-            positions.load()  # What is wrong with it is better told before anything else happens.
-        files = FileSource(options.patterns, positions, from_end=options.from_end, until_end=options.once)
+    if files is not None:
+        if options.state is not None:
+            # What is wrong with it is better told before anything else happens.
+            PositionsFile(options.state).load()
         sources.append(files)
     if options.stdin:
         sources.append(StandardInput())

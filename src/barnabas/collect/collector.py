@@ -150,8 +150,11 @@ class Collector:
         key = origin if self._key_by_origin else None
         headers = ((ORIGIN_HEADER, origin),) if self._with_origin else ()
         topic, send = self.topic, producer.send
-        deliveries = [await send(topic, line, key, None, headers) for line in found.lines]
-        self.lines_sent += len(deliveries)
+        deliveries: list[Delivery] = []
+        for line in found.lines:
+            deliveries.append(await send(topic, line, key, None, headers))
+            # Counted one by one: some are on their way while there is no room for the others.
+            self.lines_sent += 1
         return deliveries
 
     async def _acknowledge(
