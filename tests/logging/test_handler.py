@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,71 @@ def test_whatever_is_given_as_extra_becomes_text() -> None:
     entry = json.loads(JsonFormatter().format(record))
     assert entry["path"] == "c"
     assert entry["level"] != "mine"
+
+
+def shut_down(handler: Handler) -> None:
+    """As at the end of a program; must not take for ever."""
+    ending = threading.Thread(target=logging.shutdown, args=[[weakref.ref(handler)]], daemon=True)
+    ending.start()
+    ending.join(PATIENCE_S)
+    assert not ending.is_alive()
+
+
+def log(handler: Handler, line: str) -> None:
+    handler.handle(logging.makeLogRecord({"name": "a", "msg": line}))
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "block_ms"),
+    [
+        ({}, {}, 300_000),
+        ({}, {"delivery_timeout_ms": 200_000}, 200_000),
+        ({"delivery.timeout.ms": 200_000}, {}, 200_000),
+        ({"max.block.ms": 5}, {}, 5),
+        ({}, {"max_block_ms": 5}, 5),
+    ],
+)
+def test_a_broker_that_was_never_there_is_waited_for_as_long_as_one_that_left(
+    config: dict[str, object], options: dict[str, object], block_ms: int
+) -> None:
+    handler = Handler("t", config, bootstrap_servers="127.0.0.1:1", **options)
+    settings = handler._open()._client.settings
+    assert settings["max.block.ms"] == block_ms
+    assert settings["delivery.timeout.ms"] == (block_ms if block_ms > 5 else 300_000)
+    handler.close()
+
+
+def test_lines_for_a_broker_that_does_not_come_are_counted_as_lost() -> None:
+    handler = Handler(
+        "t", bootstrap_servers="127.0.0.1:1", delivery_timeout_ms=300, request_timeout_ms=200, linger_ms=0
+    )
+    log(handler, "one")
+    log(handler, "two")
+    handler.flush()
+    assert handler.lost == 2
+    handler.close()
+
+
+def test_the_end_of_a_program_does_not_wait_for_a_broker_that_was_never_there() -> None:
+    handler = Handler("t", bootstrap_servers="127.0.0.1:1", close_timeout_ms=200)
+    for _ in range(10):
+        log(handler, "x")
+    shut_down(handler)
+    assert handler.lost == 10
+
+
+def test_the_end_of_a_program_does_not_wait_for_a_broker_that_left(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        place = f"{broker.address[0]}:{broker.address[1]}"
+        handler = Handler("t", bootstrap_servers=place, close_timeout_ms=PATIENCE_S * 1000)
+        log(handler, "written")
+        handler.flush()
+        broker.kill()
+    handler._close_timeout_ms = 200
+    for _ in range(10):
+        log(handler, "x")
+    shut_down(handler)
+    assert handler.lost == 10
 
 
 SCRIPT = """

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # A broker may be away that long before lines are given up.
 DELIVERY_TIMEOUT_MS = 300_000
+# How long the end of a program may take because of lines that are not written yet.
 CLOSE_TIMEOUT_MS = 30_000
 # What the client itself logs while it sends would be sent again, for ever.
 OWN_LOGGERS = ("barnabas", "asyncio")
@@ -46,11 +47,22 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, default=str, ensure_ascii=False)
 
 
+def _with_patience(config: Mapping[str, object], options: Mapping[str, object]) -> dict[str, object]:
+    """The producer's properties.  Before the broker was ever there lines wait for it (`max.block.ms`) as long
+    as later (`delivery.timeout.ms`)."""
+    given = {**config, **{name.replace("_", "."): value for name, value in options.items()}}
+    patience_ms = given.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)
+    names = ("delivery.timeout.ms", "max.block.ms")
+    return {**{name: patience_ms for name in names if name not in given}, **config}
+
+
 class Handler(logging.Handler):
     """Sends log records to a topic.  The producer starts with the first of them, in the process that logs it:
     a server that forks its workers needs nothing special.
 
-    `service` becomes the key, so that a service's lines stay in order.  Further options are the producer's.
+    `service` becomes the key, so that a service's lines stay in order.  `close_timeout_ms` is how long
+    `flush` and the end of the program wait at most for a broker that is away.  Further options are the
+    producer's.
     """
 
     def __init__(
@@ -60,6 +72,7 @@ class Handler(logging.Handler):
         *,
         service: str | None = None,
         level: int = logging.NOTSET,
+        close_timeout_ms: int = CLOSE_TIMEOUT_MS,
         **options: object,
     ) -> None:
         super().__init__(level)
@@ -67,8 +80,11 @@ class Handler(logging.Handler):
         # Records that were not written in the end.
         self.lost = 0
         self._key = service.encode() if service is not None else None
-        self._config = dict(config or {})
-        self._options = {"delivery_timeout_ms": DELIVERY_TIMEOUT_MS, **options}
+        self._config = _with_patience(config or {}, options)
+        self._options = options
+        self._close_timeout_ms = close_timeout_ms
+        # `logging.shutdown` flushes and closes: together they may take no longer than one of them.
+        self._has_waited = False
         self._producer: Producer | None = None
         self._process = 0
         self._is_closed = False
@@ -82,6 +98,7 @@ class Handler(logging.Handler):
         if self._is_closed:
             return
         try:
+            self._has_waited = False
             value = self.format(record).encode(errors="backslashreplace")
             timestamp_ms = int(record.created * 1000)
             self._open().send(
@@ -104,14 +121,20 @@ class Handler(logging.Handler):
             self.lost += 1
 
     def flush(self) -> None:
-        """Wait until everything that was logged is written, or has failed."""
+        """Wait until everything that was logged is written, or has failed; `close_timeout_ms` at most."""
         if self._producer is not None and self._process == os.getpid() and not self._is_closed:
-            self._producer.flush()
+            from barnabas.client.errors.local import KafkaTimeoutError
+
+            try:
+                self._producer.flush(timeout_ms=self._close_timeout_ms)
+            except KafkaTimeoutError:
+                # Nobody who flushes a log expects an error; what is lost in the end is counted.
+                self._has_waited = True
 
     def close(self) -> None:
-        """Write what waits, for half a minute at most."""
+        """Write what waits, for `close_timeout_ms` (half a minute) at most, a flush just before included."""
         if self._producer is not None and self._process == os.getpid() and not self._is_closed:
             self._is_closed = True
-            self._producer.close(timeout_ms=CLOSE_TIMEOUT_MS)
+            self._producer.close(timeout_ms=0 if self._has_waited else self._close_timeout_ms)
         self._is_closed = True
         super().close()

@@ -101,6 +101,39 @@ def test_more_than_the_inbox_holds(bootstrap: str, topic: str) -> None:
         assert [one.result().offset for one in (deliveries[0], deliveries[-1])] == [1, 30_000]
 
 
+def test_whatever_keeps_a_record_from_being_taken_is_told(bootstrap: str, topic: str) -> None:
+    heard: list[Any] = []
+
+    def serialize(value: Any) -> bytes:
+        return bytes([1 // value])
+
+    def told(_metadata: RecordMetadata | None, error: Exception | None) -> None:
+        heard.append(error)
+        raise RuntimeError("and a callback that fails stops nobody")
+
+    with Producer(bootstrap_servers=bootstrap, value_serializer=serialize) as producer:
+        refused = producer.send(topic, 0, on_delivery=told)
+        assert producer.send(topic, 1).result(10).offset == 0
+        with pytest.raises(ZeroDivisionError):
+            refused.result(10)
+    (error,) = heard
+    assert isinstance(error, client_errors.KafkaError)
+    assert "by zero" in error.message
+
+
+def test_a_producer_that_never_found_its_cluster_ends_in_time_and_tells_of_every_record() -> None:
+    heard: list[Any] = []
+    producer = Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=600_000)
+    deliveries = [
+        producer.send("t", b"x", on_delivery=lambda _, error: heard.append(error)) for _ in range(5)
+    ]
+    with pytest.raises(client_errors.KafkaTimeoutError, match="5 records are still on their way"):
+        producer.flush(timeout_ms=100)
+    producer.close(timeout_ms=100)
+    assert [type(error) for error in heard] == [client_errors.KafkaTimeoutError] * 5
+    assert all(delivery.done for delivery in deliveries)
+
+
 def test_a_bad_option_is_refused_at_once(bootstrap: str) -> None:
     with pytest.raises(client_errors.KafkaError, match="acks"):
         Producer(bootstrap_servers=bootstrap, acks="7")

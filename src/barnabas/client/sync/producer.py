@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any
 
-from barnabas.base.errors import KafkaError
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.client.errors.local import ClosedError, KafkaTimeoutError
 from barnabas.client.producer.delivery import Delivery as AsyncDelivery
 from barnabas.client.producer.delivery import OnDelivery, RecordMetadata
 from barnabas.client.producer.placing import HeadersGiven
 from barnabas.client.producer.producer import Producer as AsyncProducer
 from barnabas.client.sync.face import Face, blocking, plain, started
+
+logger = logging.getLogger(__name__)
 
 # Records on their way to the loop's thread: beyond so many, send() waits until half of them are there.
 MAX_INBOX = 10_000
@@ -51,6 +55,7 @@ class Producer(Face[AsyncProducer]):
         super().__init__(*started("barnabas-producer", lambda: AsyncProducer(config, **options)))
         self._inbox: deque[tuple[Delivery, tuple[Any, ...]]] = deque()
         self._is_moving = False
+        self._moving: Future[None] | None = None
 
     def send(
         self,
@@ -71,7 +76,7 @@ class Producer(Face[AsyncProducer]):
         inbox.append((delivery, (topic, value, key, partition, headers, timestamp_ms, on_delivery)))
         if not self._is_moving:
             self._is_moving = True
-            self._thread.submit(self._move())
+            self._moving = self._thread.submit(self._move())
         elif len(inbox) > MAX_INBOX and not self._thread.is_current:
             self._thread.run(self._moved(MAX_INBOX // 2))
         return delivery
@@ -84,10 +89,11 @@ class Producer(Face[AsyncProducer]):
             delivery, record = inbox.popleft()
             try:
                 delivery._taken = await send(*record)
+            except asyncio.CancelledError:
+                _refuse(delivery, record[-1], _closed_too_early())
+                raise
             except Exception as error:
-                delivery.error = error
-                if record[-1] is not None and isinstance(error, KafkaError):
-                    record[-1](None, error)
+                _refuse(delivery, record[-1], error)
         self._is_moving = False
         if inbox:
             # One came between the last look and the line above.
@@ -122,19 +128,38 @@ class Producer(Face[AsyncProducer]):
         self._thread.run(self._flushed(timeout_ms))
 
     async def _flushed(self, timeout_ms: int | None) -> None:
-        await self._moved()
-        await self._client.flush(timeout_ms=timeout_ms)
+        await self._client.flush(timeout_ms=await self._moved_within(timeout_ms))
+
+    async def _moved_within(self, timeout_ms: int | None) -> int | None:
+        """How many milliseconds are left when the inbox is empty."""
+        loop = asyncio.get_running_loop()
+        start_s = loop.time()
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await self._moved()
+        except TimeoutError:
+            left = len(self._inbox) + 1
+            raise KafkaTimeoutError(f"{left} records are still on their way after {timeout_ms} ms") from None
+        return None if timeout_ms is None else max(0, timeout_ms - int((loop.time() - start_s) * 1000))
 
     def close(self, *, timeout_ms: int | None = None) -> None:
         self._end(self._closed(timeout_ms))
 
     async def _closed(self, timeout_ms: int | None) -> None:
         try:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                await self._moved()
-        except TimeoutError:
-            self._inbox.clear()
-        await self._client.close(timeout_ms=timeout_ms)
+            left_ms = await self._moved_within(timeout_ms)
+        except KafkaTimeoutError:
+            left_ms = 0
+            self._refuse_all()
+        await self._client.close(timeout_ms=left_ms)
+
+    def _refuse_all(self) -> None:
+        """What is still in the inbox, and what was taken from it last and waits for the cluster."""
+        if self._moving is not None:
+            self._moving.cancel()
+        while self._inbox:
+            delivery, record = self._inbox.popleft()
+            _refuse(delivery, record[-1], _closed_too_early())
 
     async def _committed(self, timeout_ms: int | None) -> None:
         await self._moved()
@@ -155,3 +180,20 @@ class Producer(Face[AsyncProducer]):
     init_transactions = blocking(AsyncProducer.init_transactions)
     begin_transaction = plain(AsyncProducer.begin_transaction)
     send_offsets_to_transaction = blocking(AsyncProducer.send_offsets_to_transaction)
+
+
+def _refuse(delivery: Delivery, on_delivery: OnDelivery | None, error: Exception) -> None:
+    """A record that the producer did not take: whoever waits for it hears why."""
+    delivery.error = error
+    if on_delivery is None:
+        return
+    told = error if isinstance(error, KafkaError) else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+    try:
+        on_delivery(None, told)
+    except Exception:
+        # Those behind it must not wait for ever.
+        logger.exception("a callback of a producer failed")
+
+
+def _closed_too_early() -> KafkaError:
+    return KafkaTimeoutError("the producer was closed before the record was sent")
