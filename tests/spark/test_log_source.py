@@ -185,6 +185,37 @@ def test_damage_in_a_closed_segment_is_an_error(tmp_path: Path) -> None:
             log_rows(data, subscribe="t")
 
 
+def test_damage_before_whole_batches_is_an_error_in_the_active_segment_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no write under way; rows would be missing without a word."""
+    parts = [a_batch(b"%d" % number * 50, at=number) for number in range(4)]
+    damaged = parts[1][:-1] + bytes([parts[1][-1] ^ 1])
+    too_long = parts[1][:8] + (1 << 20).to_bytes(4, "big") + parts[1][12:]
+    for block_bytes in (log_folders.BLOCK_BYTES, 100):
+        monkeypatch.setattr(log_folders, "BLOCK_BYTES", block_bytes)
+        for number, wrong in enumerate((damaged, too_long, bytes(len(parts[1])), damaged[:40])):
+            data = a_folder(tmp_path / f"{block_bytes}-{number}", (0, parts[0] + wrong + parts[2] + parts[3]))
+            with pytest.raises(CorruptBatch, match=rf"damaged at byte {len(parts[0])}: .*failOnDataLoss"):
+                log_rows(data, subscribe="t")
+            assert len(log_rows(data, subscribe="t", failOnDataLoss="false")) == 1
+
+
+def test_a_batch_that_becomes_whole_meanwhile_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [a_batch(b"%d" % number, at=number) for number in range(3)]
+    data = a_folder(tmp_path, (0, parts[0] + parts[1][:30]))
+    look = log_folders._next_valid
+
+    def written_first(file: int, position: int) -> int | None:
+        (data / "t-0" / f"{0:020}.log").write_bytes(b"".join(parts))
+        return look(file, position)
+
+    monkeypatch.setattr(log_folders, "_next_valid", written_first)
+    assert values(log_rows(data, subscribe="t")) == [b"0"]
+
+
 def test_batches_larger_than_a_block_are_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_folders, "BLOCK_BYTES", 100)
     content = a_batch(b"x" * 500, at=0) + a_batch(b"y", at=1) + a_batch(b"z" * 300, at=2)
@@ -263,6 +294,10 @@ def test_folders_that_do_not_fit_are_named(tmp_path: Path) -> None:
     data = a_folder(tmp_path / "a", (0, a_batch(b"a", at=0)))
     with pytest.raises(OptionError, match="has no partition of other; it has t-0"):
         log_rows(data, subscribe="other")
+    with pytest.raises(OptionError, match="has no partition of other; it has t-0"):
+        log_rows(data, subscribe="t, other")
+    with pytest.raises(OptionError, match="has no partition of t-1; it has t-0"):
+        log_rows(data, assign='{"t": [0, 1]}')
     again = a_folder(tmp_path / "b", (0, a_batch(b"a", at=0)))
     with pytest.raises(ValueError, match="give one of the folders"):
         log_rows(Path(f"{data},{again}"), subscribe="t")

@@ -91,6 +91,8 @@ def test_a_checkpoint_of_another_source_says_so(held: object) -> None:
         ),
         ({**BASE, "kafka.auto.offset.reset": "latest"}, "set startingOffsets"),
         ({**BASE, "kafka.enable.auto.commit": "true"}, "set groupId"),
+        ({**BASE, "kafka.isolation.levl": "read_committed"}, "did you mean kafka.isolation.level"),
+        ({**BASE, "kafka.nonsense": "x"}, "kafka.nonsense is no option of a client"),
         ({**BASE, "startingOffsetsByTimestampStrategy": "guess"}, "error or latest"),
         (
             {**BASE, "startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"0":4}}'},

@@ -35,6 +35,13 @@ def test_what_a_user_gives_wins_over_what_suits_tables() -> None:
     assert (settings["batch.size"], settings["linger.ms"]) == ("100", "0")
 
 
+def test_options_of_spark_and_of_other_clients_are_let_pass() -> None:
+    """Spark hands its own on; and programs give their readers and writers the same options."""
+    of_spark = {"path": "x", "checkpointLocation": "x", "queryName": "x"}
+    clients = {"kafka.group.id": "g", "kafka.isolation.level": "read_committed", "kafka.sasl.jaas.config": ""}
+    assert sink_options({**SERVERS, **of_spark, **clients}).kafka["group.id"] == "g"
+
+
 def test_exactly_once() -> None:
     options = sink_options({**EXACTLY, "DELIVERYGUARANTEE": "Exactly-Once", "batchId": "7"})
     assert (options.sink_id, options.batch_id) == ("s", 7)
@@ -54,6 +61,14 @@ def test_exactly_once() -> None:
         ({**SERVERS, "deliveryGuarantee": "twice"}, "use one of at-least-once, exactly-once"),
         ({**SERVERS, "deliveryGuarantee": "exactly-once"}, "'sinkId' must be specified"),
         ({**SERVERS, "sinkId": "s"}, "set both, or neither"),
+        ({**SERVERS, "batchId": "1"}, "'batchId' is for deliveryGuarantee=exactly-once"),
+        ({**SERVERS, "controlTopic": "c"}, "'controlTopic' is for deliveryGuarantee=exactly-once"),
+        ({**SERVERS, "delivery_guarantee": "exactly-once"}, "did you mean deliveryGuarantee"),
+        (
+            {**SERVERS, "colour": "red"},
+            "colour is no option of this sink; known are topic, deliveryGuarantee",
+        ),
+        ({**SERVERS, "kafka.compresion.type": "lz4"}, "did you mean kafka.compression.type"),
         ({**EXACTLY, "sinkId": "a b"}, "use 1 to 120 letters"),
         ({**EXACTLY, "batchId": "-1"}, "foreachBatch"),
     ],

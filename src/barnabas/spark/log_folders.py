@@ -16,7 +16,7 @@ from pathlib import Path
 from barnabas.batch.control import batch_marker
 from barnabas.batch.faults import CorruptBatch
 from barnabas.batch.legacy import OldBatch, all_batches
-from barnabas.batch.view import BatchView, batch_size
+from barnabas.batch.view import HEADER_SIZE, BatchView, batch_size
 from barnabas.client.consumer.chunks import AbortedTransaction, Chunk
 from barnabas.client.model import TopicPartition
 from barnabas.runtime.folder_disk import FolderDisk
@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 BLOCK_BYTES = 8 << 20
 MAX_BATCH_BYTES = 1 << 30
 _LOG_NAME = re.compile(r"(\d{20})\.log")
+# What every batch of format 2 has at its beginning: an offset below 2^40, a size below 2^30, and the 2.
+# Looked for from every byte on, as one header may begin within what looks like another.
+_HEADER = re.compile(rb"(?=\x00{3}.{5}[\x00-\x3f].{3}.{4}\x02)", re.DOTALL)
 # A folder of a partition; those of deleted, future and stray ones have a dot in the number's place.
 _FOLDER_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
 # Not a topic: the log of the cluster's metadata.
@@ -91,12 +94,12 @@ def _segments(folder: Path) -> tuple[Segment, ...]:
 # ------------------------------------------------------------------------------------------- where it ends
 
 
-def end_offsets(partition: PartitionFolder) -> tuple[int, int]:
+def end_offsets(partition: PartitionFolder, *, fail_on_damage: bool) -> tuple[int, int]:
     """The offset after the last record, and after the last one that belongs to no open transaction."""
     active = partition.segments[-1]
     open_transactions = _open_before(partition, active.base_offset)
     end = active.base_offset
-    for block, _ in blocks(active):
+    for block, _ in blocks(active, fail_on_damage=fail_on_damage):
         for batch in all_batches(block):
             end = batch.next_offset
             if isinstance(batch, BatchView):
@@ -164,9 +167,11 @@ def segment_chunks(
     start: int,
     end: int,
     aborted: list[tuple[int, AbortedTransaction]] | None,
+    *,
+    fail_on_damage: bool,
 ) -> Iterator[Chunk]:
     """The batches of a segment that hold offsets of [start, end)."""
-    for block, first in blocks(segment, start):
+    for block, first in blocks(segment, start, fail_on_damage=fail_on_damage):
         if first >= end:
             return
         asked = max(start, first)
@@ -174,10 +179,11 @@ def segment_chunks(
         yield Chunk(where, block, asked, touching, check_crcs=not segment.is_active)
 
 
-def blocks(segment: Segment, start: int = 0) -> Iterator[tuple[bytes, int]]:
+def blocks(segment: Segment, start: int = 0, *, fail_on_damage: bool = True) -> Iterator[tuple[bytes, int]]:
     """Whole batches, many at a time, with the offset of the first; those before `start` are passed over.
 
-    A broker may be writing the active segment: it ends before the first batch that is not whole.
+    A broker may be writing the active segment: it ends before the first batch that is not whole.  If whole
+    ones follow that one, it is damaged, which is an error with `fail_on_damage`.
     """
     with Path(segment.path).open("rb") as file:
         position, size = 0, BLOCK_BYTES
@@ -190,7 +196,7 @@ def blocks(segment: Segment, start: int = 0) -> Iterator[tuple[bytes, int]]:
             if fault is None and not batches and len(data) < size:
                 fault = f"{len(data)} bytes that are no whole batch"
             if fault is not None:
-                _stop_at(segment, position + end, fault)
+                _stop_at(file.fileno(), segment, position + end, fault, fail_on_damage=fail_on_damage)
                 return
             # Without a whole batch the first one is larger than what was read.
             size = BLOCK_BYTES if batches else _size_of_first(data)
@@ -218,7 +224,40 @@ def _size_of_first(data: bytes) -> int:
     return batch_size(data, 0) or BLOCK_BYTES
 
 
-def _stop_at(segment: Segment, position: int, why: str) -> None:
+def _stop_at(file: int, segment: Segment, position: int, why: str, *, fail_on_damage: bool) -> None:
     if not segment.is_active:
         raise CorruptBatch(f"{segment.path} is damaged at byte {position}: {why}")
+    following = _next_valid(file, position + 1) if fail_on_damage else None
+    # Whoever writes goes on meanwhile: the batch that was not whole may be so now.
+    if following is not None and not _is_valid(file, position):
+        raise CorruptBatch(
+            f"{segment.path} is damaged at byte {position}: {why}.  Whole batches follow at byte "
+            f"{following}, so this is no write under way; failOnDataLoss=false reads what stands before it"
+        )
     logger.warning("%s was read up to byte %s: %s", segment.path, position, why)
+
+
+def _next_valid(file: int, position: int) -> int | None:
+    """Where the next whole and valid batch begins, wherever that may be; None if there is none."""
+    while len(data := os.pread(file, BLOCK_BYTES, position)) >= HEADER_SIZE:
+        for found in _HEADER.finditer(data):
+            if _is_valid(file, position + found.start()):
+                return position + found.start()
+        # A header may lie across the end of what was read.
+        position += len(data) - HEADER_SIZE + 1
+    return None
+
+
+def _is_valid(file: int, position: int) -> bool:
+    """Whether a whole batch of records begins here, with the right checksum."""
+    header = os.pread(file, HEADER_SIZE, position)
+    if len(header) < HEADER_SIZE or _HEADER.match(header) is None:
+        return False
+    try:
+        size = batch_size(header, 0)
+        if size is None or size < HEADER_SIZE or position + size > os.fstat(file).st_size:
+            return False
+        data = os.pread(file, size, position)
+        return len(data) == size and BatchView(data).crc_ok()
+    except CorruptBatch:
+        return False

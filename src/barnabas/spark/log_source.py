@@ -7,7 +7,7 @@ records become rows (source.rows).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -63,6 +63,15 @@ class LogOptions:
     ending: Mapping[TopicPartition, int] | None
     committed_only: bool
     fail_on_data_loss: bool
+
+    def missing_in(self, there: Iterable[TopicPartition]) -> list[str]:
+        """What is named and not there."""
+        if self.selected_by == "subscribe":
+            names = [name for one in self.selection.split(",") if (name := one.strip())]
+            return sorted(set(names) - {where.topic for where in there})
+        if self.selected_by == "assign":
+            return [str(one) for one in sorted(set(read_partitions("assign", self.selection)) - set(there))]
+        return []
 
     def chooses(self, where: TopicPartition) -> bool:
         if self.selected_by == "subscribe":
@@ -173,10 +182,10 @@ class LogReader(DataSourceReader):
         options = self._options
         there = partition_folders(options.folders)
         chosen = {where: found for where, found in there.items() if options.chooses(where)}
-        if not chosen and options.selected_by != "subscribePattern":
+        if missing := options.missing_in(there):
             has = listed(there) or "no partitions at all: give its log.dirs (barnabas dev: FOLDER/data)"
             folders = ", ".join(options.folders)
-            raise OptionError(f"{folders} has no partition of {options.selection}; it has {has}")
+            raise OptionError(f"{folders} has no partition of {', '.join(missing)}; it has {has}")
         for name, given in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
             if given is not None and given.keys() != chosen.keys():
                 raise OptionError(
@@ -188,7 +197,7 @@ class LogReader(DataSourceReader):
     def _planned(self, partition: PartitionFolder) -> Iterator[SegmentPartition]:
         options, where = self._options, partition.where
         first = partition.log_start_offset
-        end, stable = end_offsets(partition)
+        end, stable = end_offsets(partition, fail_on_damage=options.fail_on_data_loss)
         last = stable if options.committed_only else end
         edges = {EARLIEST: first, LATEST: last}
         start = first if options.starting is None else options.starting[where]
@@ -217,7 +226,14 @@ class LogReader(DataSourceReader):
         rows = Rows(self._schema, partition.where)
         start, end = partition.start, partition.end
         try:
-            for chunk in segment_chunks(partition.where, partition.segment, start, end, partition.aborted):
+            for chunk in segment_chunks(
+                partition.where,
+                partition.segment,
+                start,
+                end,
+                partition.aborted,
+                fail_on_damage=self._options.fail_on_data_loss,
+            ):
                 yield from rows.of(chunk, start, end)
         except FileNotFoundError:
             raise DataLossError(

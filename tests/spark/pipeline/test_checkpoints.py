@@ -93,6 +93,9 @@ def test_a_query_is_run_by_one_process(tmp_path: Path) -> None:
         return subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout
 
     assert asked() == "True False\n"
+    # Whoever runs it may look, too: that must not free it.
+    assert is_running(tmp_path, "counts")
+    assert asked() == "True False\n"
     lock.free()
     assert asked() == "False True\n"
 

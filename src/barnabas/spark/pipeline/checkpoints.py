@@ -220,7 +220,8 @@ class Lock:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         opened = self._path.open("a+")
         try:
-            fcntl.lockf(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Not lockf: its locks go as soon as the process closes the file anywhere, as `is_running` does.
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             opened.close()
             return False
@@ -234,7 +235,7 @@ class Lock:
 
 
 def is_running(folder: Path, sink: str) -> bool:
-    """Whether some other process runs this query."""
+    """Whether some process runs this query, be it this one."""
     if not (folder / f"{sink}.lock").is_file():
         return False
     lock = Lock(folder, sink)

@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+
+from barnabas.spark.client_names import CLIENT_PREFIX, wrong_name
 
 AT_LEAST_ONCE = "at-least-once"
 EXACTLY_ONCE = "exactly-once"
 GUARANTEES = (AT_LEAST_ONCE, EXACTLY_ONCE)
-KAFKA = "kafka."
+KAFKA = CLIENT_PREFIX
 SERVERS = "bootstrap.servers"
 DEFAULT_CONTROL_TOPIC = "barnabas-sink-decisions"
 SINK_ID = re.compile(r"[A-Za-z0-9._-]{1,120}")
@@ -31,6 +34,12 @@ DRIVER_DEFAULTS = {
     "compression.type": "zstd",
     "max.request.size": str(16 << 20),
 }
+
+OPTIONS = ("topic", "deliveryGuarantee", "sinkId", "batchId", "controlTopic")
+_LOWERED = {name.lower(): name for name in OPTIONS}
+# Options of a write that Spark reads itself, and hands on to whoever writes.
+_OF_SPARK = {"path", "checkpointlocation", "queryname", "outputmode"}
+_OF_SPARK_PREFIXES = ("asyncprogresstracking", "_", "spark.")
 
 _REFUSED = {
     "key.serializer": "is not supported as keys are serialized with ByteArraySerializer.",
@@ -79,6 +88,9 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     for name, why in _REFUSED.items():
         if name in kafka:
             raise ValueError(f"Kafka option '{name}' {why}")
+    if wrong := wrong_name(kafka):
+        raise ValueError(wrong)
+    _check_names(options)
     if SERVERS not in kafka:
         raise ValueError(f"Option '{KAFKA}{SERVERS}' must be specified for configuring Kafka producer")
     guarantee = options.get("deliveryguarantee", AT_LEAST_ONCE).lower()
@@ -86,8 +98,11 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         raise ValueError(f"Option 'deliveryGuarantee' is {guarantee!r}: use one of {', '.join(GUARANTEES)}")
     sink_id = options.get("sinkid")
     if guarantee == AT_LEAST_ONCE:
-        if sink_id is not None:
-            raise ValueError("Option 'sinkId' is for deliveryGuarantee=exactly-once: set both, or neither")
+        for name in ("sinkId", "batchId", "controlTopic"):
+            if name.lower() in options:
+                raise ValueError(
+                    f"Option '{name}' is for deliveryGuarantee=exactly-once: set both, or neither"
+                )
         return SinkOptions(kafka, options.get("topic"))
     return SinkOptions(
         kafka,
@@ -96,6 +111,16 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         _batch_id(options.get("batchid")),
         options.get("controltopic", DEFAULT_CONTROL_TOPIC),
     )
+
+
+def _check_names(options: Mapping[str, str]) -> None:
+    """A name that nobody knows is a mistake: rows would be written, but not as it was meant."""
+    for name in options:
+        if name.startswith((KAFKA, *_OF_SPARK_PREFIXES)) or name in _LOWERED or name in _OF_SPARK:
+            continue
+        close = get_close_matches(name.replace("_", ""), _LOWERED, 1)
+        hint = f"did you mean {_LOWERED[close[0]]}?" if close else f"known are {', '.join(OPTIONS)}"
+        raise ValueError(f"{name} is no option of this sink; {hint}")
 
 
 def _checked_sink_id(sink_id: str | None) -> str:

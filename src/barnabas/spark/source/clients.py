@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from barnabas.client.admin.admin import Admin
 from barnabas.client.cluster import Cluster
 from barnabas.client.options import consumer_options
-from barnabas.config import ADMIN, CONSUMER
+from barnabas.config import ADMIN
 from barnabas.config.errors import ConfigError
 from barnabas.config.settings import Settings
 from barnabas.runtime.loop_thread import LoopThread
@@ -84,6 +84,4 @@ def consumer_settings(client: Mapping[str, str]) -> Settings:
 def new_admin(client: Mapping[str, str]) -> Admin:
     """An admin client with those of the options that one has; to be made on the loop."""
     known = ADMIN.options()
-    of_consumers = CONSUMER.options()
-    given = {name: value for name, value in client.items() if name in known or name not in of_consumers}
-    return Admin(given)
+    return Admin({name: value for name, value in client.items() if name in known})

@@ -127,8 +127,9 @@ class Pushed:
             value = value.replace(tzinfo=UTC)
         # Down to the millisecond that it is in: what is kept too much, Spark leaves out.
         time_ms = (value - _EPOCH) // _MILLISECOND
-        if isinstance(one, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
-            self.not_before_ms = max(time_ms, 0, self.not_before_ms or 0)
+        # Records without a time have -1, and brokers take times below 0 for the ends of a partition.
+        if time_ms >= 0 and isinstance(one, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
+            self.not_before_ms = max(time_ms, self.not_before_ms or 0)
 
     def _from(self, offset: int) -> None:
         self._offset_from = offset if self._offset_from is None else max(offset, self._offset_from)

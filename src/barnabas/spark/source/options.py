@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from barnabas.client.model import TopicPartition
+from barnabas.spark.client_names import CLIENT_PREFIX, wrong_name
 from barnabas.spark.source.offsets import (
     EARLIEST,
     LATEST,
@@ -24,7 +25,6 @@ from barnabas.spark.source.offsets import (
     read_partitions,
 )
 
-CLIENT_PREFIX = "kafka."
 BOOTSTRAP = "kafka.bootstrap.servers"
 SELECTIONS = ("subscribe", "subscribePattern", "assign")
 # As long as Spark waits for anything on the network (spark.network.timeout).
@@ -192,6 +192,8 @@ class _Given:
                 raise OptionError(f"option kafka.{name} is not supported: {advice}")
         if not found.get("bootstrap.servers", "").strip():
             raise OptionError(f"option {BOOTSTRAP} is missing: where is the broker, e.g. localhost:9092?")
+        if wrong := wrong_name(found):
+            raise OptionError(wrong)
         return found
 
 
