@@ -56,5 +56,5 @@ pins: ## export the pinned versions again
 	$(BIN)/python -m pip freeze --all --exclude-editable | grep -v ^pip== | grep -E '^[A-Za-z0-9_.-]+==' > requirements/dev.txt
 
 clean: ## remove what the verbs made
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis .pytest_cache bench/out
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis .pytest_cache bench/out demo
 	find src -name '*.so' -delete; find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,7 +4,7 @@
 
 A broker, a log generator, a collector and the log pipeline on Spark, with a live view and, in the end, a
 report to look at.  On a terminal it runs until Ctrl+C; without one, for two minutes.  Everything it leaves is
-in `demo/`; the next run goes on from there.
+in `demo/`; the next run goes on from there, `make clean` removes it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,15 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from barnabas.base.errors import KafkaError
+from barnabas.cli.interrupts import stopping_at_once
+from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
 from barnabas.client.admin.topics import NewTopic
 from barnabas.client.sync import Admin
 from barnabas.spark import session
@@ -30,7 +36,7 @@ from barnabas.spark.logs.pipeline import TOPICS, pipeline
 from barnabas.spark.logs.report import write_report
 from barnabas.spark.logs.results import ResultReader, Results
 from barnabas.spark.logs.view import summary, view
-from barnabas.spark.pipeline import Running
+from barnabas.spark.pipeline import PipelineError, Running
 
 FOLDER = "demo"
 SECONDS_WITHOUT_TERMINAL = 120
@@ -42,8 +48,14 @@ ROTATE_AT_BYTES = 512 * 1024
 TRIGGER = "3 seconds"
 SHOW_EVERY_S = 1.0
 TELL_EVERY_S = 10.0
-START_PATIENCE_S = 120
 END_PATIENCE_S = 60
+# However long nobody runs it, the pipeline goes on with the record after the last one that it read.
+TOPIC_SETTINGS = {"retention.ms": "-1"}
+FAILED, INTERRUPTED = 1, 130
+
+
+class DemoError(Exception):
+    """It cannot go on; the message is the line that is shown."""
 
 
 class Services(threading.Thread):
@@ -94,14 +106,28 @@ class Demo:
         self._is_terminal = sys.stdout.isatty()
         self._is_stopped = threading.Event()
         self._shown_lines = 0
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def run(self) -> int:
+        with ExitStack() as stack:
+            # What goes wrong is told before everything stops, which may take a while.
+            try:
+                report = self._run(stack)
+            except KeyboardInterrupt:
+                self._say("everything stops before there was anything to see")
+                return INTERRUPTED
+            except (DemoError, PipelineError, KafkaError, OSError) as error:
+                print(f"make demo: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+                return FAILED
+        print(f"report: {report}")
+        return 0
+
+    def _run(self, stack: ExitStack) -> Path:
         logs = self._folder / "logs"
         logs.mkdir(parents=True, exist_ok=True)
-        self._listen()
-        with ExitStack() as stack:
+        with stopping_at_once():
             self._say("a broker starts")
-            bootstrap = stack.enter_context(broker(self._folder))
+            self._processes["broker"], bootstrap = stack.enter_context(broker(self._folder))
             create_topics(bootstrap)
             self._say(
                 f"{len(SERVICES)} services write to {logs}, a collector follows them into the topic logs"
@@ -109,28 +135,34 @@ class Demo:
             services = Services(logs, seed=int(time.time()))
             services.start()
             stack.callback(services.end)
-            stack.enter_context(collector(self._folder, bootstrap))
+            self._processes["collector"] = stack.enter_context(collector(self._folder, bootstrap))
             self._say("Spark starts; this takes a while")
-            running = self._start_pipeline(bootstrap)
-            stack.callback(running.stop)
-            # Spark has taken Ctrl+C for itself.
-            self._listen()
-            reader = stack.enter_context(ResultReader(bootstrap))
-            results = self._watch(running, reader, services)
-            for line in summary(results):
-                print(line)
-            report = self._folder / "report.html"
-            write_report({"bootstrap": bootstrap}, str(report))
-            self._say("everything stops; the next run goes on where this one ends")
-        print(f"report: {report}")
-        return 0
+            spark = self._start_spark()
+        # Spark has taken Ctrl+C for itself.
+        with stopping_at_once():
+            running = self._start_pipeline(spark, bootstrap)
+        stack.callback(stop, running)
+        self._listen()
+        reader = stack.enter_context(ResultReader(bootstrap))
+        results = self._watch(running, reader, services)
+        for line in summary(results):
+            print(line)
+        report = self._folder / "report.html"
+        write_report({"bootstrap": bootstrap}, str(report))
+        self._say("everything stops; the next run goes on where this one ends")
+        return report
 
     def _listen(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: self._is_stopped.set())
 
-    def _start_pipeline(self, bootstrap: str) -> Running:
-        spark = session("barnabas-demo", "local[2]", output=str(self._folder / "spark.log"))
+    def _start_spark(self) -> SparkSession:
+        try:
+            return session("barnabas-demo", "local[2]", output=str(self._folder / "spark.log"))
+        except RuntimeError as error:  # There is no Java, or it does not start.
+            raise DemoError(f"{error} ({self._folder / 'spark.log'} may say more)") from error
+
+    def _start_pipeline(self, spark: SparkSession, bootstrap: str) -> Running:
         settings = {
             "bootstrap": bootstrap,
             "checkpoint": str(self._folder / "checkpoints"),
@@ -141,14 +173,30 @@ class Demo:
 
     def _watch(self, running: Running, reader: ResultReader, services: Services) -> Results:
         """Show what comes until it is enough."""
+        try:
+            return self._show_all(running, reader, services)
+        except Exception:
+            # Whatever it says: if a process is gone, that is why.
+            self._check_processes()
+            raise
+
+    def _show_all(self, running: Running, reader: ResultReader, services: Services) -> Results:
         end_s = time.monotonic() + self._seconds if self._seconds is not None else float("inf")
         pause_s = SHOW_EVERY_S if self._is_terminal else min(TELL_EVERY_S, self._seconds or TELL_EVERY_S)
         results = reader.read_new()
         while not self._is_stopped.wait(pause_s) and time.monotonic() < end_s:
+            self._check_processes()
             running.check()
             results = reader.read_new()
             self._show(results, running, services)
         return results
+
+    def _check_processes(self) -> None:
+        for name, process in self._processes.items():
+            code = process.poll()
+            if code is not None:
+                how = f"with {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+                raise DemoError(f"the {name} has ended {how}; run it again and it goes on")
 
     def _show(self, results: Results, running: Running, services: Services) -> None:
         if not self._is_terminal:
@@ -171,25 +219,25 @@ class Demo:
 
 
 @contextmanager
-def broker(folder: Path) -> Iterator[str]:
-    """`barnabas dev` with data that stays; where it listens."""
+def broker(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """`barnabas dev` with data that stays, and where it listens."""
     command = [sys.executable, "-m", "barnabas", "dev", "--port", "0", "--data", str(folder / "broker")]
     environment = {**os.environ, "BARNABAS_STATE": str(folder / "state")}
     with running(command, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         first = process.stdout.readline().decode()
         if "listens on " not in first:
-            raise SystemExit("the broker did not start: see above")
-        yield first.split("listens on ")[1].split()[0]
+            raise DemoError("the broker did not start: see above")
+        yield process, first.split("listens on ")[1].split()[0]
 
 
 @contextmanager
-def collector(folder: Path, bootstrap: str) -> Iterator[None]:
+def collector(folder: Path, bootstrap: str) -> Iterator[subprocess.Popen[bytes]]:
     """`barnabas collect`; it goes on where it was."""
     command = [sys.executable, "-m", "barnabas", "collect", "--quiet", "--bootstrap-server", bootstrap]
     command += ["--topic", "logs", "--state", str(folder / "collected.json"), str(folder / "logs" / "*.log")]
-    with running(command):
-        yield
+    with running(command) as process:
+        yield process
 
 
 @contextmanager
@@ -209,11 +257,19 @@ def running(
             process.wait()
 
 
+def stop(running: Running) -> None:
+    # Java may be gone already.
+    with suppress(Py4JError, ConnectionError):
+        running.stop()
+
+
 def create_topics(bootstrap: str) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
         there = admin.list_topics()
         new = [NewTopic(topic, PARTITIONS, 1) for topic in TOPICS if topic not in there]
         admin.create_topics(new).raise_first()
+        topics = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in TOPICS]
+        admin.alter_configs(dict.fromkeys(topics, TOPIC_SETTINGS)).raise_first()
 
 
 def _now_ms() -> int:
@@ -229,7 +285,10 @@ def main() -> int:
     if seconds is None and not sys.stdout.isatty():
         seconds = SECONDS_WITHOUT_TERMINAL
     logging.basicConfig(level=logging.ERROR)
-    return Demo(Path(options.folder), seconds).run()
+    try:
+        return Demo(Path(options.folder), seconds).run()
+    except KeyboardInterrupt:  # Once more, while everything stops.
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -56,10 +56,13 @@ def count_lines(bootstrap: str) -> int:
         return lines
 
 
-def start_pipeline(self: demo.Demo, bootstrap: str) -> Counted:
+def start_pipeline(self: demo.Demo, _spark: None, bootstrap: str) -> Counted:
     return Counted(bootstrap)
 
 
 if __name__ == "__main__":
-    with mock.patch.object(demo.Demo, "_start_pipeline", start_pipeline):
+    with (
+        mock.patch.object(demo.Demo, "_start_spark", lambda _: None),
+        mock.patch.object(demo.Demo, "_start_pipeline", start_pipeline),
+    ):
         sys.exit(demo.main())

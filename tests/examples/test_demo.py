@@ -5,9 +5,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
+from barnabas.client.admin.topics import NewTopic
+from barnabas.client.sync import Admin
+from barnabas.spark.java import NoJavaError
+from barnabas.spark.pipeline import PipelineError
+from examples import demo
 from tests.examples.terminal import check_on_a_terminal
+from tools.raw_broker import BrokerProcess
 
 
 def test_on_a_terminal_it_draws_over_itself_until_ctrl_c(tmp_path: Path) -> None:
@@ -15,3 +31,147 @@ def test_on_a_terminal_it_draws_over_itself_until_ctrl_c(tmp_path: Path) -> None
     lines = check_on_a_terminal("tests.examples.demo_without_spark", tmp_path)
     # The pipeline is not left running.
     assert "stopped" in lines
+
+
+# What goes wrong ------------------------------------------------------------------------------------------------
+
+
+# Ends with 3 as soon as the file is there.
+PROCESS = """
+import pathlib, sys, time
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+raise SystemExit(3)
+"""
+
+
+class Stage:
+    """The demo with stand-ins for everything that takes time; each may be made to fail."""
+
+    def __init__(self) -> None:
+        self.stopped: list[str] = []
+        self.start_spark: Callable[[], None] = lambda: None
+        self.start_pipeline: Callable[[], None] = lambda: None
+        self.check: Callable[[], None] = lambda: None
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    @contextmanager
+    def process(self, name: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+        with demo.running([sys.executable, "-c", PROCESS, str(folder / name)]) as started:
+            self.processes[name] = started
+            yield started
+
+    def stop(self) -> None:
+        self.stopped.append("pipeline")
+
+    def run(self, folder: Path) -> int:
+        return demo.Demo(folder, 600).run()
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    stage = Stage()
+
+    @contextmanager
+    def broker(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+        with stage.process("broker", folder) as started:
+            yield started, "127.0.0.1:1"
+        stage.stopped.append("broker")
+
+    class Reader:
+        def __init__(self, _bootstrap: str) -> None: ...
+
+        def __enter__(self) -> Reader:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def read_new(self) -> None: ...
+
+    def start_pipeline(*_: object) -> Stage:
+        stage.start_pipeline()
+        return stage
+
+    monkeypatch.setattr(demo, "broker", broker)
+    monkeypatch.setattr(demo, "collector", lambda folder, _: stage.process("collector", folder))
+    monkeypatch.setattr(demo, "create_topics", lambda _: None)
+    monkeypatch.setattr(demo, "ResultReader", Reader)
+    monkeypatch.setattr(demo, "TELL_EVERY_S", 0.01)
+    monkeypatch.setattr(demo, "session", lambda *_, **__: stage.start_spark())
+    monkeypatch.setattr(demo.Demo, "_start_pipeline", start_pipeline)
+    monkeypatch.setattr(demo.Demo, "_show", lambda *_: None)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield stage
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+def ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(600)
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("start_spark", NoJavaError("Spark needs Java")),
+        ("start_pipeline", PipelineError("the checkpoint belongs to another pipeline")),
+        ("check", PipelineError("logs: counts has failed")),
+    ],
+)
+def test_what_goes_wrong_is_one_line(
+    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str, error: Exception
+) -> None:
+    setattr(stage, where, raising(error))
+    assert stage.run(tmp_path) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"make demo: {error}")
+    assert "broker" in stage.stopped
+
+
+@pytest.mark.parametrize("where", ["start_spark", "start_pipeline"])
+def test_ctrl_c_while_it_starts_ends_everything(
+    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
+    setattr(stage, where, ctrl_c)
+    assert stage.run(tmp_path) == 130
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert "everything stops" in told.out
+    assert stage.stopped == ["broker"]
+
+
+@pytest.mark.parametrize("name", ["broker", "collector"])
+@pytest.mark.parametrize("is_told_otherwise", [False, True])
+def test_a_process_that_has_ended_ends_the_demo(
+    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, is_told_otherwise: bool
+) -> None:
+    def check() -> None:
+        (tmp_path / name).touch()
+        stage.processes[name].wait(120)
+        # Whoever needs the process may be the first to complain.
+        if is_told_otherwise:
+            raise PipelineError("nobody answers")
+
+    stage.check = check
+    assert stage.run(tmp_path) == 1
+    assert capsys.readouterr().err == f"make demo: the {name} has ended with 3; run it again and it goes on\n"
+    assert stage.stopped == ["pipeline", "broker"]
+
+
+def test_its_topics_keep_their_records_however_long_nobody_runs_it(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        place = f"{broker.address[0]}:{broker.address[1]}"
+        with Admin(bootstrap_servers=place) as admin:
+            admin.create_topics([NewTopic("logs", demo.PARTITIONS, 1)]).raise_first()
+            demo.create_topics(place)
+            asked = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in demo.TOPICS]
+            found = admin.describe_configs(asked, names=["retention.ms"])
+            assert [config["retention.ms"].value for config in found.values()] == ["-1"] * len(asked)
