@@ -109,6 +109,15 @@ def test_reset_asks_and_keeps_what_was_written(file: str, capsys: pytest.Capture
     assert capsys.readouterr().err == "orders: there is no checkpoint in checkpoints/orders; nothing to do\n"
 
 
+def test_reset_tells_which_files_are_in_the_way(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint_of("table")
+    (Path("tables/orders") / "_spark_metadata").mkdir(parents=True)
+    assert main(["pipeline", "reset", file, "--yes"]) == 0
+    told = capsys.readouterr()
+    assert "then move tables/orders away, or give table another path" in told.out + told.err
+    assert "orders: begins anew when that folder is away\n" in told.err
+
+
 def test_reset_leaves_what_belongs_to_others(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     claim(Path("checkpoints/orders"), "bills", {})
     (Path("checkpoints/orders") / "bad").mkdir()

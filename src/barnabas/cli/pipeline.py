@@ -204,14 +204,29 @@ def _reset(parser: ArgumentParser, options: Namespace) -> int:
         if name not in pipeline.sinks:
             parser.error(f"{pipeline.name} has no sink {name}; there is {', '.join(pipeline.sinks)}")
     wanted = [name for name in options.only or pipeline.sinks if (folder / name).is_dir()]
-    plan = _refusing(parser, lambda: _reset_plan(parser, pipeline, folder, wanted))
+    held = _refusing(parser, lambda: _held_back(pipeline, settings, wanted))
+    plan = _refusing(parser, lambda: _reset_plan(parser, pipeline, folder, wanted)) + held
     if not wanted:
         print(f"{pipeline.name}: there is no checkpoint in {folder}; nothing to do", file=sys.stderr)
         return Exit.OK
     if may_go_on(parser.prog, options, plan):
         _refusing(parser, lambda: forget(folder, wanted))
-        print(f"{pipeline.name}: begins anew when it is run", file=sys.stderr)
+        then = "begins anew when that folder is away" if held else "begins anew when it is run"
+        print(f"{pipeline.name}: {then}", file=sys.stderr)
     return Exit.OK
+
+
+def _held_back(pipeline: Pipeline, settings: dict[str, str], wanted: Sequence[str]) -> list[str]:
+    """What is left to do by hand: to files that have a list of their batches nothing is written anew."""
+    from barnabas.spark.pipeline.starting import FILE_LIST, listed_files
+
+    places = [(name, listed_files(pipeline, pipeline.sinks[name], settings)) for name in wanted]
+    return [
+        f"then move {place} away, or give {name} another path: {name} is refused while {place / FILE_LIST} "
+        "lists the batches of before, as Spark would skip as many"
+        for name, place in places
+        if place is not None
+    ]
 
 
 def _reset_plan(parser: ArgumentParser, pipeline: Pipeline, folder: Path, wanted: Sequence[str]) -> list[str]:

@@ -71,6 +71,8 @@ def run_pipeline(
             spark = session(f"barnabas pipeline {pipeline.name}", options.master, output=output, **conf)
         except (ImportError, RuntimeError) as error:
             raise CommandError(f"{program}: {' '.join(str(error).split())}") from error
+        except Exception as error:
+            raise CommandError(_no_session(program, options.master, error)) from error
     try:
         # Spark hears Ctrl+C itself once it runs, and would end everything at once.
         with stopping_at_once():
@@ -80,6 +82,21 @@ def run_pipeline(
     finally:
         _end(spark)
     return Exit.OK
+
+
+def _no_session(program: str, master: str, error: Exception) -> str:
+    """Spark refuses a master or an option with an error of Java's or of its own."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from barnabas.spark.pipeline.faults import java_reason
+
+    if not isinstance(error, Py4JError | PySparkException):
+        raise error
+    return (
+        f"{program}: Spark does not start on {master}: {java_reason(error)}; look at --master and --conf "
+        f"(--master is local[*], spark://HOST:PORT, yarn or k8s://...)"
+    )
 
 
 def _output(settings: dict[str, str]) -> str | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -296,8 +297,21 @@ def parameters(function: Callable[..., Any], where: str) -> tuple[str, ...]:
 
 
 def filled(text: str, settings: Settings, where: str) -> str:
-    """The text with `{key}` replaced by settings."""
+    """The text with `{key}` replaced by settings, and `{{` and `}}` by single braces."""
+    advice = "a brace that is no setting's is written twice: {{ and }}"
+    found = []
     try:
-        return text.format_map(settings)
-    except (KeyError, ValueError, IndexError) as error:
-        raise PipelineError(f"{where}: {text!r} names a setting that is not there ({error})") from error
+        for before, name, form, conversion in string.Formatter().parse(text):
+            found.append(before)
+            if name is None:
+                continue
+            if name not in settings or form or conversion:
+                known = ", ".join(sorted(settings))
+                raise PipelineError(
+                    f"{where}: {text!r} names a setting that is not there ({name}); there is {known}; "
+                    + advice
+                )
+            found.append(settings[name])
+    except ValueError as error:
+        raise PipelineError(f"{where}: {text!r}: {error}; {advice}") from error
+    return "".join(found)

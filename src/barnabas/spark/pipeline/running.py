@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.runtime.clock import SystemClock
 from barnabas.spark.pipeline.checkpoints import Lock
 from barnabas.spark.pipeline.definition import Pipeline, PipelineError, Settings
+from barnabas.spark.pipeline.faults import reason
 from barnabas.spark.pipeline.patience import TOO_SLOW, started
 
 if TYPE_CHECKING:
@@ -172,13 +173,6 @@ def _batch(query: StreamingQuery) -> int:
 
 def _is_between_batches(query: StreamingQuery) -> bool:
     return not query.isActive or not query.status["isTriggerActive"]
-
-
-def reason(failure: Exception) -> str:
-    """The line of a query's failure that says why."""
-    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
-    told = [line for line in lines if "Error: " in line and not line.startswith(("at ", "File "))]
-    return (told or lines or [repr(failure)])[-1 if told else 0]
 
 
 def _progress(name: str, told: Any, totals: _Totals) -> Progress:

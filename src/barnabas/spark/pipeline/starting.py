@@ -25,8 +25,9 @@ from barnabas.spark.pipeline.definition import (
     Sink,
     filled,
 )
+from barnabas.spark.pipeline.faults import fault_of, java_reason, reason
 from barnabas.spark.pipeline.patience import TOO_SLOW
-from barnabas.spark.pipeline.running import MAX_RESTARTS, Running, reason
+from barnabas.spark.pipeline.running import MAX_RESTARTS, Running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,6 +97,8 @@ def _frame(pipeline: Pipeline, part: Part, given: Sequence[Any]) -> DataFrame:
         except PySparkException as error:
             if TOO_SLOW not in str(error) or start == MAX_RESTARTS - 1:
                 raise PipelineError(f"{where}: {reason(error)}") from error
+        except Exception as error:
+            raise PipelineError(f"{where}: {fault_of(part.function, error)}") from error
     if not isinstance(made, DataFrame):
         raise PipelineError(f"{where} gives {type(made).__name__}; it must return a DataFrame")
     if part.kind is Kind.SOURCE and not made.isStreaming:
@@ -152,11 +155,17 @@ def _topics(frame: DataFrame) -> str:
     return ", ".join(sorted(told))
 
 
-def _refuse_files_of_another_run(pipeline: Pipeline, sink: Sink, settings: Settings, folder: Path) -> None:
-    """Spark would take the new batches for those that the list has already, and skip them in silence."""
+def listed_files(pipeline: Pipeline, sink: Sink, settings: Settings) -> Path | None:
+    """The folder on this machine that a sink has written files to, if Spark keeps a list of batches there."""
     path = sink.options.get("path")
     place = local_folder(filled(path, settings, f"{pipeline.name}: {sink.name}")) if path else None
-    if place is not None and (place / FILE_LIST).is_dir() and not (folder / sink.name / "offsets").is_dir():
+    return place if place is not None and (place / FILE_LIST).is_dir() else None
+
+
+def _refuse_files_of_another_run(pipeline: Pipeline, sink: Sink, settings: Settings, folder: Path) -> None:
+    """Spark would take the new batches for those that the list has already, and skip them in silence."""
+    place = listed_files(pipeline, sink, settings)
+    if place is not None and not (folder / sink.name / "offsets").is_dir():
         raise PipelineError(
             f"{pipeline.name}: {sink.name}: the files in {place} are of a run whose checkpoint is gone, and "
             f"Spark would skip as many batches as {place / FILE_LIST} lists: write to another path, or move "
@@ -178,7 +187,16 @@ def _query(
     writer = rows.writeStream.queryName(f"{pipeline.name}-{sink.name}").outputMode(sink.mode)
     writer = writer.option("checkpointLocation", os.path.join(settings["checkpoint"], sink.name))
     if sink.write is not None:
-        writer = sink.write(writer, settings)
+        try:
+            writer = sink.write(writer, settings)
+        except PySparkException as error:
+            raise PipelineError(f"{where}: {reason(error)}") from error
+        except Exception as error:
+            raise PipelineError(f"{where}: {fault_of(sink.write, error)}") from error
+        if not hasattr(writer, "trigger"):
+            raise PipelineError(
+                f"{where}: its writer gives {type(writer).__name__}; it must return the stream writer it got"
+            )
     else:
         options = {name: filled(value, settings, where) for name, value in sink.options.items()}
         if sink.form == "barnabas" and sink.mode != "append":
@@ -187,14 +205,27 @@ def _query(
             writer = writer.format(sink.form).options(**options)
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)
-    if trigger == AVAILABLE_NOW:
-        writer = writer.trigger(availableNow=True)
-    elif trigger is not None:
-        writer = writer.trigger(processingTime=trigger)
     try:
-        return writer.start()
+        return _triggered(writer, trigger, pipeline.name).start()
     except PySparkException as error:
         raise PipelineError(f"{where}: {reason(error)}") from error
+
+
+def _triggered(writer: Any, trigger: str | None, name: str) -> Any:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    if trigger is None:
+        return writer
+    if trigger == AVAILABLE_NOW:
+        return writer.trigger(availableNow=True)
+    try:
+        return writer.trigger(processingTime=trigger)
+    except (PySparkException, Py4JJavaError, ValueError) as error:
+        said = java_reason(error)
+        raise PipelineError(
+            f"{name}: a batch cannot begin every {trigger!r}: give a time such as '5 seconds' ({said})"
+        ) from error
 
 
 def _batch_writer(options: dict[str, str]) -> Callable[[DataFrame, int], None]:

@@ -1,0 +1,67 @@
+"""What went wrong, in one line: in Spark's long texts, and in functions that a user wrote.
+
+What lives here: finding that line.  What may not: what is done about it.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import barnabas
+from barnabas.spark.pipeline.definition import PipelineError
+
+TRACEBACK = "Traceback (most recent call last):"
+_OURS = str(Path(barnabas.__file__).parent)
+
+
+def reason(failure: BaseException) -> str:
+    """The line of a failure of Spark's that says why: the end of its last traceback, if it has one."""
+    raw = str(failure).splitlines()
+    lines = [line.strip() for line in raw if line.strip()]
+    ends = list(_ends_of_tracebacks(raw))
+    told = ends or [line for line in lines if "Error: " in line and not line.startswith(("at ", "File "))]
+    return (told or lines or [repr(failure)])[-1 if told else 0]
+
+
+def _ends_of_tracebacks(lines: Sequence[str]) -> Iterator[str]:
+    """The lines after what is indented; an error of any class may stand there."""
+    is_within = False
+    for line in lines:
+        if TRACEBACK in line:
+            is_within = True
+        elif is_within and line.strip() and not line[0].isspace():
+            is_within = False
+            yield line.strip()
+
+
+def java_reason(failure: BaseException) -> str:
+    """What Java said, without the places where it said so."""
+    said = str(getattr(failure, "java_exception", failure)).splitlines()
+    return said[0].strip() if said else repr(failure)
+
+
+def fault_of(function: Callable[..., Any], error: Exception) -> str:
+    """An error in a user's function, with the line that led to it."""
+    if isinstance(error, PipelineError):
+        return str(error)
+    said = f"{type(error).__name__}: {error}".splitlines()[0]
+    place = _place(function, error)
+    return f"{place}: {said}" if place else said
+
+
+def _place(function: Callable[..., Any], error: Exception) -> str:
+    """The last line of the function's own file, or else of any that is neither ours nor Spark's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = getattr(getattr(function, "__code__", None), "co_filename", "")
+    found = [one for one in frames if one.filename == own and not own.startswith(_OURS)]
+    found = found or [one for one in frames if not _is_library(one.filename)]
+    return f"{found[-1].filename}:{found[-1].lineno}" if found else ""
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith((_OURS, "<")) or not {"pyspark", "py4j", "site-packages"}.isdisjoint(
+        Path(file).parts
+    )
