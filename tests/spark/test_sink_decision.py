@@ -78,6 +78,43 @@ def test_a_batch_is_skipped_if_its_query_has_come_that_far(query: str, batch: in
 # ------------------------------------------------------------------------------------------------------- the reports
 
 
+def test_a_second_write_of_a_batch_is_not_taken_for_the_same_one() -> None:
+    """Each `batchId` is written once; another write with that number must not be skipped in silence."""
+    decided = replace(DECISION, topic="raw", run="r1")
+    assert decode(encode(decided), SINK) == decided
+    decided.check_repeat(SINK, "raw", "r2")
+    for topic, run in (("raw", "r1"), ("checked", "r1"), ("checked", "r2"), ("checked", "")):
+        with pytest.raises(BrokenPromiseError, match="give each write in a batch a sinkId of its own"):
+            decided.check_repeat(SINK, topic, run)
+    # Streams, and writes that were decided by earlier versions.
+    DECISION.check_repeat(SINK, "", "")
+    DECISION.check_repeat(SINK, "raw", "r1")
+    plan, made = decide([replace(report(0), topic="raw", run="r1")]) or (None, None)
+    assert plan == PLAN
+    assert made is not None
+    assert (made.topic, made.run) == ("raw", "r1")
+
+
+class Context:
+    """The properties that Spark gives a task."""
+
+    def __init__(self, **properties: str) -> None:
+        self.getLocalProperty = {name.replace("_", "."): value for name, value in properties.items()}.get
+
+
+def test_numbers_of_batches_belong_to_the_query_that_counts_them() -> None:
+    """A new checkpoint counts anew: its batches must not be taken for the old ones."""
+    from barnabas.spark.sink.tasks import Number
+    from barnabas.spark.sink.writers import number_of
+
+    run = "0f0e0d0c-0000-4000-8000-000000000001"
+    of_stream = Context(sql_streaming_queryId="q1", spark_jobGroup_id=run)
+    assert number_of(3, "raw", of_stream) == Number("q1", 3, "raw", run)  # type: ignore[arg-type]
+    named = Context(sql_streaming_queryId="q1", spark_jobGroup_id="mine")
+    assert number_of(3, None, named) == Number("q1", 3)  # type: ignore[arg-type]
+    assert number_of(3, "raw", Context()) == Number("batch-writes", 3, "raw")  # type: ignore[arg-type]
+
+
 def test_every_mix_of_reports_is_decided_upon_or_refused() -> None:
     """Four tasks, each of which has rows, has none, or has not reported."""
     kinds = (report(0), report(None), None)

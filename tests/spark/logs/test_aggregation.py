@@ -9,10 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from barnabas.client.sync import Admin
-from barnabas.collect import follower
 from barnabas.spark.logs import queries
 from barnabas.spark.logs import truth as true
 from barnabas.spark.logs.generator import Shares, Truth
@@ -46,20 +43,15 @@ def committed(bootstrap: str, group: str) -> dict[str, int]:
     return found
 
 
-def test_everything_that_comes_out_is_true(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Files are read in turn, a piece each: such pieces and batches that time does not jump too far between
-    # them (with a million lines they need not be small).
-    monkeypatch.setattr(follower, "CHUNK_BYTES", 4096)
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    # Nothing is too late for the first batch, so there is nothing that is.
-    truth = whole.write_logs(logs, 3, LINES, START_MS, per_second=10.0, shares=Shares(hopeless=0.0))
+def test_everything_that_comes_out_is_true(spark: SparkSession, tmp_path: Path) -> None:
     process, bootstrap = start_dev(tmp_path, "--override", "log.retention.ms=-1")
     try:
         whole.create_topics(bootstrap)
-        assert whole.collect(bootstrap, logs, **{"batch.size": 16_384}) == truth.lines
+        # Nothing is too late for the first batch, so there is nothing that is.
+        shares = Shares(hopeless=0.0)
+        truth = whole.write_and_collect(
+            bootstrap, tmp_path / "logs", 3, LINES, START_MS, per_second=10, shares=shares
+        )
         # Two batches: the second finds what the first one left in the state.
         chosen = whole.settings(bootstrap, tmp_path, LINES * 6 // 10)
         whole.run(spark, chosen, (["counts"], ["alerts"]))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin, Consumer
 from barnabas.collect import Collector, FileSource
 from barnabas.spark.logs import truth as true
-from barnabas.spark.logs.generator import SERVICES, Generator, Shares, Truth
+from barnabas.spark.logs.generator import SERVICES, Generator, Line, Shares, Truth
 from barnabas.spark.logs.pipeline import TOPICS, pipeline
 
 if TYPE_CHECKING:
@@ -22,31 +23,40 @@ if TYPE_CHECKING:
 
 PARTITIONS = 4
 WINDOW_MS = 60_000
-# Collectors read files in turn, and partitions are read in turn: what is late here is what waited for that.
 WATERMARK_MS = 600_000
+# What services write before the collector has caught up.
+SLICE_S = 200
+PATIENCE_S = 120
+# Of rows that differ, so many of each kind are told.
+SHOWN = 5
 FROM_LINES, FROM_COUNTS = ("bad", "counts", "failures"), ("alerts", "table")
 
 
-def write_logs(
-    folder: Path,
-    seed: int,
-    lines: int,
-    start_ms: int,
-    *,
-    per_second: float = 100.0,
-    shares: Shares | None = None,
-) -> Truth:
-    """A file for each service; the truth about all of them."""
-    generator = Generator(
-        seed, start_ms=start_ms, per_second=per_second, settled_lines=lines // 2, shares=shares
-    )
-    files = {service: (folder / f"{service}.log").open("wb") for service in SERVICES}
-    for made in (generator.lines(lines), generator.rest()):
+class LogFiles:
+    """A file for each service, which grow as the services write."""
+
+    def __init__(self, folder: Path, generator: Generator) -> None:
+        folder.mkdir()
+        self.pattern = str(folder / "*.log")
+        self._generator = generator
+        # Each write goes to the file at once: whoever waits for lines must not wait for a buffer.
+        self._files = {service: (folder / f"{service}.log").open("wb", 0) for service in SERVICES}
+
+    def write(self, lines: int) -> None:
+        self._append(self._generator.lines(lines))
+
+    def end(self) -> None:
+        """What is still on its way."""
+        self._append(self._generator.rest())
+        for file in self._files.values():
+            file.close()
+
+    def _append(self, made: Iterable[Line]) -> None:
+        texts: dict[str, list[bytes]] = {service: [] for service in SERVICES}
         for line in made:
-            files[line.service].write(line.text + b"\n")
-    for file in files.values():
-        file.close()
-    return generator.truth
+            texts[line.service].append(line.text + b"\n")
+        for service, file in self._files.items():
+            file.write(b"".join(texts[service]))
 
 
 def create_topics(bootstrap: str) -> None:
@@ -54,14 +64,52 @@ def create_topics(bootstrap: str) -> None:
         admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in TOPICS]).raise_first()
 
 
-def collect(bootstrap: str, folder: Path, **properties: object) -> int:
-    async def run() -> int:
-        source = FileSource([str(folder / "*.log")], until_end=True)
-        collector = Collector("logs", [source], {"bootstrap.servers": bootstrap, **properties})
-        await collector.run()
-        return collector.lines_written
+def write_and_collect(
+    bootstrap: str,
+    folder: Path,
+    seed: int,
+    lines: int,
+    start_ms: int,
+    *,
+    per_second: int = 100,
+    shares: Shares | None = None,
+) -> Truth:
+    """Lines of services through files to the topic, as they happen; the truth about them.
 
-    return asyncio.run(run())
+    A collector that finds long files reads a piece of each in turn, and a piece holds twice as much time of a
+    service with short lines as of one with long lines: the longer the files, the later some lines.  So what
+    is written before the collector has caught up is much less than the watermark waits for.  And a query
+    reads an equal share of every partition, so that partitions have to grow equally fast too.
+    """
+    generator = Generator(
+        seed, start_ms=start_ms, per_second=per_second, settled_lines=lines // 2, shares=shares
+    )
+    files = LogFiles(folder, generator)
+
+    async def run() -> None:
+        properties = {"bootstrap.servers": bootstrap, "partitioner.class": "round_robin"}
+        collector = Collector("logs", [FileSource([files.pattern])], properties)
+        running = asyncio.ensure_future(collector.run())
+        for left in range(lines, 0, -per_second * SLICE_S):
+            files.write(min(left, per_second * SLICE_S))
+            await _written(collector, running, generator.truth.lines)
+        files.end()
+        await _written(collector, running, generator.truth.lines)
+        collector.stop()
+        await running
+        assert collector.lines_written == generator.truth.lines
+
+    asyncio.run(run())
+    return generator.truth
+
+
+async def _written(collector: Collector, running: asyncio.Future[None], lines: int) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while collector.lines_written < lines:
+            if running.done():
+                running.result()
+                raise AssertionError("the collector has ended")
+            await asyncio.sleep(0.01)
 
 
 def settings(bootstrap: str, folder: Path, lines_per_batch: int) -> dict[str, str]:
@@ -102,12 +150,14 @@ def read(bootstrap: str, topic: str) -> list[bytes]:
 
 def compare(bootstrap: str, truth: Truth, table_rows: list[tuple[int, str, int]]) -> None:
     """Everything that came out equals what an independent recomputation gives."""
-    assert sorted(read(bootstrap, "logs.bad")) == sorted(truth.bad)
+    bad = [(value,) for value in read(bootstrap, "logs.bad")]
+    assert_same("bad lines", bad, [(line,) for line in truth.bad], key=1)
     expected = compare_counts(bootstrap, truth)
-    assert sorted(table_rows) == [(count.start_ms, count.service, count.lines) for count in expected]
+    in_table = [(count.start_ms, count.service, count.lines) for count in expected]
+    assert_same("rows of the table", table_rows, in_table, key=2)
     joined = [json.loads(value) for value in read(bootstrap, "logs.failures")]
     failures = [(row["trace"], row["request"], row["error"]) for row in joined]
-    assert sorted(failures) == sorted(true.failures(truth.events))
+    assert_same("failures", failures, true.failures(truth.events), key=1)
 
 
 def compare_counts(bootstrap: str, truth: Truth) -> list[true.Count]:
@@ -116,12 +166,39 @@ def compare_counts(bootstrap: str, truth: Truth) -> list[true.Count]:
     assert expected
     rows = [json.loads(value) for value in read(bootstrap, "logs.counts")]
     names = ("service", "owner", "lines", "requests", "errors", "duration_ms")
-    counted = sorted((_ms(row["start"]), *(row[name] for name in names)) for row in rows)
-    assert counted == [tuple(count) for count in expected]
+    counted = [(_ms(row["start"]), *(row[name] for name in names)) for row in rows]
+    assert_same("counts", counted, [tuple(count) for count in expected], key=2)
+    for service in SERVICES:
+        # In the order of time, or a reader whose batch ends between two windows takes the later one first.
+        starts = [_ms(row["start"]) for row in rows if row["service"] == service]
+        assert starts == sorted(starts)
     told = [json.loads(value) for value in read(bootstrap, "alerts")]
-    alerts = sorted((_ms(row["since"]), row["service"], row["state"]) for row in told)
-    assert alerts == sorted(true.alerts(expected, WINDOW_MS))
+    alerts = [(_ms(row["since"]), row["service"], row["state"]) for row in told]
+    assert_same("alerts", alerts, true.alerts(expected, WINDOW_MS), key=2)
     return expected
+
+
+def assert_same(
+    what: str, found: Iterable[tuple[object, ...]], expected: Iterable[tuple[object, ...]], *, key: int
+) -> None:
+    """The same rows, each as often, in any order; `key`: so many first columns say which row it is."""
+    have, want = Counter(found), Counter(expected)
+    lost, more = sorted((want - have).elements(), key=repr), sorted((have - want).elements(), key=repr)
+    if not lost and not more:
+        return
+    more_by_key = {row[:key]: row for row in more}
+    lost_keys = {row[:key] for row in lost}
+    told = {
+        "missing": [row for row in lost if row[:key] not in more_by_key],
+        "come more than once": [row for row in more if row in want],
+        "surplus": [row for row in more if row not in want and row[:key] not in lost_keys],
+        "different (as it must be, as it is)": [
+            (row, more_by_key[row[:key]]) for row in lost if row[:key] in more_by_key
+        ],
+    }
+    lines = [f"{what}: {have.total()} instead of {want.total()}"]
+    lines += [f"{len(rows)} {name}: {rows[:SHOWN]}" for name, rows in told.items() if rows]
+    raise AssertionError("\n  ".join(lines))
 
 
 def table_rows(spark: SparkSession, chosen: Mapping[str, str]) -> list[tuple[int, str, int]]:

@@ -40,6 +40,8 @@ def _topic(spark: SparkSession, settings: Mapping[str, str], sink: str, topic: s
         .option("kafka.bootstrap.servers", settings["bootstrap"])
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
+        # What an exactly-once sink has aborted, such as a batch that was killed, is nobody's count.
+        .option("kafka.isolation.level", "read_committed")
         .option("maxOffsetsPerTrigger", settings["lines_per_batch"])
         # A group for each query: they do not get on equally fast, and each shows its own lag.
         .option("groupId", f"pipeline-logs-{sink}")
@@ -79,7 +81,8 @@ def events(parsed: DataFrame, settings: Mapping[str, str]) -> DataFrame:
 
 @pipeline.transform
 def counts(events: DataFrame, owners: DataFrame, settings: Mapping[str, str]) -> DataFrame:
-    return queries.as_records(queries.counts(events, owners, settings["window"]), "service")
+    counted = queries.counts(events, owners, settings["window"])
+    return queries.as_records(queries.in_order(counted, "service", "start"), "service")
 
 
 @pipeline.transform

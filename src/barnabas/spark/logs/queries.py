@@ -6,11 +6,14 @@ may not: where they come from and go to (pipeline).  The same functions serve ba
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.spark.logs.formats import PATTERNS
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
 JSON_SCHEMA = (
@@ -110,6 +113,26 @@ def counts(events: DataFrame, owners: DataFrame, window: str) -> DataFrame:
         "duration_ms",
         f.when(f.col("requests") > 0, f.col("errors") / f.col("requests")).alias("error_rate"),
     )
+
+
+def in_order(rows: DataFrame, key: str, time: str) -> DataFrame:
+    """The rows of a batch by time, all of one key in one task: so they stand in one partition, in order.
+
+    Windows of one service end up in different tasks, which write at the same time.  A reader whose batch ends
+    between two of them would take the later one first, and what it remembers of the service would be wrong.
+    Batches need no more: in one that comes later, all windows end later.
+    """
+    by_time = partial(_sorted, time)
+    return rows.repartition(key).mapInArrow(by_time, rows.schema)
+
+
+def _sorted(column: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All at once: Spark refuses to sort in streams.  They are the windows that end in one batch: few."""
+    import pyarrow as pa
+
+    found = list(batches)
+    if found:
+        yield from pa.Table.from_batches(found).sort_by(column).to_batches()
 
 
 def failures(events: DataFrame) -> DataFrame:

@@ -32,6 +32,7 @@ from barnabas.spark.pipeline.running import MAX_RESTARTS, Running
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 AVAILABLE_NOW = "available-now"
 # Spark's file sink keeps a list of its own of the batches that it has written.
@@ -211,7 +212,7 @@ def _query(
         raise PipelineError(f"{where}: {reason(error)}") from error
 
 
-def _triggered(writer: Any, trigger: str | None, name: str) -> Any:
+def _triggered(writer: DataStreamWriter, trigger: str | None, name: str) -> DataStreamWriter:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

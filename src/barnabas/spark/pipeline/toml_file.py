@@ -105,6 +105,8 @@ def _reader(kind: Kind, table: Table) -> Callable[..., DataFrame]:
         options = {
             "kafka.bootstrap.servers": "{bootstrap}",
             "subscribe": topic,
+            # What was aborted, perhaps by an exactly-once sink of this very pipeline, is not to be read.
+            "kafka.isolation.level": "read_committed",
             # A pipeline reads all that there is, and then what comes.
             **({"startingOffsets": "earliest"} if kind is Kind.SOURCE else {}),
             **options,

@@ -62,10 +62,24 @@ class Decision:
     # Whether epochs grow with every transaction (KIP-890): ending one again must be asked in the same way.
     implicit: bool
     transactions: tuple[OpenTransaction, ...]
+    # For batch writes with a number: where to, and in which run of the query.  Spark runs no batch twice in
+    # one run, so what comes with the same number then is another write, not the same one again.
+    topic: str = ""
+    run: str = ""
 
     def covers(self, query: str, batch: int) -> bool:
         """Whether a batch is in the output already; batches of one query are decided in order."""
         return self.query == query and batch <= self.batch
+
+    def check_repeat(self, sink: str, topic: str, run: str) -> None:
+        """BrokenPromiseError if a write of a batch that is decided cannot be the same one again."""
+        is_elsewhere = topic and self.topic and topic != self.topic
+        if is_elsewhere or (run and run == self.run):
+            where = f"to {topic}, after that to {self.topic}," if is_elsewhere else "of the same batch"
+            raise BrokenPromiseError(
+                f"batch {self.batch} of the sink {sink} is written already, and a second write {where} would "
+                "be skipped: give each write in a batch a sinkId of its own"
+            )
 
     def without(self, repaired: Iterable[OpenTransaction]) -> Decision:
         gone = set(repaired)
@@ -95,6 +109,8 @@ class Report:
     query: str
     batch: int
     transaction: OpenTransaction | None
+    topic: str = ""
+    run: str = ""
 
 
 # ------------------------------------------------------------------------------------------------ the names
@@ -125,6 +141,8 @@ def encode(decision: Decision) -> bytes:
         "query": decision.query,
         "batch": decision.batch,
         "implicit": decision.implicit,
+        "topic": decision.topic,
+        "run": decision.run,
         "transactions": [
             [
                 one.transactional_id,
@@ -152,6 +170,8 @@ def decode(value: bytes, sink: str) -> Decision:
                 OpenTransaction(name, producer_id, epoch, tuple(Written(*each) for each in written))
                 for name, producer_id, epoch, written in told["transactions"]
             ),
+            str(told.get("topic", "")),
+            str(told.get("run", "")),
         )
     except (ValueError, LookupError, TypeError) as error:
         raise BrokenPromiseError(
@@ -180,7 +200,8 @@ def decide(reports: Sequence[Report | None]) -> tuple[Plan, Decision] | None:
         )
     if len({one.transactional_id for one in transactions}) < len(transactions):
         raise BrokenPromiseError("two tasks have the same transactional id: the batch must be run again")
-    return first.plan, Decision(first.query, first.batch, first.plan.implicit, transactions)
+    decision = Decision(first.query, first.batch, first.plan.implicit, transactions, first.topic, first.run)
+    return first.plan, decision
 
 
 def to_abort(reports: Sequence[Report | None]) -> tuple[OpenTransaction, ...]:

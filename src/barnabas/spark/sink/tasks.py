@@ -33,6 +33,22 @@ if TYPE_CHECKING:
 
 BATCH_PROPERTY = "streaming.sql.batchId"
 QUERY_PROPERTY = "sql.streaming.queryId"
+# Spark puts the jobs of a streaming query into a group: the id of this run of it.
+RUN_PROPERTY = "spark.jobGroup.id"
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Which batch of which query is written, and for batch writes with a `batchId` also where to and in which
+    run of the query."""
+
+    query: str
+    batch: int
+    topic: str = ""
+    run: str = ""
+
+    def report(self, plan: Plan, transaction: OpenTransaction | None) -> Report:
+        return Report(plan, self.query, self.batch, transaction, self.topic, self.run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +71,15 @@ def write_at_least_once(work: Work, batches: Iterator[pa.RecordBatch]) -> None:
         raise
 
 
-def write_exactly_once(
-    work: Work, plan: Plan, query: str, batch: int, batches: Iterator[pa.RecordBatch]
-) -> Report:
+def write_exactly_once(work: Work, plan: Plan, number: Number, batches: Iterator[pa.RecordBatch]) -> Report:
     """Write all rows into a transaction that stays open, unless the batch is in the output already."""
     context = TaskContext.get()
     assert context is not None
-    nothing = Report(plan, query, batch, None)
-    if plan.covers(query, batch):
+    nothing = number.report(plan, None)
+    if plan.covers(number.query, number.batch):
+        assert plan.decided is not None
+        if number.batch == plan.decided.batch:
+            plan.decided.check_repeat(plan.sink, number.topic, number.run)
         # Spark wants its rows to be read, wanted or not.
         for _ in batches:
             pass
@@ -75,9 +92,7 @@ def write_exactly_once(
         transactional_id = desk.run(_free_id(desk, work, plan.sink, context))
         producer = desk.run(desk.transactional(transactional_id))
         try:
-            return Report(
-                plan, query, batch, _written(desk, producer, work, transactional_id, first, batches)
-            )
+            return number.report(plan, _written(desk, producer, work, transactional_id, first, batches))
         finally:
             desk.run(producer.close())
     except BaseException:

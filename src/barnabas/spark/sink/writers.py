@@ -5,6 +5,7 @@ What lives here: Spark's hooks.  What may not: what is done in them (tasks, driv
 
 from __future__ import annotations
 
+import re
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +21,8 @@ from barnabas.spark.sink.options import SinkOptions
 from barnabas.spark.sink.tasks import (
     BATCH_PROPERTY,
     QUERY_PROPERTY,
+    RUN_PROPERTY,
+    Number,
     Work,
     write_at_least_once,
     write_exactly_once,
@@ -28,8 +31,9 @@ from barnabas.spark.sink.tasks import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Batch writes with a batchId count for this one query.
+# Batch writes with a batchId that belong to no streaming query count for this one.
 BATCH_WRITES = "batch-writes"
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 Messages = Sequence[WriterCommitMessage | None]
 
 
@@ -106,7 +110,7 @@ class ExactlyOnceStreamWriter(_Planned, DataSourceStreamArrowWriter):
         query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
         if query is None or batch is None:
             raise ValueError("exactly-once needs the batch's number from Spark, and this task has none")
-        return Message(write_exactly_once(self.work, self.plan, query, int(batch), iterator))
+        return Message(write_exactly_once(self.work, self.plan, Number(query, int(batch)), iterator))
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
         self.drive(self.driver().commit(reports_of(messages)))
@@ -120,19 +124,35 @@ class ExactlyOnceWriter(_Planned, DataSourceArrowWriter):
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
-        batch_id = work.options.batch_id
-        self.query = SystemRandom().bytes(16).hex() if batch_id is None else BATCH_WRITES
-        self.batch = 0 if batch_id is None else batch_id
+        # For a write that has no number of its own.
+        self.once = Number(SystemRandom().bytes(16).hex(), 0)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         assert self.plan is not None
-        return Message(write_exactly_once(self.work, self.plan, self.query, self.batch, iterator))
+        return Message(write_exactly_once(self.work, self.plan, self._number(), iterator))
+
+    def _number(self) -> Number:
+        batch_id = self.work.options.batch_id
+        if batch_id is None:
+            return self.once
+        return number_of(batch_id, self.work.options.topic, TaskContext.get())
 
     def commit(self, messages: Messages) -> None:
         self.drive(self.driver().commit(reports_of(messages)))
 
     def abort(self, messages: Messages) -> None:
         self.drive(self.driver().abort(reports_of(messages)))
+
+
+def number_of(batch_id: int, topic: str | None, context: TaskContext | None) -> Number:
+    """Batches are counted anew with each checkpoint.  The query's id is in the checkpoint too, so with it the
+    batches of a new one are not taken for those of the old one."""
+    query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
+    if context is None or query is None:
+        return Number(BATCH_WRITES, batch_id, topic or "")
+    run = context.getLocalProperty(RUN_PROPERTY) or ""
+    # A group that the user has set may have the same name in every run.
+    return Number(query, batch_id, topic or "", run if _UUID.fullmatch(run) else "")
 
 
 def reports_of(messages: Messages) -> list[Report | None]:
