@@ -64,16 +64,13 @@ def kill_when_batches_are_done(process: subprocess.Popen[str], commits: Path, co
 def test_a_million_lines_and_two_kills(broker: BrokerProcess, tmp_path: Path) -> None:
     import json
 
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    truth = whole.write_logs(logs, 7, LINES, START_MS)
+    bootstrap = f"{broker.address[0]}:{broker.address[1]}"
+    whole.create_topics(bootstrap)
+    truth = whole.write_and_collect(bootstrap, tmp_path / "logs", 7, LINES, START_MS)
     assert len(truth.bad) > LINES // 200
     assert truth.twice > LINES // 200
     assert truth.late > LINES // 200
     assert truth.hopeless > 0
-    bootstrap = f"{broker.address[0]}:{broker.address[1]}"
-    whole.create_topics(bootstrap)
-    assert whole.collect(bootstrap, logs) == truth.lines
     chosen = whole.settings(bootstrap, tmp_path, LINES_PER_BATCH)
     for query, batches in (("counts", 2), ("failures", 5)):
         process = start(chosen, tmp_path)

@@ -39,6 +39,7 @@ def committed(bootstrap: str, group: str) -> dict[str, int]:
     found: dict[str, int] = {}
     with Admin(bootstrap_servers=bootstrap) as admin:
         for where, done in admin.list_consumer_group_offsets(group)[group].values_by_key.items():
+            assert done is not None
             found[where.topic] = found.get(where.topic, 0) + done.offset
     return found
 

@@ -188,7 +188,7 @@ def assert_same(
         return
     more_by_key = {row[:key]: row for row in more}
     lost_keys = {row[:key] for row in lost}
-    told = {
+    told: dict[str, Sequence[object]] = {
         "missing": [row for row in lost if row[:key] not in more_by_key],
         "come more than once": [row for row in more if row in want],
         "surplus": [row for row in more if row not in want and row[:key] not in lost_keys],
