@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -58,7 +59,7 @@ def test_lines_are_records_with_all_that_is_known_of_them(bootstrap: str) -> Non
     assert key == b"shop"
     time = first.pop("time")
     assert isinstance(time, str)
-    assert time.endswith("+00:00")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", time)
     assert first == {
         "level": "INFO", "logger": "shop.orders", "service": "shop", "message": "order 7", "trace": "t1",
     }  # fmt: skip
@@ -178,6 +179,23 @@ if child == 0:
     os._exit(0)
 os.waitpid(child, 0)
 """
+
+
+SHORT = """
+import logging, sys
+from barnabas.logging import Handler
+
+logging.basicConfig(level=logging.INFO, handlers=[Handler("short", bootstrap_servers=sys.argv[1])])
+logging.info("all there is")
+"""
+
+
+def test_a_program_that_ends_at_once_still_finds_its_broker_by_name(bootstrap: str) -> None:
+    """Python lends no threads any more then, not even to look a host up."""
+    place = bootstrap.replace("127.0.0.1", "localhost")
+    subprocess.run([sys.executable, "-c", SHORT, place], check=True, timeout=PATIENCE_S)
+    ((_, entry),) = read(bootstrap, "short", 1)
+    assert entry["message"] == "all there is"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")

@@ -34,7 +34,9 @@ class JsonFormatter(logging.Formatter):
         self._service = service
 
     def format(self, record: logging.LogRecord) -> str:
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        moment = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
+        # As the log pipeline reads it (barnabas.spark.logs).
+        time = f"{moment.isoformat(timespec='milliseconds')}Z"
         entry: dict[str, object] = {"time": time, "level": record.levelname, "logger": record.name}
         if self._service is not None:
             entry["service"] = self._service

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import socket
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -59,11 +60,31 @@ def _settle(done: asyncio.Future[Any], result: Any, error: BaseException | None)
         done.set_result(result)
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """Finds hosts also while the program ends, when no executor takes anything any more: whoever writes the
+    last lines of a log has to find a broker still."""
+
+    async def getaddrinfo(
+        self,
+        host: bytes | str | None,
+        port: bytes | str | int | None,
+        *,
+        family: int = 0,
+        type: int = 0,
+        proto: int = 0,
+        flags: int = 0,
+    ) -> list[Any]:
+        try:
+            return await super().getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
+        except RuntimeError:
+            return socket.getaddrinfo(host, port, family, type, proto, flags)
+
+
 class LoopThread:
     """A daemon, so that a program that forgets to close it still ends."""
 
     def __init__(self, name: str) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop = _Loop()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         _serving.add(self)
         self._thread.start()
