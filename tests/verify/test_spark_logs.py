@@ -29,7 +29,9 @@ from tests.spark.logs import whole
 
 chosen = json.loads(sys.argv[1])
 spark = session("logs", "local[2]", output=sys.argv[2])
-whole.run(spark, chosen)
+whole.run(spark, chosen, (whole.FROM_LINES,))
+# Counts are few: small batches, so that kills and the ends of batches fall between windows of one service.
+whole.run(spark, {**chosen, "lines_per_batch": "100"}, (whole.FROM_COUNTS,))
 print("RESULT", json.dumps(whole.table_rows(spark, chosen)))
 spark.stop()
 """
@@ -51,7 +53,7 @@ def start(chosen: dict[str, str], folder: Path) -> subprocess.Popen[str]:
 def kill_when_batches_are_done(process: subprocess.Popen[str], commits: Path, count: int) -> None:
     """kill -9 of the driver with its JVM and workers, in the middle of what comes after so many batches."""
     end_s = time.monotonic() + PATIENCE_S
-    while len(list(commits.glob("[0-9]*"))) < count:
+    while batches_of(commits) < count:
         assert process.poll() is None, "it ended before it could be killed"
         assert time.monotonic() < end_s
         time.sleep(0.2)
@@ -61,7 +63,11 @@ def kill_when_batches_are_done(process: subprocess.Popen[str], commits: Path, co
     process.stdout.close()
 
 
-def test_a_million_lines_and_two_kills(broker: BrokerProcess, tmp_path: Path) -> None:
+def batches_of(commits: Path) -> int:
+    return len(list(commits.glob("[0-9]*")))
+
+
+def test_a_million_lines_and_four_kills(broker: BrokerProcess, tmp_path: Path) -> None:
     import json
 
     bootstrap = f"{broker.address[0]}:{broker.address[1]}"
@@ -72,9 +78,10 @@ def test_a_million_lines_and_two_kills(broker: BrokerProcess, tmp_path: Path) ->
     assert truth.late > LINES // 200
     assert truth.hopeless > 0
     chosen = whole.settings(bootstrap, tmp_path, LINES_PER_BATCH)
-    for query, batches in (("counts", 2), ("failures", 5)):
-        process = start(chosen, tmp_path)
-        kill_when_batches_are_done(process, tmp_path / "checkpoints" / query / "commits", batches)
+    for query, more in (("counts", 2), ("failures", 3), ("alerts", 2), ("table", 2)):
+        commits = tmp_path / "checkpoints" / query / "commits"
+        done = batches_of(commits)
+        kill_when_batches_are_done(start(chosen, tmp_path), commits, done + more)
     process = start(chosen, tmp_path)
     printed, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, (tmp_path / "spark.log").read_text()[-3000:]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+
+from barnabas.spark.logs import truth
 from barnabas.spark.logs.alerts import Memory, Rule, after_window
 
 RULE = Rule(bad_rate=0.2, good_rate=0.05, bad_windows=2, good_windows=3, least_requests=10)
@@ -32,3 +35,14 @@ def test_between_good_and_bad_nothing_changes() -> None:
 
 def test_of_few_requests_nothing_is_known() -> None:
     assert told([1.0] * 5, requests=9) == [None] * 5
+
+
+def test_the_truth_comes_to_the_same_by_another_way() -> None:
+    """It looks at the last windows, and remembers nothing but what is raised."""
+    for rates in itertools.product((0.0, 0.1, 0.5), repeat=7):
+        counted = [
+            truth.Count(number, "cart", None, 100, 100, round(rate * 100), 0)
+            for number, rate in enumerate(rates)
+        ]
+        expected = [(number + 1, "cart", change) for number, change in enumerate(told(list(rates))) if change]
+        assert truth.alerts(counted, 1, RULE) == expected

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from barnabas.spark.logs.alerts import Memory, Rule, after_window
+from barnabas.spark.logs.alerts import Rule
 from barnabas.spark.logs.formats import Event
 from barnabas.spark.logs.generator import OWNERS
 from barnabas.spark.logs.queries import ERROR_AFTER_S
@@ -59,12 +59,23 @@ def failures(events: Iterable[Event]) -> set[tuple[str, str, str]]:
 
 
 def alerts(counted: Iterable[Count], window_ms: int, rule: Rule | None = None) -> list[tuple[int, str, str]]:
-    """(when, service, raised or cleared), in order."""
-    memories: dict[str, Memory] = defaultdict(Memory)
+    """(when, service, raised or cleared), in order: by what the last windows were at each moment."""
+    chosen = rule or Rule()
+    rates: dict[str, list[float]] = defaultdict(list)
+    raised: set[str] = set()
     told = []
     for count in sorted(counted):
-        memory, change = after_window(rule or Rule(), memories[count.service], count.requests, count.errors)
-        memories[count.service] = memory
-        if change is not None:
-            told.append((count.start_ms + window_ms, count.service, change))
+        if count.requests < chosen.least_requests:
+            continue
+        known = rates[count.service]
+        known.append(count.errors / count.requests)
+        bad, good = known[-chosen.bad_windows :], known[-chosen.good_windows :]
+        when = count.start_ms + window_ms
+        if count.service not in raised:
+            if len(bad) == chosen.bad_windows and min(bad) >= chosen.bad_rate:
+                raised.add(count.service)
+                told.append((when, count.service, "raised"))
+        elif len(good) == chosen.good_windows and max(good) <= chosen.good_rate:
+            raised.remove(count.service)
+            told.append((when, count.service, "cleared"))
     return told
