@@ -69,10 +69,8 @@ def run_pipeline(
         print(f"{pipeline.name}: starting Spark on {options.master}", file=sys.stderr)
         try:
             spark = session(f"barnabas pipeline {pipeline.name}", options.master, output=output, **conf)
-        except (ImportError, RuntimeError) as error:
-            raise CommandError(f"{program}: {' '.join(str(error).split())}") from error
         except Exception as error:
-            raise CommandError(_no_session(program, options.master, error)) from error
+            raise CommandError(f"{program}: {_no_session(options.master, output, error)}") from error
     try:
         # Spark hears Ctrl+C itself once it runs, and would end everything at once.
         with stopping_at_once():
@@ -84,19 +82,22 @@ def run_pipeline(
     return Exit.OK
 
 
-def _no_session(program: str, master: str, error: Exception) -> str:
+def _no_session(master: str, output: str | None, error: Exception) -> str:
     """Spark refuses a master or an option with an error of Java's or of its own."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
+    # Without PySpark there is no Spark to refuse anything.
+    if not isinstance(error, ImportError):
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
 
-    from barnabas.spark.pipeline.faults import java_reason
+        from barnabas.spark.pipeline.faults import java_reason
 
-    if not isinstance(error, Py4JError | PySparkException):
-        raise error
-    return (
-        f"{program}: Spark does not start on {master}: {java_reason(error)}; look at --master and --conf "
-        f"(--master is local[*], spark://HOST:PORT, yarn or k8s://...)"
-    )
+        if isinstance(error, Py4JError | PySparkException):
+            said = java_reason(error)
+            look = f"; what Java printed is in {output}" if output else ""
+            return f"Spark does not start on {master}: {said}; look at --master and --conf{look}"
+    if isinstance(error, ImportError | RuntimeError):
+        return " ".join(str(error).split())
+    raise error
 
 
 def _output(settings: dict[str, str]) -> str | None:
