@@ -38,8 +38,10 @@ M = TypeVar("M", bound=Machine)
 R = TypeVar("R")
 Decide = Callable[[M, Context], Decision[R]]
 
-# How long loading may hold the loop.
-LOAD_SLICE_NS = 10_000_000
+# How long loading may hold the loop.  Who produces meanwhile with one request in flight gets one answer in
+# each turn, so turns are short and follow each other at once: sockets are served between them anyway.
+LOAD_SLICE_NS = 500_000
+LOAD_PAUSE_NS = 0
 # Deltas kept for a shard that is loading.
 MAX_MISSED_DELTAS = 10_000
 _MS = 1_000_000
@@ -116,7 +118,9 @@ class Shards(Generic[M]):
         # Read at once while loading.
         self._load_bytes = load_bytes
         self._places: dict[int, _Place[M]] = {}
-        self._loads = SlicedWork(timers, broker.clock.monotonic_ns, lambda: None, LOAD_SLICE_NS)
+        self._loads = SlicedWork(
+            timers, broker.clock.monotonic_ns, lambda: None, LOAD_SLICE_NS, LOAD_PAUSE_NS
+        )
         self._is_active = True
         replicas.on_changed.append(self._partition_changed)
 

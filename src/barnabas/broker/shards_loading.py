@@ -22,8 +22,8 @@ from barnabas.storage.log import Log
 
 logger = logging.getLogger(__name__)
 
-# Read at once: a few milliseconds' work.  A larger batch comes whole.
-READ_BYTES = 128 * 1024
+# Read at once: less than a millisecond's work.  A larger batch comes whole.
+READ_BYTES = 32 * 1024
 
 
 class Loading:
@@ -42,7 +42,7 @@ class Loading:
         return self.next_offset >= self._log.end_offset
 
     def steps(self) -> Iterator[None]:
-        """Read on until the end, or until something is `cold`; each step is a few milliseconds."""
+        """Read on until the end, or until something is `cold`; each step is less than one millisecond."""
         may_wait = self.cold is not None  # now or never: it was warmed
         self.cold = None
         while not self.is_done:

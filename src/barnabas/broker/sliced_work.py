@@ -28,11 +28,13 @@ class SlicedWork:
         now_ns: Callable[[], int],
         after_slice: Callable[[], None],
         slice_ns: int = SLICE_NS,
+        pause_ns: int = PAUSE_NS,
     ) -> None:
         self._timers = timers
         self._now_ns = now_ns
         self._after_slice = after_slice
         self._slice_ns = slice_ns
+        self._pause_ns = pause_ns
         self._waiting: deque[Iterator[None]] = deque()
         self._is_at_work = False
 
@@ -62,7 +64,7 @@ class SlicedWork:
         finally:
             self._is_at_work = False
             if self._waiting:
-                self._timers.set(self, self._now_ns() + PAUSE_NS, self._go_on)
+                self._timers.set(self, self._now_ns() + self._pause_ns, self._go_on)
             self._after_slice()
 
     def _step(self, steps: Iterator[None]) -> None:
