@@ -25,7 +25,7 @@ from barnabas.spark.pipeline.definition import (
     Sink,
     filled,
 )
-from barnabas.spark.pipeline.faults import fault_of, java_reason, reason
+from barnabas.spark.pipeline.faults import fault_of, reason
 from barnabas.spark.pipeline.patience import TOO_SLOW
 from barnabas.spark.pipeline.running import MAX_RESTARTS, Running
 
@@ -223,9 +223,8 @@ def _triggered(writer: DataStreamWriter, trigger: str | None, name: str) -> Data
     try:
         return writer.trigger(processingTime=trigger)
     except (PySparkException, Py4JJavaError, ValueError) as error:
-        said = java_reason(error)
         raise PipelineError(
-            f"{name}: a batch cannot begin every {trigger!r}: give a time such as '5 seconds' ({said})"
+            f"{name}: a batch cannot begin every {trigger!r}: give a time such as '5 seconds' or '1 minute'"
         ) from error
 
 
