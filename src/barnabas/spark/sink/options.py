@@ -39,7 +39,7 @@ OPTIONS = ("topic", "deliveryGuarantee", "sinkId", "batchId", "controlTopic")
 _LOWERED = {name.lower(): name for name in OPTIONS}
 # Options of a write that Spark reads itself, and hands on to whoever writes.
 _OF_SPARK = {"path", "checkpointlocation", "queryname", "outputmode"}
-_OF_SPARK_PREFIXES = ("asyncprogresstracking", "_", "spark.")
+_OF_SPARK_PREFIXES = ("asyncprogresstracking", "_")
 
 _REFUSED = {
     "key.serializer": "is not supported as keys are serialized with ByteArraySerializer.",
