@@ -22,7 +22,7 @@ from barnabas.client.sync import Admin
 from barnabas.spark.java import NoJavaError
 from barnabas.spark.pipeline import PipelineError
 from examples import demo
-from tests.examples.terminal import check_on_a_terminal
+from tests.examples.terminal import PROJECT, check_on_a_terminal
 from tools.raw_broker import BrokerProcess
 
 
@@ -175,3 +175,11 @@ def test_its_topics_keep_their_records_however_long_nobody_runs_it(tmp_path: Pat
             asked = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in demo.TOPICS]
             found = admin.describe_configs(asked, names=["retention.ms"])
             assert [config["retention.ms"].value for config in found.values()] == ["-1"] * len(asked)
+
+
+def test_make_clean_removes_what_it_leaves() -> None:
+    told = subprocess.run(
+        ["make", "-n", "clean"], cwd=PROJECT, capture_output=True, text=True, check=True, timeout=120
+    )
+    removed = [line.split() for line in told.stdout.splitlines() if line.startswith("rm -rf ")]
+    assert any(demo.FOLDER in words for words in removed)
