@@ -188,16 +188,7 @@ def _query(
     writer = rows.writeStream.queryName(f"{pipeline.name}-{sink.name}").outputMode(sink.mode)
     writer = writer.option("checkpointLocation", os.path.join(settings["checkpoint"], sink.name))
     if sink.write is not None:
-        try:
-            writer = sink.write(writer, settings)
-        except PySparkException as error:
-            raise PipelineError(f"{where}: {reason(error)}") from error
-        except Exception as error:
-            raise PipelineError(f"{where}: {fault_of(sink.write, error)}") from error
-        if not hasattr(writer, "trigger"):
-            raise PipelineError(
-                f"{where}: its writer gives {type(writer).__name__}; it must return the stream writer it got"
-            )
+        writer = _by_user(sink.write, writer, settings, where)
     else:
         options = {name: filled(value, settings, where) for name, value in sink.options.items()}
         if sink.form == "barnabas" and sink.mode != "append":
@@ -210,6 +201,22 @@ def _query(
         return _triggered(writer, trigger, pipeline.name).start()
     except PySparkException as error:
         raise PipelineError(f"{where}: {reason(error)}") from error
+
+
+def _by_user(write: Callable[..., Any], writer: Any, settings: Settings, where: str) -> Any:
+    from pyspark.errors import PySparkException
+
+    try:
+        made = write(writer, settings)
+    except PySparkException as error:
+        raise PipelineError(f"{where}: {reason(error)}") from error
+    except Exception as error:
+        raise PipelineError(f"{where}: {fault_of(write, error)}") from error
+    if not hasattr(made, "trigger"):
+        raise PipelineError(
+            f"{where}: its writer gives {type(made).__name__}; it must return the stream writer that it got"
+        )
+    return made
 
 
 def _triggered(writer: DataStreamWriter, trigger: str | None, name: str) -> DataStreamWriter:
