@@ -157,6 +157,26 @@ def test_a_stop_while_the_broker_is_away_ends_and_the_next_start_goes_on(
     asyncio.run(run())
 
 
+def test_a_stop_before_a_broker_was_found_is_heard_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector_module, "FIRST_CONTACT_MS", 600_000)
+    (tmp_path / "a.log").write_text("one\n")
+
+    async def run() -> None:
+        source = FileSource([f"{tmp_path}/a.log"])
+        collector = Collector("t", [source], {"bootstrap.servers": "127.0.0.1:1"})
+        running = asyncio.ensure_future(collector.run())
+        await asyncio.sleep(0.1)
+        assert not running.done()
+        collector.stop()
+        async with asyncio.timeout(PATIENCE_S):
+            await running
+        assert (collector.lines_sent, source.followed) == (0, [])
+
+    asyncio.run(run())
+
+
 def test_a_record_that_is_refused_ends_it_and_is_not_passed_over(
     bootstrap: str, topic: str, tmp_path: Path
 ) -> None:

@@ -76,15 +76,16 @@ class Collector:
     async def run(self) -> None:
         """Until every source has ended, or `stop`, or a record is refused for good (raised)."""
         self._failed = asyncio.get_running_loop().create_future()
+        reading: list[asyncio.Future[None]] = []
         async with Producer(self._properties) as producer:
-            await producer.partitions_for(self.topic, timeout_ms=FIRST_CONTACT_MS)
-            reading = [
-                asyncio.ensure_future(self._collect(producer, number, source))
-                for number, source in enumerate(self._sources)
-            ]
             try:
-                await self._unless_stopped_for_long(self._until_read(reading))
-                await self._unless_stopped_for_long(self._until_written())
+                if await self._is_found(producer):
+                    reading += [
+                        asyncio.ensure_future(self._collect(producer, number, source))
+                        for number, source in enumerate(self._sources)
+                    ]
+                    await self._unless_stopped_for_long(self._until_read(reading))
+                    await self._unless_stopped_for_long(self._until_written())
             finally:
                 for task in [*reading, *self._acknowledging]:
                     task.cancel()
@@ -97,6 +98,20 @@ class Collector:
         self._is_stopped.set()
         for source in self._sources:
             source.stop()
+
+    async def _is_found(self, producer: Producer) -> bool:
+        """Whether the topic was found before somebody had enough of waiting; nothing is read before."""
+        finding = asyncio.ensure_future(producer.partitions_for(self.topic, timeout_ms=FIRST_CONTACT_MS))
+        stopping = asyncio.ensure_future(self._is_stopped.wait())
+        try:
+            await asyncio.wait({finding, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not finding.done():
+                return False
+            finding.result()
+            return True
+        finally:
+            finding.cancel()
+            stopping.cancel()
 
     async def _unless_stopped_for_long(self, work: Coroutine[Any, Any, None]) -> None:
         working = asyncio.ensure_future(work)

@@ -188,6 +188,8 @@ def _refuse(delivery: Delivery, on_delivery: OnDelivery | None, error: Exception
     if on_delivery is None:
         return
     told = error if isinstance(error, KafkaError) else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+    if told is not error:
+        told.__cause__ = error
     try:
         on_delivery(None, told)
     except Exception:
