@@ -16,7 +16,7 @@ from pathlib import Path
 from barnabas.batch.control import batch_marker
 from barnabas.batch.faults import CorruptBatch
 from barnabas.batch.legacy import OldBatch, all_batches
-from barnabas.batch.view import HEADER_SIZE, BatchView, batch_size
+from barnabas.batch.view import HEADER_SIZE, MAGIC_POSITION, BatchView, batch_size
 from barnabas.client.consumer.chunks import AbortedTransaction, Chunk
 from barnabas.client.model import TopicPartition
 from barnabas.runtime.folder_disk import FolderDisk
@@ -30,9 +30,9 @@ logger = logging.getLogger(__name__)
 BLOCK_BYTES = 8 << 20
 MAX_BATCH_BYTES = 1 << 30
 _LOG_NAME = re.compile(r"(\d{20})\.log")
-# What every batch of format 2 has at its beginning: an offset below 2^40, a size below 2^30, and the 2.
-# Looked for from every byte on, as one header may begin within what looks like another.
-_HEADER = re.compile(rb"(?=\x00{3}.{5}[\x00-\x3f].{3}.{4}\x02)", re.DOTALL)
+# What every batch of format 2 begins with: an offset below 2^40, a size below 2^30, an epoch, and the 2.
+# It is looked for by the 2, so that a gigabyte of zeros, as a preallocated file has, takes little time.
+_MAGIC = re.compile(rb"\x02(?<=\x00{3}.{5}[\x00-\x3f].{3}.{4}\x02)", re.DOTALL)
 # A folder of a partition; those of deleted, future and stray ones have a dot in the number's place.
 _FOLDER_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
 # Not a topic: the log of the cluster's metadata.
@@ -240,9 +240,10 @@ def _stop_at(file: int, segment: Segment, position: int, why: str, *, fail_on_da
 def _next_valid(file: int, position: int) -> int | None:
     """Where the next whole and valid batch begins, wherever that may be; None if there is none."""
     while len(data := os.pread(file, BLOCK_BYTES, position)) >= HEADER_SIZE:
-        for found in _HEADER.finditer(data):
-            if _is_valid(file, position + found.start()):
-                return position + found.start()
+        for found in _MAGIC.finditer(data):
+            start = position + found.start() - MAGIC_POSITION
+            if _is_valid(file, start):
+                return start
         # A header may lie across the end of what was read.
         position += len(data) - HEADER_SIZE + 1
     return None
@@ -251,7 +252,7 @@ def _next_valid(file: int, position: int) -> int | None:
 def _is_valid(file: int, position: int) -> bool:
     """Whether a whole batch of records begins here, with the right checksum."""
     header = os.pread(file, HEADER_SIZE, position)
-    if len(header) < HEADER_SIZE or _HEADER.match(header) is None:
+    if len(header) < HEADER_SIZE or _MAGIC.search(header[: MAGIC_POSITION + 1]) is None:
         return False
     try:
         size = batch_size(header, 0)
