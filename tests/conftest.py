@@ -22,9 +22,11 @@ DATA = Path(__file__).parent / "data"
 
 
 def pytest_configure() -> None:
+    # Ignored in the background of a script, or under nohup: the programs that tests stop would not hear them.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # As in the background of a script: the programs that tests interrupt would not hear it either.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     engine = engine_state()
     if engine.state == "stale":
         raise pytest.UsageError(f"the compiled engine is stale: {engine.reason}")
