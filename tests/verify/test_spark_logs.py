@@ -78,7 +78,7 @@ def test_a_million_lines_and_four_kills(broker: BrokerProcess, tmp_path: Path) -
     assert truth.late > LINES // 200
     assert truth.hopeless > 0
     chosen = whole.settings(bootstrap, tmp_path, LINES_PER_BATCH)
-    for query, more in (("counts", 2), ("failures", 3), ("table", 2), ("alerts", 2)):
+    for query, more in (("counts", 2), ("failures", 3), ("alerts", 2), ("table", 2)):
         commits = tmp_path / "checkpoints" / query / "commits"
         done = batches_of(commits)
         kill_when_batches_are_done(start(chosen, tmp_path), commits, done + more)
