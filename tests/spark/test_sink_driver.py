@@ -315,3 +315,25 @@ def test_the_last_decision_is_found_behind_those_of_many_others(play: Callable[[
         assert not plan.covers("q", 1)
 
     play(scene)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "policy", "wrong"),
+    [
+        (2, "compact", "it has 2 partitions and must have one"),
+        (1, "delete", "its cleanup.policy is delete and must be compact"),
+        (1, "compact,delete", "its cleanup.policy is compact,delete and must be compact"),
+    ],
+)
+def test_a_topic_that_would_lose_decisions_is_refused(
+    bootstrap: str, topic: str, partitions: int, policy: str, wrong: str
+) -> None:
+    control = f"{topic}-control"
+
+    async def scene(bench: Bench) -> None:
+        new = NewTopic(control, num_partitions=partitions, configs={"cleanup.policy": policy})
+        (await bench.calls.create_topics([new])).raise_first()
+        with pytest.raises(BrokenPromiseError, match=wrong):
+            await bench.driver().plan()
+
+    player(bootstrap, topic, {"controlTopic": control})(scene)

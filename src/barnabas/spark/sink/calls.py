@@ -10,16 +10,17 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.client.admin.admin import Admin
+from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
 from barnabas.client.admin.topics import NewTopic
 from barnabas.client.cluster import COORDINATOR_MOVED, CoordinatorType
-from barnabas.client.errors.kinds import RetriableError, check
+from barnabas.client.errors.kinds import AuthorizationError, RetriableError, check
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.link import Link
 from barnabas.client.producer.transactions import LAST_EXPLICIT_END_TXN
 from barnabas.client.waiting import Deadline
 from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from barnabas.spark.sink.decision import OpenTransaction, Seen, task_id_pattern
+from barnabas.spark.sink.decision import BrokenPromiseError, OpenTransaction, Seen, task_id_pattern
 
 ONGOING = "Ongoing"
 LIST_PATIENCE_MS = 5_000
@@ -28,6 +29,7 @@ MAX_ENDINGS = 64
 # ListTransactions takes a pattern from here on (KIP-1152).
 PATTERN_VERSION = 2
 LIST_TRANSACTIONS_KEY = 66
+CLEANUP_POLICY, COMPACT = "cleanup.policy", "compact"
 # A transaction that is opened only to abort another one holds nothing.
 FENCING_TIMEOUT_MS = 60_000
 _ABORT_HAS_BEGUN = frozenset({ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS})
@@ -47,6 +49,9 @@ _TRANSACTION = CoordinatorType.TRANSACTION
 
 class SinkCalls(Admin):
     """An admin client with what a sink's driver needs besides."""
+
+    # A control topic that was found fit to keep decisions is not looked at again.
+    _fit_topic: str | None = None
 
     def deadline(self) -> Deadline:
         return self._deadline(None)
@@ -158,9 +163,30 @@ class SinkCalls(Admin):
             await self.cluster.retries.until(self.deadline(), "Metadata", self.cluster.update)
         known = self.cluster.metadata.topics.get(name)
         if known is not None and known.partitions:
+            if name != self._fit_topic:
+                await self._check_control_topic(name, len(known.partitions))
+                self._fit_topic = name
             return
         new = NewTopic(name, num_partitions=1, configs={"cleanup.policy": "compact"})
         error = (await self.create_topics([new])).error_of(name)
         if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise error
         await self.cluster.topic(name, self.deadline())
+
+    async def _check_control_topic(self, name: str, partitions: int) -> None:
+        """One that deletes its records would forget what is decided, and batches would be written twice."""
+        wrong = "" if partitions == 1 else f"it has {partitions} partitions and must have one"
+        resource = ConfigResource(ConfigResourceType.TOPIC, name)
+        told = await self.describe_configs([resource], names=[CLEANUP_POLICY])
+        error = told.error_of(resource)
+        # Who may not look at options has to trust whoever made the topic.
+        if error is not None and not isinstance(error, AuthorizationError):
+            raise error
+        policy = None if error is not None else told[resource][CLEANUP_POLICY].value
+        if policy not in (None, COMPACT):
+            wrong = f"its {CLEANUP_POLICY} is {policy} and must be {COMPACT}"
+        if wrong:
+            raise BrokenPromiseError(
+                f"the topic {name} cannot keep the decisions of a sink: {wrong}; change that, or "
+                "give another controlTopic"
+            )
