@@ -39,9 +39,13 @@ class BarnabasDataSource(DataSource):
         return batch_reader(schema, self.options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        from barnabas.spark.refused_stream import RefusedStream
         from barnabas.spark.source import stream_reader
 
-        return stream_reader(schema, self.options)
+        try:
+            return stream_reader(schema, self.options)
+        except ValueError as error:
+            return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from barnabas.spark.sink import batch_writer
@@ -70,6 +74,11 @@ class BarnabasLogDataSource(DataSource):
         from barnabas.spark.log_source import batch_reader
 
         return batch_reader(schema, self.options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        from barnabas.spark.refused_stream import RefusedStream
+
+        return RefusedStream(ValueError("barnabas-log reads batches only: use spark.read, or a broker"))
 
 
 def register(spark: SparkSession) -> None:
