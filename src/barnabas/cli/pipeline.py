@@ -138,8 +138,18 @@ def _run(parser: ArgumentParser, options: Namespace) -> int:
     if options.once and options.every:
         parser.error("--once ends by itself; leave out --every")
     conf = _pairs(parser, "--conf", options.conf)
+    _check_master(parser, options.master)
     pipeline, settings = _loaded(parser, options)
     return _refusing(parser, lambda: run_pipeline(parser.prog, pipeline, settings, options, conf))
+
+
+def _check_master(parser: ArgumentParser, master: str) -> None:
+    from barnabas.spark.masters import MasterError, check
+
+    try:
+        check(master)
+    except MasterError as error:
+        parser.error(f"--master {error}")
 
 
 # Look -------------------------------------------------------------------------------------------------------

@@ -6,13 +6,13 @@ What lives here: the defaults and why.  What may not: pipelines and formats.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from barnabas.spark import masters
 from barnabas.spark.java import java_home
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 # On a cluster nobody knows here how many cores there will be.
 CLUSTER_SHUFFLE_PARTITIONS = 16
-_LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:\s*,\s*\d+)?\])?")
+# All that Spark says when a master has not taken an application for a minute.
+_STOPPED = "Cannot call methods on a stopped SparkContext"
 _LOG_SETTINGS = Path(__file__).parent / "log4j2.properties"
 
 
@@ -41,7 +42,10 @@ def session(
 
     # A session that runs takes what may be changed while it runs, and neither name nor memory.
     running = SparkSession.getActiveSession()
+    master = _text(conf.get("spark.master") or master)
     if running is None:
+        masters.check(master)
+        masters.find(master)
         _prepare_environment(master)
     chosen = {} if running is not None else defaults(app, master)
     chosen.update({name: _text(value) for name, value in conf.items() if value is not None})
@@ -49,12 +53,29 @@ def session(
     for name, value in chosen.items():
         if not (name in conf and conf[name] is None):
             builder = builder.config(name, value)
-    with _printing_to(output):
+    with _printing_to(output), _refused_by(master):
         spark = builder.getOrCreate()
     if running is None:
         spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     return spark
+
+
+@contextmanager
+def _refused_by(master: str) -> Iterator[None]:
+    """Say it where somebody listens at a master's address who takes no application of ours."""
+    from py4j.protocol import Py4JError
+    from pyspark import __version__
+
+    try:
+        yield
+    except Py4JError as error:
+        if not master.startswith(masters.STANDALONE) or _STOPPED not in str(error):
+            raise
+        raise masters.MasterError(
+            f"{master}: whoever listens there has not taken the application; give the port of a Spark master "
+            f"{__version__} (7077, if nobody chose another), not that of its web pages, and look at its log"
+        ) from error
 
 
 @contextmanager
@@ -104,7 +125,7 @@ def defaults(app: str, master: str) -> dict[str, str]:
 
 def local_cores(master: str) -> int:
     """How many tasks run at once on a local master; 0 for a cluster."""
-    found = _LOCAL.fullmatch(master)
+    found = masters.LOCAL.fullmatch(master)
     if found is None:
         return 0
     if found.group(1) == "*":
