@@ -157,6 +157,41 @@ def test_a_stop_while_the_broker_is_away_ends_and_the_next_start_goes_on(
     asyncio.run(run())
 
 
+def test_it_says_that_nothing_is_written_and_when_it_is_again(
+    broker: BrokerProcess,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(collector_module, "STANDSTILL_S", 0.1)
+    bootstrap = f"{broker.address[0]}:{broker.address[1]}"
+    path = tmp_path / "a.log"
+    path.write_text("first\n")
+
+    async def told(text: str) -> None:
+        while text not in caplog.text:
+            await asyncio.sleep(0.01)
+
+    async def run() -> None:
+        collector = Collector(topic, [FileSource([str(path)])], {"bootstrap.servers": bootstrap})
+        running = asyncio.ensure_future(collector.run())
+        async with asyncio.timeout(PATIENCE_S):
+            while collector.lines_written < 1:
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(broker.kill)
+            caplog.clear()
+            with path.open("a") as file:
+                file.write("second\n")
+            await told(f"nothing was written to {topic}")
+            await asyncio.to_thread(broker.start)
+            await told(f"lines are written to {topic} again")
+            collector.stop()
+            await running
+
+    asyncio.run(run())
+
+
 def test_a_stop_before_a_broker_was_found_is_heard_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ wait, pipes wait, and nothing is lost.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -21,11 +22,15 @@ from barnabas.client.producer.producer import Producer
 from barnabas.collect.progress import Chunk, Progress
 from barnabas.collect.sources import Lines, Source
 
+logger = logging.getLogger(__name__)
+
 # Chunks that were sent and are not written yet; a chunk is at most a quarter of a MiB of a file.
 MAX_CHUNKS = 64
 FIRST_CONTACT_MS = 60_000
 # How long a collector that was stopped tries to write what it has read.
 DRAIN_S = 30.0
+# Lines that wait, and none written for so long: worth a word.
+STANDSTILL_S = 10.0
 FOR_EVER_MS = 2**31 - 1
 ORIGIN_HEADER = "origin"
 
@@ -73,10 +78,20 @@ class Collector:
         self._failed: asyncio.Future[None] | None = None
         self._is_stopped = asyncio.Event()
 
+    @property
+    def lines_waiting(self) -> int:
+        """How many were sent and are not written yet."""
+        return self.lines_sent - self.lines_written
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._is_stopped.is_set()
+
     async def run(self) -> None:
         """Until every source has ended, or `stop`, or a record is refused for good (raised)."""
         self._failed = asyncio.get_running_loop().create_future()
         reading: list[asyncio.Future[None]] = []
+        watching: list[asyncio.Future[None]] = []
         async with Producer(self._properties) as producer:
             try:
                 if await self._is_found(producer):
@@ -84,10 +99,11 @@ class Collector:
                         asyncio.ensure_future(self._collect(producer, number, source))
                         for number, source in enumerate(self._sources)
                     ]
+                    watching.append(asyncio.ensure_future(self._tell_of_standstill()))
                     await self._unless_stopped_for_long(self._until_read(reading))
                     await self._unless_stopped_for_long(self._until_written())
             finally:
-                for task in [*reading, *self._acknowledging]:
+                for task in [*reading, *watching, *self._acknowledging]:
                     task.cancel()
                 for source in self._sources:
                     source.stop()
@@ -120,14 +136,34 @@ class Collector:
             await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait_for(working, DRAIN_S)
         except TimeoutError:
-            left = self.lines_sent - self.lines_written
             raise KafkaTimeoutError(
-                f"{left} lines are not written after {DRAIN_S:.0f} s; "
+                f"{self.lines_waiting} lines are not written after {DRAIN_S:.0f} s; "
                 "those of files are sent at the next start"
             ) from None
         finally:
             stopping.cancel()
             working.cancel()
+
+    async def _tell_of_standstill(self) -> None:
+        """Nothing is lost while no broker takes lines, but whoever looks should know why none come."""
+        is_told, written, waited = False, 0, 0
+        while True:
+            await asyncio.sleep(STANDSTILL_S)
+            has_moved, written = self.lines_written != written, self.lines_written
+            # Those that wait now may have come a moment ago; those that waited at the last look have not.
+            is_stuck, waited = bool(waited) and not has_moved, self.lines_waiting
+            if is_told and has_moved:
+                logger.warning("lines are written to %s again", self.topic)
+                is_told = False
+            elif is_stuck and not is_told:
+                logger.warning(
+                    "nothing was written to %s for %d s: %d lines wait, and no more than fit into memory are "
+                    "read until brokers take them",
+                    self.topic,
+                    STANDSTILL_S,
+                    self.lines_waiting,
+                )
+                is_told = True
 
     async def _until_read(self, reading: Sequence[asyncio.Future[None]]) -> None:
         assert self._failed is not None

@@ -34,13 +34,18 @@ class StandardInput:
             if not is_file and not await self._readable():
                 break
             chunk = os.read(self._descriptor, CHUNK_BYTES)
-            lines = self._cutter.cut(chunk) if chunk else self._cutter.end()
-            self._position += len(lines)
-            if lines:
-                yield Lines("stdin", lines, PLACE, self._position)
             if not chunk:
                 break
+            if lines := self._cutter.cut(chunk):
+                yield self._found(lines)
             await asyncio.sleep(0)
+        # Also when it is told to stop in the middle of a line: nobody can read that part again.
+        if lines := self._cutter.end():
+            yield self._found(lines)
+
+    def _found(self, lines: list[bytes]) -> Lines:
+        self._position += len(lines)
+        return Lines("stdin", lines, PLACE, self._position)
 
     async def _readable(self) -> bool:
         """Whether there is something to read, or its end; False when nobody wants it any more."""

@@ -1,0 +1,27 @@
+"""Lines of a pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from barnabas.collect.standard_input import StandardInput
+
+
+def test_what_was_read_of_a_line_is_given_when_it_is_told_to_stop() -> None:
+    readable, writable = os.pipe()
+
+    async def run() -> list[bytes]:
+        source = StandardInput(readable)
+        found: list[bytes] = []
+        os.write(writable, b"whole\nhalf")
+        async for some in source.read():
+            found += some.lines
+            source.stop()
+        return found
+
+    try:
+        assert asyncio.run(run()) == [b"whole", b"half"]
+    finally:
+        os.close(readable)
+        os.close(writable)
