@@ -144,6 +144,15 @@ def test_lines_for_a_broker_that_does_not_come_are_counted_as_lost() -> None:
     handler.close()
 
 
+def test_a_line_that_cannot_be_formatted_is_counted_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    handler = Handler("t", bootstrap_servers="127.0.0.1:1")
+    record = logging.makeLogRecord({"name": "shop", "msg": "x", "tally": {("a", 1): 2}})
+    assert handler.handle(record)
+    assert handler.lost == 1
+    handler.close()
+
+
 def test_the_end_of_a_program_does_not_wait_for_a_broker_that_was_never_there() -> None:
     handler = Handler("t", bootstrap_servers="127.0.0.1:1", close_timeout_ms=200)
     for _ in range(10):

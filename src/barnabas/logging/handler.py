@@ -107,6 +107,8 @@ class Handler(logging.Handler):
                 self.topic, value, self._key, timestamp_ms=timestamp_ms, on_delivery=self._delivered
             )
         except Exception:
+            # Such as something in `extra` that no JSON can hold.
+            self.lost += 1
             self.handleError(record)
 
     def _open(self) -> Producer:
