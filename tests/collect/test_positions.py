@@ -46,3 +46,11 @@ def test_another_file_is_refused_and_stays_as_it_is(tmp_path: Path, content: str
     with pytest.raises(ValueError, match=r"does not hold a collector's positions.*give another file"):
         PositionsFile(str(path)).load()
     assert path.read_text() == content
+
+
+def test_only_one_has_it_at_a_time(tmp_path: Path) -> None:
+    state = str(tmp_path / "deep" / "state.json")
+    with PositionsFile(state).claimed(), pytest.raises(ValueError, match="another collector runs with"):
+        PositionsFile(state).claimed().__enter__()
+    with PositionsFile(state).claimed():
+        pass

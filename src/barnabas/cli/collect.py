@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,8 @@ def run(arguments: Sequence[str]) -> int:
     files = file_source(options) if options.patterns else None
     with logging_to(None, "text", WARNING if options.quiet else INFO):
         try:
-            collector = run_until_signalled(lambda: make_collector(parser, options, properties, files))
+            with _claimed(options.state):
+                collector = run_until_signalled(lambda: make_collector(parser, options, properties, files))
         except ValueError as error:
             raise CommandError(f"{PROGRAM}: {error}") from error
     if not options.quiet:
@@ -75,6 +77,18 @@ def run(arguments: Sequence[str]) -> int:
     if options.once and files is not None and files.unmatched:
         return Exit.NOT_FOUND  # Which they are is told already.
     return Exit.OK
+
+
+def _claimed(state: str | None) -> AbstractContextManager[None]:
+    """Two collectors with the same positions would undo each other's."""
+    from barnabas.collect.positions import PositionsFile
+
+    if state is None:
+        return nullcontext()
+    positions = PositionsFile(state)
+    # What is wrong with it is better told before anything else happens.
+    positions.load()
+    return positions.claimed()
 
 
 def file_source(options: Namespace) -> FileSource:
@@ -89,13 +103,9 @@ async def make_collector(
     parser: ArgumentParser, options: Namespace, properties: dict[str, object], files: FileSource | None
 ) -> Collector:
     from barnabas.collect import Collector, StandardInput, SyslogAddress, SyslogSource
-    from barnabas.collect.positions import PositionsFile
 
     sources: list[Source] = []
     if files is not None:
-        if options.state is not None:
-            # What is wrong with it is better told before anything else happens.
-            PositionsFile(options.state).load()
         sources.append(files)
     if options.stdin:
         sources.append(StandardInput())

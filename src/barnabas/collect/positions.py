@@ -9,11 +9,13 @@ the first bytes must be the same, too.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -56,6 +58,23 @@ class PositionsFile:
     def is_there(self) -> bool:
         """Whether a collector had it before."""
         return os.path.exists(self.path)
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Nobody else has it meanwhile; ValueError if another collector has it now."""
+        os.makedirs(os.path.dirname(os.path.abspath(self.path)), exist_ok=True)
+        # A file of its own, as the one with the positions is replaced with every save.
+        lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(
+                    f"another collector runs with {self.path}: stop that one, or give another file"
+                ) from None
+            yield
+        finally:
+            os.close(lock)
 
     def load(self) -> list[Position]:
         """What was saved; nothing if there is no file yet.  ValueError if it is not one of ours."""
