@@ -2,7 +2,8 @@
 
 A fence with the language `console` is run: lines that begin with `$ ` are commands, the others are what they print.
 `…` stands for anything, also for several lines where it stands alone.  A fence after `<!-- file: NAME -->` is
-written to that file.  Fences in other languages are only shown.
+written to that file.  A fence with the language `sh` shows commands that take long or stay; whoever has the time may
+run them.  Fences in other languages are only shown.
 """
 
 from __future__ import annotations
@@ -38,6 +39,13 @@ class Command:
         return _match(self.printed, lines)
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A line that a reader may type; the page does not say what is printed then."""
+
+    line: str
+
+
 def is_like(expected: str, line: str) -> bool:
     """One line against one of the page."""
     return re.fullmatch(".*".join(map(re.escape, expected.split(ANYTHING))), line) is not None
@@ -51,13 +59,16 @@ def _match(expected: list[str], lines: list[str]) -> bool:
     return bool(lines) and is_like(expected[0], lines[0]) and _match(expected[1:], lines[1:])
 
 
-def steps(page: str) -> list[Written | Command]:
-    found: list[Written | Command] = []
+def steps(page: str) -> list[Written | Command | Shown]:
+    found: list[Written | Command | Shown] = []
     for fence in FENCE.finditer(page):
         if fence["file"]:
             found.append(Written(fence["file"], fence["text"]))
         elif fence["language"] == "console":
             found += commands(fence["text"])
+        elif fence["language"] == "sh":
+            lines = fence["text"].replace("\\\n", "").splitlines()
+            found += [Shown(line) for line in lines if line]
     return found
 
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count(1)
 # Each partition of a shuffle is a task and a state store in every batch.  And what writes checkpoints by default
-# starts processes for every file (`readlink`), which `make verify` has time for.
+# starts processes for every file (`readlink`).  Checks in tests/verify that make a session of their own, all that
+# kill and restart among them, run with the default.
 FEW_ROWS = {
     "spark.sql.shuffle.partitions": 1,
     "spark.sql.streaming.checkpointFileManagerClass": (

@@ -20,11 +20,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import BinaryType, StructField, StructType, TimestampType
 
 from barnabas.batch.faults import CorruptBatch
-from barnabas.client import TopicPartition
+from barnabas.client import OffsetAndMetadata, TopicPartition
 from barnabas.client.consumer.chunks import Chunk
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.sync import Admin, Producer
-from barnabas.spark.source import batch_reader, source_schema
+from barnabas.spark.source import batch_reader, source_schema, stream_reader
 from barnabas.spark.source.batch import FilteringBatchReader
 from barnabas.spark.source.loss import DataLossError
 from barnabas.spark.source.offsets import OptionError
@@ -152,12 +152,37 @@ def test_patterns_and_assignments_choose_partitions(bootstrap: str, topic: str) 
     assert values(batch_rows({**servers, "assign": assigned})) == [b"y", b"x"]
 
 
+def test_what_is_named_and_cannot_be_read_is_told(
+    bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(bootstrap, topic, 2)
+    produce(bootstrap, topic, [b"x"], partition=1)
+    assigned = {
+        "kafka.bootstrap.servers": bootstrap,
+        "assign": json.dumps({topic: [1, 2, 7]}),
+        "fetchOffset.retryIntervalMs": "1",
+    }
+    # Spark's own connector passes over them without a word.
+    with pytest.raises(
+        OptionError, match=f"assign: {topic}-2, {topic}-7 is not known to .*: correct the opt"
+    ):
+        batch_rows(assigned)
+    with pytest.raises(OptionError, match=f"assign: {topic}-2, {topic}-7 is not known to"):
+        stream_reader(source_schema(assigned), assigned).initialOffset()
+    assert values(batch_rows({**assigned, "failOnDataLoss": "false"})) == [b"x"]
+    assert f"assign names {topic}-2, {topic}-7, which are not there" in caplog.text
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.alter_consumer_group_offsets(
+            topic, {TopicPartition(topic, 0): OffsetAndMetadata(1)}
+        ).raise_first()
+    with pytest.raises(OptionError, match="__consumer_offsets is a topic of the brokers' own"):
+        batch_rows(options_of(bootstrap, "__consumer_offsets"))
+
+
 def test_groups_tell_where_to_start(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic, 2)
     produce(bootstrap, topic, TEN)
     produce(bootstrap, topic, TEN[:2], partition=1)
-    from barnabas.client import OffsetAndMetadata
-
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.alter_consumer_group_offsets(
             topic, {TopicPartition(topic, 0): OffsetAndMetadata(8)}

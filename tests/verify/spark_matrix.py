@@ -138,6 +138,11 @@ def offsets(topic: str, *each: int) -> str:
     return json.dumps({topic: {str(partition): offset for partition, offset in enumerate(each)}})
 
 
+def times_of(topic: str, *seconds: int) -> str:
+    """For each partition a time, told by how long after the first it is."""
+    return offsets(topic, *(BASE_MS + one * 1000 for one in seconds))
+
+
 def batch_cases() -> Iterator[tuple[str, Options]]:
     """Names and options of reads."""
     for codec in CODECS:
@@ -149,6 +154,10 @@ def batch_cases() -> Iterator[tuple[str, Options]]:
     yield "empty", {"subscribe": "empty"}
     yield "several", {"subscribe": "codec-none, codec-zstd,txn"}
     yield "pattern", {"subscribePattern": "codec-(lz4|gz).*"}
+    # Whether it must match the whole name or is only to be found in it: of these names it matches a part.
+    yield "pattern in the middle of names", {"subscribePattern": "dec-(lz|gz)"}
+    yield "pattern at the beginning of names", {"subscribePattern": "^codec-z"}
+    yield "pattern that begins no name", {"subscribePattern": "^odec"}
     yield "assign", {"assign": '{"codec-none": [0, 2], "txn": [1]}'}
     three = "codec-none"
     yield (
@@ -176,14 +185,38 @@ def batch_cases() -> Iterator[tuple[str, Options]]:
             "endingOffsets": offsets("compacted", 250),
         },
     )
-    times = {str(partition): BASE_MS + partition * 9000 for partition in range(3)}
-    yield "times by partition", {"subscribe": three, "startingOffsetsByTimestamp": json.dumps({three: times})}
+    yield (
+        "times by partition",
+        {"subscribe": three, "startingOffsetsByTimestamp": times_of(three, 0, 9, 18)},
+    )
     yield (
         "one time",
         {
             "subscribe": three,
             "startingTimestamp": str(BASE_MS + 20_000),
             "endingTimestamp": str(BASE_MS + 50_000),
+        },
+    )
+    yield "an end by time", {"subscribe": three, "endingTimestamp": str(BASE_MS + 30_000)}
+    yield "an end after all", {"subscribe": three, "endingTimestamp": str(BASE_MS + 10**7)}
+    yield "an end before all", {"subscribe": three, "endingTimestamp": str(BASE_MS - 1000)}
+    # Records after the time, none after it, none before it.
+    ends = times_of(three, 20, 10**4, -1)
+    yield "ends by partition", {"subscribe": three, "endingOffsetsByTimestamp": ends}
+    yield (
+        "starts and ends by partition",
+        {
+            "subscribe": three,
+            "startingOffsetsByTimestamp": times_of(three, 5, 10, 0),
+            "endingOffsetsByTimestamp": times_of(three, 20, 10**4, 40),
+        },
+    )
+    yield (
+        "ends by partition within transactions",
+        {
+            "subscribe": "txn",
+            "kafka.isolation.level": "read_committed",
+            "endingOffsetsByTimestamp": times_of("txn", 10**4, 10**4),
         },
     )
     yield (
@@ -203,6 +236,19 @@ def batch_cases() -> Iterator[tuple[str, Options]]:
     yield "unknown topic", {"subscribe": "nobody-made-this"}
     yield "a partition not named", {"subscribe": three, "startingOffsets": offsets(three, 1)}
     yield "a time after all is an error", {"subscribe": three, "startingTimestamp": str(BASE_MS + 10**7)}
+    yield "an end not named", {"subscribe": three, "endingOffsetsByTimestamp": times_of(three, 20)}
+    yield (
+        "an end before its start",
+        {
+            "subscribe": three,
+            "startingOffsetsByTimestamp": times_of(three, 30, 0, 0),
+            "endingOffsetsByTimestamp": times_of(three, 20, 20, 20),
+        },
+    )
+    missing = {"assign": '{"codec-none": [0, 7]}'}
+    yield "a partition that is not there", missing
+    yield "a partition that is not there passed over", {**missing, "failOnDataLoss": "false"}
+    yield "a topic of the brokers' own", {"subscribe": "codec-none,__transaction_state"}
 
 
 def read_all(spark: SparkSession, kind: str, bootstrap: str, options: Options) -> list[Any] | str:
@@ -283,6 +329,10 @@ def stream_cases() -> Iterator[tuple[str, Options]]:
     )
 
 
+def counted(found: Any) -> int:
+    return -1 if isinstance(found, str) else len(found)
+
+
 def difference(theirs: Any, ours: Any) -> str:
     if isinstance(theirs, str) or isinstance(ours, str):
         both_failed = isinstance(theirs, str) and isinstance(ours, str)
@@ -303,9 +353,13 @@ def main(bootstrap: str, jars: str, folder: str, out: str) -> None:
 
     def compare(name: str, read: Callable[[str], Any]) -> None:
         theirs, ours = read("kafka"), read("barnabas")
-        count = -1 if isinstance(ours, str) else len(ours)
         said = ours if isinstance(ours, str) else ""
-        found[name] = {"rows": count, "difference": difference(theirs, ours), "said": said}
+        found[name] = {
+            "rows": counted(ours),
+            "theirs": counted(theirs),
+            "difference": difference(theirs, ours),
+            "said": said,
+        }
 
     for name, options in batch_cases():
         compare(name, lambda kind, options=options: read_all(spark, kind, bootstrap, options))

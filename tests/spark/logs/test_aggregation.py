@@ -6,12 +6,15 @@ runs all of it as streams, with a million lines and kills.
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barnabas.client.sync import Admin
+from barnabas.logging import JsonFormatter
 from barnabas.spark.logs import queries
 from barnabas.spark.logs import truth as true
+from barnabas.spark.logs.formats import FORMATS, Event, Syslog
 from barnabas.spark.logs.generator import Shares, Truth
 from tests.clients.conftest import start_dev
 from tests.spark.logs import whole
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
 LINES = 12_000
 START_MS = 1_790_000_000_000
+PYTHON_LEVELS = {"DEBUG": "DEBUG", "INFO": "INFO", "WARNING": "WARN", "ERROR": "ERROR", "CRITICAL": "ERROR"}
+OTHER_LEVELS = {"TRACE": "DEBUG", "NOTICE": "INFO", "warn": "WARN", "Fatal": "ERROR", "LOUD": None}
 
 
 def compare_batches(spark: SparkSession, bootstrap: str, truth: Truth) -> None:
@@ -66,3 +71,19 @@ def test_everything_that_comes_out_is_true(spark: SparkSession, tmp_path: Path) 
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
+
+
+def test_levels_of_other_libraries_are_known(spark: SparkSession) -> None:
+    """What Python's logging writes through our handler, and what services write in every format."""
+    lines: list[tuple[str, str | None]] = []
+    for name, level in PYTHON_LEVELS.items():
+        record = logging.makeLogRecord({"levelno": getattr(logging, name), "levelname": name, "id": "1"})
+        lines.append((JsonFormatter("shop").format(record), level))
+    for name, level in OTHER_LEVELS.items():
+        event = Event(START_MS, "shop", "1", name, "note", "a1", 200, 12, "GET /")
+        lines += [(one.write(event).decode(), level) for one in FORMATS if one is not Syslog]
+        line = Syslog.write(event._replace(level="INFO")).decode()
+        lines.append((line.replace('"INFO"', f'"{name}"'), level))
+    found = queries.parsed(spark.createDataFrame(lines, "value string, level string")).collect()
+    told = {row.value: (row.level, row.problem) for row in found}
+    assert told == {line: (level, None if level is not None else "no known level") for line, level in lines}

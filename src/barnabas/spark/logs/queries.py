@@ -21,7 +21,18 @@ JSON_SCHEMA = (
     "duration_ms int, message string"
 )
 TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSX"
-LEVELS = ("DEBUG", "INFO", "WARN", "ERROR")
+# The four levels, and what other libraries call them: Python's logging, syslog, Java's.
+LEVELS = {
+    "TRACE": "DEBUG",
+    "DEBUG": "DEBUG",
+    "INFO": "INFO",
+    "NOTICE": "INFO",
+    "WARN": "WARN",
+    "WARNING": "WARN",
+    "ERROR": "ERROR",
+    "CRITICAL": "ERROR",
+    "FATAL": "ERROR",
+}
 # An error belongs to a request of the same trace that came at most so long before it.
 ERROR_AFTER_S = 10
 
@@ -38,7 +49,7 @@ def parsed(lines: DataFrame) -> DataFrame:
         f.try_to_timestamp("fields.time", f.lit(TIME_FORMAT)).alias("time"),
         "fields.service",
         "fields.id",
-        f.upper("fields.level").alias("level"),
+        _level(f.upper("fields.level")).alias("level"),
         "fields.kind",
         "fields.trace",
         "fields.status",
@@ -50,9 +61,17 @@ def parsed(lines: DataFrame) -> DataFrame:
         f.when(f.col("is_strange"), "no known format")
         .when(f.col("time").isNull(), "no time")
         .when(f.col("service").isNull() | f.col("id").isNull(), "no service or id")
-        .when(~f.coalesce(f.col("level").isin(*LEVELS), f.lit(False)), "no known level")
+        .when(f.col("level").isNull(), "no known level")
     )
     return found.withColumn("problem", problem).drop("is_strange")
+
+
+def _level(name: Column) -> Column:
+    """One of the four, or NULL."""
+    from pyspark.sql import functions as f
+
+    known = [f.lit(text) for pair in LEVELS.items() for text in pair]
+    return f.try_element_at(f.create_map(*known), name)
 
 
 def _by_pattern(text: Column, pattern: str, groups: tuple[str, ...]) -> Column:

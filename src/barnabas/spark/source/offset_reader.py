@@ -17,12 +17,19 @@ from barnabas.client.admin.records import IsolationLevel, OffsetSpec
 from barnabas.client.errors.data import UnknownTopicOrPartitionError
 from barnabas.client.model import OffsetAndMetadata, TopicPartition
 from barnabas.spark.source import clients
-from barnabas.spark.source.offsets import OptionError, PartitionOffsets
+from barnabas.spark.source.offsets import OptionError, PartitionOffsets, listed
 from barnabas.spark.source.options import Assign, SourceOptions, Subscribe
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
+
+
+class _MissingPartitions(Exception):
+    """Some that `assign` names are not there, or not yet."""
+
+    def __init__(self, partitions: frozenset[TopicPartition]) -> None:
+        super().__init__(listed(partitions))
 
 
 class OffsetReader:
@@ -34,6 +41,8 @@ class OffsetReader:
         committed_only = settings["isolation.level"] == "read_committed"
         self._isolation = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
         self._admin: Admin | None = None
+        # What the log has been told of: a stream asks for its partitions again and again.
+        self._passed_over: frozenset[TopicPartition] = frozenset()
 
     def close(self) -> None:
         if self._admin is not None:
@@ -50,6 +59,7 @@ class OffsetReader:
         selection = self._options.selection
         if isinstance(selection, Assign):
             there = await self._partitions_of(admin, sorted({where.topic for where in selection.partitions}))
+            self._check_assigned(frozenset(selection.partitions) - there)
             return there.intersection(selection.partitions)
         if isinstance(selection, Subscribe):
             return await self._partitions_of(admin, selection.topics)
@@ -60,9 +70,24 @@ class OffsetReader:
     async def _partitions_of(self, admin: Admin, topics: Iterable[str]) -> set[TopicPartition]:
         found: set[TopicPartition] = set()
         for name, topic in (await admin.describe_topics(topics)).raise_first().items():
-            if not topic.is_internal:
-                found.update(TopicPartition(str(name), one.partition) for one in topic.partitions)
+            if topic.is_internal:
+                raise OptionError(
+                    f"{name} is a topic of the brokers' own: leave it out, or read a broker's folder by "
+                    'format("barnabas-log")'
+                )
+            found.update(TopicPartition(str(name), one.partition) for one in topic.partitions)
         return found
+
+    def _check_assigned(self, missing: frozenset[TopicPartition]) -> None:
+        """Spark's own connector passes over them without a word; here that is a choice."""
+        if missing and self._options.fail_on_data_loss:
+            raise _MissingPartitions(missing)
+        if not missing <= self._passed_over:
+            logger.warning(
+                "assign names %s, which are not there; going on without, as failOnDataLoss is false",
+                listed(missing),
+            )
+        self._passed_over = missing
 
     # ----------------------------------------------------------------------------------------- the offsets
 
@@ -144,29 +169,33 @@ class OffsetReader:
         return clients.run(self._attempts(ask))
 
     async def _attempts(self, ask: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
-        """Topics may be made and deleted meanwhile: ask again, as often as fetchOffset.numRetries says."""
+        """Topics and partitions come and go meanwhile: ask again, as often as fetchOffset.numRetries says."""
         left = self._options.offset_attempts
         while True:
             if self._admin is None:
                 self._admin = clients.new_admin(self._options.client)
             try:
                 return await ask(self._admin)
-            except UnknownTopicOrPartitionError as error:
+            except (UnknownTopicOrPartitionError, _MissingPartitions) as error:
                 left -= 1
                 if left <= 0:
-                    raise _unknown(self._options) from error
+                    raise _unknown(self._options, error) from error
             await asyncio.sleep(self._options.offset_retry_interval_ms / 1000)
 
 
-def _unknown(options: SourceOptions) -> OptionError:
-    selection = options.selection
+def _unknown(options: SourceOptions, error: Exception) -> OptionError:
+    selection, servers = options.selection, options.client["bootstrap.servers"]
+    if isinstance(error, _MissingPartitions):
+        return OptionError(
+            f"option assign: {error} is not known to {servers}: correct the option, or add partitions to the "
+            "topic; to go on without, set the option failOnDataLoss to false"
+        )
     if isinstance(selection, Subscribe):
         named = ", ".join(selection.topics)
     elif isinstance(selection, Assign):
         named = ", ".join(sorted({where.topic for where in selection.partitions}))
     else:
         named = selection.pattern
-    servers = options.client["bootstrap.servers"]
     return OptionError(
         f"a topic of {named} is not known to {servers} (any more): create it, or correct the option"
     )
