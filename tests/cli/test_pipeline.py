@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,18 @@ def test_progress_in_a_log_and_on_a_terminal(file: str) -> None:
     assert terminal.getvalue() == first + "\x1b[3F\x1b[J" + first
     view.say("stopped")
     assert terminal.getvalue().endswith("orders: stopped\n")
+
+
+def test_errors_of_queries_are_told_by_us_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """PySpark would print them as JSON, too."""
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in pipeline_run.QUERY_LOGGERS]
+    try:
+        pipeline_run._tell_errors_once()
+        for logger in loggers:
+            logger.error("a column is not there", errorClass="UNRESOLVED_COLUMN")
+        assert capsys.readouterr() == ("", "")
+    finally:
+        for logger in loggers:
+            logger.setLevel(logging.NOTSET)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import shutil
 import sys
 from argparse import Namespace
@@ -25,6 +26,7 @@ LIVE_S = 1.0
 LINE_S = 10.0
 POLL_S = 0.5
 OUTPUT = "spark.log"
+QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _UP_AND_ERASE = "\x1b[{}F\x1b[J"
 
 
@@ -71,6 +73,7 @@ def run_pipeline(
             spark = session(f"barnabas pipeline {pipeline.name}", options.master, output=output, **conf)
         except Exception as error:
             raise CommandError(f"{program}: {_no_session(options.master, output, error)}") from error
+    _tell_errors_once()
     try:
         # Spark hears Ctrl+C itself once it runs, and would end everything at once.
         with stopping_at_once():
@@ -80,6 +83,14 @@ def run_pipeline(
     finally:
         _end(spark)
     return Exit.OK
+
+
+def _tell_errors_once() -> None:
+    """PySpark prints errors of queries as JSON as soon as they are looked at; the user gets them from us."""
+    from pyspark.logger import PySparkLogger
+
+    for name in QUERY_LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _no_session(master: str, output: str | None, error: Exception) -> str:
