@@ -148,6 +148,8 @@ def test_a_report_is_written_by_the_pipeline(file: str, capsys: pytest.CaptureFi
         (["graph", "orders.py", "--set", "tabel=x"], 1, "orders has no setting tabel; there is bootstrap, checkpo"),
         (["graph", "orders.py", "--set", "table"], 2, "--set table: give KEY=VALUE"),
         (["run", "orders.py", "--once", "--every", "1 second"], 2, "--once ends by itself; leave out --every"),
+        (["run", "orders.py", "--only", "bed"], 2, "orders has no sink bed; there is bad, table"),
+        (["run", "orders.py", "--set", "checkpoint=orders.py"], 1, "orders.py is no folder that can be written to (File"),
         (["reset", "orders.py", "--only", "bed"], 2, "orders has no sink bed; there is bad, table"),
         (["rum", "orders.py"], 2, "unknown command rum (did you mean run?)"),
     ],

@@ -66,6 +66,12 @@ def test_without_java_the_one_of_pypi_is_taken(bare: Path, monkeypatch: pytest.M
     assert java.java_home() == home
 
 
+def test_a_launcher_that_cannot_be_written_says_what_to_do(bare: Path) -> None:
+    (bare / "cache").write_text("no folder")
+    with pytest.raises(java.NoJavaError, match=r"cannot be written .*: set XDG_CACHE_HOME"):
+        java.java_home()
+
+
 def test_no_java_at_all_says_what_to_do(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "find_spec", lambda name: None)
     with pytest.raises(java.NoJavaError, match=r"Java 17 or newer.*pip install 'barnabas\[java\]'"):

@@ -74,6 +74,12 @@ def _loaded(parser: ArgumentParser, options: Namespace) -> tuple[Pipeline, dict[
     return pipeline, _refusing(parser, lambda: pipeline.settings_with(overrides))
 
 
+def _check_only(parser: ArgumentParser, pipeline: Pipeline, options: Namespace) -> None:
+    for name in options.only:
+        if name not in pipeline.sinks:
+            parser.error(f"{pipeline.name} has no sink {name}; there is {', '.join(pipeline.sinks)}")
+
+
 def _pairs(parser: ArgumentParser, flag: str, given: Sequence[str]) -> dict[str, str]:
     for one in given:
         if "=" not in one:
@@ -140,6 +146,7 @@ def _run(parser: ArgumentParser, options: Namespace) -> int:
     conf = _pairs(parser, "--conf", options.conf)
     _check_master(parser, options.master)
     pipeline, settings = _loaded(parser, options)
+    _check_only(parser, pipeline, options)
     return _refusing(parser, lambda: run_pipeline(parser.prog, pipeline, settings, options, conf))
 
 
@@ -210,9 +217,7 @@ def _reset(parser: ArgumentParser, options: Namespace) -> int:
 
     pipeline, settings = _loaded(parser, options)
     folder = _checkpoint(parser, settings)
-    for name in options.only:
-        if name not in pipeline.sinks:
-            parser.error(f"{pipeline.name} has no sink {name}; there is {', '.join(pipeline.sinks)}")
+    _check_only(parser, pipeline, options)
     wanted = [name for name in options.only or pipeline.sinks if (folder / name).is_dir()]
     held = _refusing(parser, lambda: _held_back(pipeline, settings, wanted))
     plan = _refusing(parser, lambda: _reset_plan(parser, pipeline, folder, wanted)) + held

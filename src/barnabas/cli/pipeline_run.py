@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from barnabas.cli.exits import CommandError, Exit, one_line
+from barnabas.cli.exits import CommandError, Exit, code_for, one_line
 from barnabas.cli.friendly.output import Column, Printer
 from barnabas.cli.interrupts import Ending, ending_by, stopping_at_once
 from barnabas.runtime.clock import SystemClock
@@ -66,7 +66,7 @@ def run_pipeline(
     from barnabas.spark.pipeline.starting import AVAILABLE_NOW
 
     trigger = AVAILABLE_NOW if options.once else options.every
-    output = _output(settings)
+    output = _output(program, settings)
     with stopping_at_once():
         print(f"{pipeline.name}: starting Spark on {options.master}", file=sys.stderr)
         try:
@@ -111,15 +111,24 @@ def _no_session(master: str, output: str | None, error: Exception) -> str:
     raise error
 
 
-def _output(settings: dict[str, str]) -> str | None:
+def _output(program: str, settings: dict[str, str]) -> str | None:
     """Where Spark's own messages go: beside the checkpoints, where that is on this machine."""
     from barnabas.spark.pipeline.checkpoints import local_folder
 
     folder = local_folder(settings["checkpoint"])
     if folder is None:
         return None
-    folder.mkdir(parents=True, exist_ok=True)
-    return str(folder / OUTPUT)
+    output = folder / OUTPUT
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        output.touch()
+    except OSError as error:
+        raise CommandError(
+            f"{program}: the checkpoint {folder} is no folder that can be written to ({error.strerror}); "
+            "choose another by --set checkpoint=FOLDER",
+            code_for(error),
+        ) from error
+    return str(output)
 
 
 def _end(spark: SparkSession) -> None:

