@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from barnabas.collect import Collector
+from barnabas.collect import Collector, running
 from barnabas.collect.running import run_until_signalled
 
 STOP_PATIENCE_S = 120
@@ -30,12 +30,15 @@ class StuckCollector(Collector):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_second_signal_ends_it_at_once(number: signal.Signals, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_second_signal_ends_it_at_once(
+    number: signal.Signals, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "TELL_AFTER_S", 0)
     made: list[StuckCollector] = []
 
     async def make() -> Collector:
         made.append(StuckCollector())
-        for delay_s in (0.1, 0.2):
+        for delay_s in (0.1, 0.3):
             asyncio.get_running_loop().call_later(delay_s, os.kill, os.getpid(), number)
         return made[0]
 

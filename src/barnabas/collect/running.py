@@ -14,6 +14,9 @@ from barnabas.collect.collector import DRAIN_S, Collector
 
 logger = logging.getLogger(__name__)
 
+# How long a stop may take without a word.
+TELL_AFTER_S = 1.0
+
 
 def run_until_signalled(make: Callable[[], Awaitable[Collector]]) -> Collector:
     """Run the collector until its sources end, or SIGINT or SIGTERM: what was read is written then, too.
@@ -31,18 +34,21 @@ async def _run(make: Callable[[], Awaitable[Collector]]) -> Collector:
     collector = await make()
     running = asyncio.ensure_future(collector.run())
 
+    def tell() -> None:
+        if collector.lines_waiting and not running.done():
+            logger.warning(
+                "stopping when %d lines are written, after %d s at the latest; once more stops at once",
+                collector.lines_waiting,
+                DRAIN_S,
+            )
+
     def heard() -> None:
         if collector.is_stopped:
             running.cancel()
         else:
             collector.stop()
-            if collector.lines_waiting:
-                logger.warning(
-                    "stopping when %d lines are written, after %d s at the latest; once more (Ctrl+C) stops "
-                    "at once",
-                    collector.lines_waiting,
-                    DRAIN_S,
-                )
+            # Most often all is written in a moment, and there is nothing to tell.
+            loop.call_later(TELL_AFTER_S, tell)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, heard)
