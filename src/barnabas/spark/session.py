@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from barnabas.spark import masters
-from barnabas.spark.java import java_home
+from barnabas.spark import home, masters
+from barnabas.spark.java import cache_folder, java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,6 +120,8 @@ def defaults(app: str, master: str) -> dict[str, str]:
     if cores:
         # No look-up of the machine's own name, and no port that others can reach.
         chosen["spark.driver.host"] = chosen["spark.driver.bindAddress"] = "127.0.0.1"
+        # On a cluster, machines may do without barnabas.
+        chosen["spark.python.daemon.module"] = "barnabas.spark.worker_daemon"
     return chosen
 
 
@@ -139,7 +141,9 @@ def _prepare_environment(master: str) -> None:
     # Not whatever `python3` is on the path: the one that has barnabas.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if local_cores(master):
+    cores = local_cores(master)
+    home.choose(cache_folder(), is_local=bool(cores))
+    if cores:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 

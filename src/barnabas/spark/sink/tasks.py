@@ -27,6 +27,7 @@ from barnabas.spark.sink.decision import (
 from barnabas.spark.sink.desk import Desk, desk_for, discard
 from barnabas.spark.sink.options import SinkOptions
 from barnabas.spark.sink.producer import TableProducer
+from barnabas.spark.worker_process import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,6 +62,7 @@ class Work:
 
 def write_at_least_once(work: Work, batches: Iterator[pa.RecordBatch]) -> None:
     """Write all rows; they may be there already, from an earlier attempt."""
+    settle()
     desk = desk_for(work.options)
     try:
         producer = desk.run(desk.producer())
@@ -73,6 +75,7 @@ def write_at_least_once(work: Work, batches: Iterator[pa.RecordBatch]) -> None:
 
 def write_exactly_once(work: Work, plan: Plan, number: Number, batches: Iterator[pa.RecordBatch]) -> Report:
     """Write all rows into a transaction that stays open, unless the batch is in the output already."""
+    settle()
     context = TaskContext.get()
     assert context is not None
     nothing = number.report(plan, None)

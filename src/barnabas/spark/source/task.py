@@ -13,6 +13,7 @@ from barnabas.spark.source.fetching import chunks
 from barnabas.spark.source.loss import LossReport
 from barnabas.spark.source.options import SourceOptions
 from barnabas.spark.source.ranges import OffsetRange
+from barnabas.spark.worker_process import settle
 
 
 class RangePartition(InputPartition):
@@ -30,6 +31,7 @@ def read_range(schema: StructType, options: SourceOptions, partition: InputParti
     if isinstance(partition, RangePartition):
         from barnabas.spark.source.rows import Rows
 
+        settle()
         wanted = partition.wanted
         rows = Rows(schema, wanted.where)
         report = LossReport(options.fail_on_data_loss)
