@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkRuntimeError
 
 from barnabas.spark.pipeline import Pipeline, PipelineError
 from barnabas.spark.pipeline.definition import Kind, Part, filled
-from barnabas.spark.pipeline.faults import reason
+from barnabas.spark.pipeline.faults import fault_of, reason
 from barnabas.spark.pipeline.starting import _frame, _query
 
 HERE = Path(__file__).name
@@ -87,6 +87,25 @@ class Writer:
     def trigger(self, **how: Any) -> Writer:
         raise ValueError("Error parsing 'nonsense' to interval")
 
+    def start(self) -> None:
+        raise java_error("java.io.FileNotFoundException: /proc/x (No such file)\n\tat java.io.File")
+
+
+class JavaObject:
+    """An error in Java, as much of it as is asked."""
+
+    _target_id = "o1"
+
+    def __init__(self, said: str) -> None:
+        self._said = said
+
+    def __str__(self) -> str:
+        return self._said
+
+
+def java_error(said: str) -> Py4JJavaError:
+    return Py4JJavaError("An error occurred while calling o1.start.\n", JavaObject(said))
+
 
 def query_of(pipeline: Pipeline, trigger: str | None) -> None:
     (sink,) = pipeline.sinks.values()
@@ -102,6 +121,18 @@ def test_an_error_in_a_writer_is_told_with_its_line() -> None:
     pipeline.to("out", "lines", lambda writer, settings: None)
     with pytest.raises(PipelineError, match="p: out: its writer gives NoneType; it must return"):
         query_of(pipeline, None)
+
+
+def test_what_java_refuses_is_one_line() -> None:
+    pipeline = Pipeline("p", checkpoint="kept")
+    pipeline.to_parquet("out", of="lines", path="/proc/x")
+    with pytest.raises(PipelineError) as told:
+        query_of(pipeline, None)
+    assert str(told.value) == (
+        "p: out: Spark cannot start its query: java.io.FileNotFoundException: /proc/x (No such file); "
+        "look at its path and options, and at the checkpoint kept"
+    )
+    assert fault_of(print, java_error("java.lang.Error: x\n\tat y")) == "java.lang.Error: x"
 
 
 def test_a_time_that_is_none_is_refused() -> None:

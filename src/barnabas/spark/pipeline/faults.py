@@ -47,7 +47,9 @@ def fault_of(function: Callable[..., Any], error: Exception) -> str:
     """An error in a user's function, with the line that led to it."""
     if isinstance(error, PipelineError):
         return str(error)
-    said = f"{type(error).__name__}: {error}".splitlines()[0]
+    # What Java said stands below a line that only says that Java was asked.
+    is_java = hasattr(error, "java_exception")
+    said = java_reason(error) if is_java else f"{type(error).__name__}: {error}".splitlines()[0]
     place = _place(function, error)
     return f"{place}: {said}" if place else said
 

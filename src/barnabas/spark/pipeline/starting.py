@@ -25,7 +25,7 @@ from barnabas.spark.pipeline.definition import (
     Sink,
     filled,
 )
-from barnabas.spark.pipeline.faults import fault_of, reason
+from barnabas.spark.pipeline.faults import fault_of, java_reason, reason
 from barnabas.spark.pipeline.patience import TOO_SLOW
 from barnabas.spark.pipeline.running import MAX_RESTARTS, Running
 
@@ -180,6 +180,7 @@ def _refuse_files_of_another_run(pipeline: Pipeline, sink: Sink, settings: Setti
 def _query(
     pipeline: Pipeline, sink: Sink, rows: DataFrame, settings: Settings, trigger: str | None
 ) -> StreamingQuery:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     where = f"{pipeline.name}: {sink.name}"
@@ -201,6 +202,11 @@ def _query(
         return _triggered(writer, trigger, pipeline.name).start()
     except PySparkException as error:
         raise PipelineError(f"{where}: {reason(error)}") from error
+    except Py4JError as error:
+        raise PipelineError(
+            f"{where}: Spark cannot start its query: {java_reason(error)}; look at its path and options, and "
+            f"at the checkpoint {settings['checkpoint']}"
+        ) from error
 
 
 def _by_user(write: Callable[..., Any], writer: Any, settings: Settings, where: str) -> Any:
