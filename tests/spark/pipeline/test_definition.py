@@ -104,6 +104,11 @@ def test_names_are_given_once_and_can_be_used() -> None:
         pipeline.to_parquet("x", of="lines", path="x")
     with pytest.raises(PipelineError, match=r"cannot be called '\.\./x'"):
         pipeline.to_parquet("../x", of="lines", path="x")
+    for name in ("x y", "../../x", "..", "", "x" * 101):
+        with pytest.raises(
+            PipelineError, match=r"^a pipeline cannot be called '.*': use 1 to 100 letters, di"
+        ):
+            Pipeline(name)
     with pytest.raises(PipelineError, match="mode 'apend' is none of append, update, complete"):
         pipeline.to_topic("y", of="lines", topic="x", mode="apend")
     with pytest.raises(PipelineError, match=r"takes \*frames; name the parts"):

@@ -116,6 +116,32 @@ def test_what_is_wrong_with_a_python_file_is_told_with_its_line(tmp_path: Path) 
     assert refused(written(tmp_path, "x.yaml", "")).endswith("a pipeline is a .py or a .toml file, not .yaml")
 
 
+def test_a_file_in_the_folder_where_we_are_has_lines_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "x.py", "\nimport nowhere_at_all\n")
+    assert refused("x.py") == "x.py:2: ModuleNotFoundError: No module named 'nowhere_at_all'"
+    written(tmp_path, "x.py", "import sys\n\nsys.exit(3)\n")
+    assert refused("x.py") == (
+        "x.py:3: it ends the program (SystemExit: 3); what is to be done only when the file is run by itself "
+        'belongs below: if __name__ == "__main__":'
+    )
+
+
+def test_what_is_wrong_with_a_module_is_told_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "some_package"
+    package.mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    written(package, "__init__.py", "")
+    one = written(package, "one.py", "\nimport nowhere_at_all\n")
+    two = written(package, "two.py", "raise SystemExit\n")
+    assert refused("some_package.one") == f"{one}:2: ModuleNotFoundError: No module named 'nowhere_at_all'"
+    assert refused("some_package.two").startswith(f"{two}:1: it ends the program (SystemExit); ")
+
+
 # -------------------------------------------------------------------------------------------------------- TOML
 
 
@@ -155,6 +181,11 @@ def test_a_toml_file(tmp_path: Path) -> None:
         ('path = "tables/large"', 'path = "a"\nexactly_once = true', "sinks.large.exactly_once: only a sink with"),
         ('topic = "counts"', 'topic = "counts"\npath = "x"', "sinks.counts.topic: a sink has either a topic, or"),
         ('topic = "counts"', 'topic = "c"\noptions.mode = "x"', "sinks.counts.options.mode: write mode beside"),
+        ('topic = "counts"', 'topic = "c"\noptions.self = "x"', "sinks.counts.options.self: there is no such option"),
+        ('path = "tables/large"', 'path = "x"\noptions.self = "x"', "sinks.large.options.self: there is no such opti"),
+        ('name = "orders"', 'name = "my orders"', "a pipeline cannot be called 'my orders': use 1 to 100 letters"),
+        ('function = "beside:large"', 'function = "ends:x"', "ends.py:1: it ends the program (SystemExit: 3); what"),
+        ('function = "beside:large"', 'function = "has_a_fault:x"', "transforms.large.function: has_a_fault: OSErr"),
         ('topic = "counts"', 'topic = "c"\nmode = "apend"', "sinks.counts: orders: counts: mode 'apend' is none"),
         ('function = "beside:large"', 'function = "beside:small"', "beside has no function small"),
         ('function = "beside:large"', 'function = "nowhere:x"', "No module named 'nowhere'"),
@@ -173,9 +204,13 @@ def test_a_toml_file(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_toml_file_is_told_with_its_key(
-    tmp_path: Path, before: str, after: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str, said: str
 ) -> None:
     written(tmp_path, "beside.py", "def large(counts): return counts\n")
+    written(tmp_path, "ends.py", "raise SystemExit(3)\n")
+    (tmp_path / "installed").mkdir()
+    written(tmp_path / "installed", "has_a_fault.py", "raise OSError('no disk')\n")
+    monkeypatch.syspath_prepend(tmp_path / "installed")
     assert before in TOML
     path = written(tmp_path, "orders.toml", TOML.replace(before, after))
     told = refused(path)

@@ -28,8 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 MODES = ("append", "update", "complete")
 # What a part may ask for besides other parts: the session, the settings, and the name of the sink it is for.
 SPARK, SETTINGS, SINK = GIVEN = ("spark", "settings", "sink")
-# A sink's name is a folder of the checkpoint and part of a transactional id.
-_SINK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# The names of a pipeline and of its sinks are folders of checkpoints and parts of transactional ids.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class PipelineError(Exception):
@@ -81,6 +81,7 @@ class Pipeline:
     """
 
     def __init__(self, name: str, *, settings: Settings | None = None, checkpoint: str | None = None) -> None:
+        _check_name("a pipeline", name)
         self.name = name
         self.settings: dict[str, str] = dict(settings or {})
         self.settings.setdefault("bootstrap", "localhost:9092")
@@ -181,10 +182,7 @@ class Pipeline:
         self._sink(Sink(name, _name(of), form, options, mode, tuple(partition_by), place=place))
 
     def _sink(self, sink: Sink) -> None:
-        if not _SINK_NAME.fullmatch(sink.name):
-            raise PipelineError(
-                f"{self.name}: a sink cannot be called {sink.name!r}: use letters, digits, '.', '_' and '-'"
-            )
+        _check_name(f"{self.name}: a sink", sink.name)
         if sink.name in self.sinks:
             raise PipelineError(f"{self.name}: the sink {sink.name} is defined twice; give one another name")
         if sink.mode not in MODES:
@@ -279,6 +277,14 @@ class Pipeline:
             if name not in self.sinks:
                 raise PipelineError(f"{self.name} has no sink {name}; there is {', '.join(self.sinks)}")
         return start(self, spark, self.settings_with(overrides), trigger, tuple(only or self.sinks))
+
+
+def _check_name(whose: str, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise PipelineError(
+            f"{whose} cannot be called {name!r}: use 1 to 100 letters, digits, '.', '_' and '-', "
+            "a letter or a digit first"
+        )
 
 
 def _name(part: str | Callable[..., Any]) -> str:

@@ -70,8 +70,8 @@ def run_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         raise PipelineError(f"{error.filename or path}:{error.lineno}: {error.msg}") from error
-    except Exception as error:
-        raise PipelineError(f"{_place(error, str(path))}: {_said(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise PipelineError(f"{_place(error, str(path), str(spec.origin))}: {_said(error)}") from error
     finally:
         sys.modules.pop(spec.name, None)
     return module
@@ -83,16 +83,33 @@ def _imported(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise PipelineError(f"{name}: there is no such module; a file is given as {name}.py") from error
-        raise PipelineError(f"{name}: {error}") from error
-    except Exception as error:
-        raise PipelineError(f"{_place(error, name)}: {_said(error)}") from error
+        raise PipelineError(f"{_place_in_module(error, name)}: {_said(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise PipelineError(f"{_place_in_module(error, name)}: {_said(error)}") from error
 
 
-def _place(error: Exception, path: str) -> str:
-    """The line of this file that led to an error."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+def _place(error: BaseException, path: str, file: str) -> str:
+    """The line of this file that led to an error; `path` is how its user calls the file."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return f"{path}:{lines[-1]}" if lines else path
 
 
-def _said(error: Exception) -> str:
+def _place_in_module(error: BaseException, name: str) -> str:
+    """The line of the module's own file; it may be a package."""
+    parts = tuple(name.split("."))
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        module = path.parent if path.name == "__init__.py" else path.with_suffix("")
+        if module.parts[-len(parts) :] == parts:
+            return f"{path}:{frame.lineno}"
+    return name
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        code = f": {error}" if str(error) else ""
+        return (
+            f"it ends the program (SystemExit{code}); what is to be done only when the file is run by "
+            'itself belongs below: if __name__ == "__main__":'
+        )
     return str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"

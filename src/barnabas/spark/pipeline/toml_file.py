@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 
 SECTIONS = {"sources": Kind.SOURCE, "tables": Kind.TABLE, "transforms": Kind.TRANSFORM}
 # Keys of a sink that are no options of a format.
-RESERVED = {"name", "of", "topic", "exactly_once", "mode", "form", "partition_by", "path"}
+BESIDE_OPTIONS = {"of", "topic", "exactly_once", "mode", "partition_by", "path"}
+# No format has such options, and here they would be taken for something else.
+NO_OPTIONS = {"self", "name", "form"}
 
 
 def pipeline_of(path: Path) -> Pipeline:
@@ -57,11 +59,12 @@ def pipeline_of(path: Path) -> Pipeline:
         raise PipelineError(f"{path}: {error}") from error
     root.allow("name", "checkpoint", "settings", *SECTIONS, "sinks")
     settings = root.table("settings")
-    pipeline = Pipeline(
-        root.required_text("name"),
-        settings={key: settings.plain(key) for key in settings.given()},
-        checkpoint=root.text("checkpoint"),
-    )
+    with root.errors():
+        pipeline = Pipeline(
+            root.required_text("name"),
+            settings={key: settings.plain(key) for key in settings.given()},
+            checkpoint=root.text("checkpoint"),
+        )
     for section, kind in SECTIONS.items():
         for name, table in root.table(section).tables():
             with table.errors():
@@ -162,6 +165,10 @@ def _function(table: Table) -> Callable[..., DataFrame]:
         module = run_file(beside) if beside.is_file() else importlib.import_module(module_name)
     except ImportError as error:
         raise table.wrong("function", f"{error}; {beside} is not there either") from error
+    except PipelineError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise table.wrong("function", f"{module_name}: {type(error).__name__}: {error}") from error
     found = getattr(module, name, None)
     if not callable(found):
         raise table.wrong("function", f"{module_name} has no function {name}")
@@ -189,8 +196,10 @@ def _add_sink(pipeline: Pipeline, name: str, table: Table) -> None:
     of, mode = table.required_text("of"), table.text("mode") or "append"
     topic, path, form = table.text("topic"), table.text("path"), table.text("format")
     options = table.texts("options")
-    for key in RESERVED & options.keys():
+    for key in BESIDE_OPTIONS & options.keys():
         raise table.wrong(f"options.{key}", f"write {key} beside options, not among them")
+    for key in NO_OPTIONS & options.keys():
+        raise table.wrong(f"options.{key}", "there is no such option; leave it out")
     if topic is not None:
         if path is not None or form is not None:
             raise table.wrong("topic", "a sink has either a topic, or a path or format")
