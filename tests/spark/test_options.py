@@ -80,6 +80,11 @@ def test_a_checkpoint_of_another_source_says_so(held: object) -> None:
         ({**BASE, "startingOffsets": "newest"}, "is earliest, latest, committed or JSON"),
         ({**BASE, "startingOffsets": '{"orders": 3}'}, "expected e.g."),
         ({**BASE, "startingOffsets": '{"orders": {"0": -1}}'}, "cannot be -1"),
+        (
+            {**BASE, "startingOffsets": '{"orders": {"0": 4, "1": -3}}'},
+            "startingOffsets: -3 for orders-1 is not possible; give 0 or more, -1 for latest or -2 for",
+        ),
+        ({**BASE, "endingOffsetsByTimestamp": '{"orders": {"0": -9}}'}, "-9 for orders-0 is not possible"),
         ({**BASE, "startingOffsets": "committed"}, "needs groupId"),
         ({**BASE, "endingOffsets": "earliest"}, "cannot be earliest"),
         ({**BASE, "failOnDataLoss": "yes"}, "true or false, not 'yes'"),

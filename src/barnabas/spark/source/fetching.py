@@ -15,7 +15,7 @@ from barnabas.base.errors import ErrorCode
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer.chunks import AbortedTransaction, Chunk
 from barnabas.client.consumer.fetch_session import FINAL_EPOCH, NO_SESSION, TOPIC_ID_VERSION
-from barnabas.client.errors.data import UnknownTopicOrPartitionError
+from barnabas.client.errors.data import OffsetNotAvailableError, UnknownTopicOrPartitionError
 from barnabas.client.errors.kinds import AuthorizationError, RetriableError, error_for
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.model import NO_NODE, Partition, TopicPartition
@@ -99,9 +99,10 @@ def _next_available(fetched: Fetched, wanted: OffsetRange, from_earliest: bool, 
     report.lost(
         f"{where} has offsets {first} to {end - 1}, so {offset} to {wanted.end - 1} cannot all be read"
     )
-    if offset >= end or first >= wanted.end:
+    if first <= offset or first >= wanted.end:
+        # Asking for the same offset again would get the same answer, for ever.
         return wanted.end
-    return max(first, offset)
+    return first
 
 
 def _check_gap(chunk: Chunk, fetched: Fetched, wanted: OffsetRange, report: LossReport) -> None:
@@ -220,4 +221,7 @@ class _Source:
     async def _out_of_range(self, offset: int) -> Fetched:
         """An answer of this kind does not tell what there is; so ask."""
         first, end = await bounds_of(self._cluster, self._where, committed_only=self._committed_only)
+        if first <= offset < end:
+            # Who said so is behind: a replica nearby, or a leader that was just elected.
+            raise OffsetNotAvailableError(f"{self._where} has offset {offset}, but not everywhere")
         return Fetched(offset, b"", None, first, end, is_out_of_range=True)

@@ -80,9 +80,17 @@ def read_offsets(option: str, text: str) -> PartitionOffsets:
     """The JSON of an option such as startingOffsets."""
     example = '{"topicA": {"0": 23, "1": -1}, "topicB": {"0": -2}}'
     try:
-        return _partition_numbers(json.loads(text))
+        found = _partition_numbers(json.loads(text))
     except (TypeError, ValueError, AttributeError):
         raise OptionError(f"option {option}: expected e.g. {example}, got {text}") from None
+    for where, number in found.items():
+        # Spark's own connector lets a consumer seek there, which refuses it; nothing was ever lost there.
+        if number < EARLIEST:
+            raise OptionError(
+                f"option {option}: {number} for {where} is not possible; give 0 or more, "
+                f"{LATEST} for latest or {EARLIEST} for earliest"
+            )
+    return found
 
 
 def read_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:

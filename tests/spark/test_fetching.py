@@ -1,0 +1,70 @@
+"""Fetching a range when brokers answer strangely; no broker here."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+
+import pytest
+
+from barnabas.client.errors.data import OffsetNotAvailableError
+from barnabas.client.model import TopicPartition
+from barnabas.spark.source import fetching
+from barnabas.spark.source.fetching import Fetched
+from barnabas.spark.source.loss import DataLossError, LossReport
+from barnabas.spark.source.ranges import OffsetRange
+
+WHERE = TopicPartition("orders", 0)
+SETTINGS = {"isolation.level": "read_uncommitted", "check.crcs": True}
+
+
+class Silent:
+    """A partition that has offsets, says so, and gives nothing."""
+
+    check_crcs = True
+
+    def __init__(self, *_: object) -> None:
+        self.asked: list[int] = []
+
+    def fetch(self, offset: int, _size: int) -> Fetched:
+        self.asked.append(offset)
+        assert len(self.asked) < 3, "it asks for the same for ever"
+        return Fetched(offset, b"", None, 0, 100)
+
+
+def submit(fetched: Fetched) -> Future[Fetched]:
+    coming: Future[Fetched] = Future()
+    coming.set_result(fetched)
+    return coming
+
+
+def test_a_partition_that_gives_nothing_below_its_end_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fetching.clients, "cluster_for", lambda _: (SETTINGS, None))
+    monkeypatch.setattr(fetching.clients, "submit", submit)
+    monkeypatch.setattr(fetching, "_Source", Silent)
+    wanted = OffsetRange(WHERE, 10, 20)
+    assert list(fetching.chunks({}, wanted, 1, LossReport(fail=False))) == []
+    (told,) = caplog.messages
+    assert told.startswith("orders-0 has offsets 0 to 99, so 10 to 19 cannot all be read; going on without")
+    with pytest.raises(DataLossError, match="10 to 19 cannot all be read"):
+        list(fetching.chunks({}, wanted, 1, LossReport(fail=True)))
+
+
+@pytest.mark.parametrize(("first", "end", "is_lost"), [(0, 20, False), (11, 20, True), (0, 10, True)])
+def test_an_offset_that_is_out_of_range_only_where_it_was_asked_for_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, first: int, end: int, is_lost: bool
+) -> None:
+    """A follower that is behind (KIP-392) knows less than the leader, and nothing is lost."""
+
+    async def bounds(*_: object, **__: object) -> tuple[int, int]:
+        return first, end
+
+    monkeypatch.setattr(fetching, "bounds_of", bounds)
+    source = fetching._Source(SETTINGS, None, WHERE, 1)  # type: ignore[arg-type]
+    if is_lost:
+        assert asyncio.run(source._out_of_range(10)).is_out_of_range
+    else:
+        with pytest.raises(OffsetNotAvailableError, match="orders-0 has offset 10, but not everywhere"):
+            asyncio.run(source._out_of_range(10))
