@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
@@ -224,5 +225,25 @@ def test_a_record_that_is_refused_ends_it_and_is_not_passed_over(
         with pytest.raises(KafkaError, match="larger than"):
             await Collector(topic, [source], properties).run()
         assert [one.offset for one in PositionsFile(str(state)).load()] == [0]
+
+    asyncio.run(run())
+
+
+def test_positions_that_cannot_be_saved_are_told_when_all_is_written(
+    bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.log").write_text("one\ntwo\n")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(PositionsFile, "save", full)
+
+    async def run() -> None:
+        source = FileSource([f"{tmp_path}/*.log"], PositionsFile(str(tmp_path / "state")), until_end=True)
+        collector = Collector(topic, [source], {"bootstrap.servers": bootstrap})
+        with pytest.raises(OSError, match="positions are not saved"):
+            await collector.run()
+        assert collector.lines_written == 2
 
     asyncio.run(run())

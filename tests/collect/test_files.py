@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from barnabas.collect import files
 from barnabas.collect.files import FileSource
-from barnabas.collect.positions import PositionsFile
+from barnabas.collect.positions import Position, PositionsFile
 from barnabas.collect.sources import Lines
 
 PATIENCE_S = 60
@@ -427,3 +428,79 @@ def test_a_file_that_cannot_be_read_is_told_and_the_others_are_read(
     monkeypatch.setattr(files, "Follower", follower)
     assert once([f"{tmp_path}/*.log"]) == [b"2"]
     assert "a.log cannot be read: Permission denied" in caplog.text
+
+
+def test_a_file_that_no_pattern_matches_any_more_is_not_followed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, other, state = tmp_path / "a.log", tmp_path / "b.log", tmp_path / "state.json"
+    path.write_text("1\n")
+    other.write_text("2\n")
+    once([str(tmp_path / "*.log")], state)
+    append(path, "unwanted\n")
+    append(other, "3\n")
+    assert once([str(other)], state) == [b"3"]
+    assert f"{path}, read up to byte 2 before, matches none of the patterns now" in caplog.text
+    assert [one.path for one in PositionsFile(str(state)).load()] == [str(other)]
+
+
+def test_a_rotated_file_is_read_on_at_the_start_after_next(tmp_path: Path) -> None:
+    """Its new name matches no pattern, and yet it is no file of other patterns."""
+    path, state = tmp_path / "a.log", tmp_path / "state.json"
+    path.write_text("1\n")
+    once([str(path)], state)
+    append(path, "2\n")
+    path.rename(tmp_path / "a.log.1")
+    assert once([str(path)], state, writes=False) == [b"2"]
+    assert once([str(path)], state) == [b"2"]
+
+
+class FullDisk(PositionsFile):
+    """Takes positions only while there is room."""
+
+    has_room = False
+    tries = 0
+
+    def save(self, positions: Iterable[Position]) -> None:
+        self.tries += 1
+        if not self.has_room:
+            raise OSError(errno.ENOSPC, "No space left on device", self.path)
+        super().save(positions)
+
+
+def test_a_full_disk_is_told_once_and_positions_are_saved_when_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, positions = tmp_path / "a.log", FullDisk(str(tmp_path / "state.json"))
+    path.write_text("0\n")
+
+    async def run() -> None:
+        reading = Reading(FileSource([str(path)], positions))
+        for number in range(1, 5):
+            await reading.until(number)
+            append(path, f"{number}\n")
+        assert positions.tries > 1
+        positions.has_room = True
+        await reading.until(5)
+        await reading.end()
+
+    asyncio.run(run())
+    assert caplog.text.count("positions cannot be saved, trying again: ") == 1
+    assert [one.offset for one in positions.load()] == [10]
+
+
+def test_positions_that_cannot_be_saved_at_the_end_are_an_error(tmp_path: Path) -> None:
+    path, positions = tmp_path / "a.log", FullDisk(str(tmp_path / "state.json"))
+    path.write_text("0\n")
+
+    async def run() -> None:
+        reading = Reading(FileSource([str(path)], positions))
+        await reading.until(1)
+        (follower,) = reading.source.followed
+        with pytest.raises(OSError, match=r"positions are not saved \(No space left on device\)") as raised:
+            await reading.end()
+        assert raised.value.filename == positions.path
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            follower.read()
+
+    asyncio.run(run())

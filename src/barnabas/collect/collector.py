@@ -88,10 +88,13 @@ class Collector:
         return self._is_stopped.is_set()
 
     async def run(self) -> None:
-        """Until every source has ended, or `stop`, or a record is refused for good (raised)."""
+        """Until every source has ended, or `stop`, or a record is refused for good (raised).
+
+        OSError if all is written, and where the next start goes on could not be saved."""
         self._failed = asyncio.get_running_loop().create_future()
         reading: list[asyncio.Future[None]] = []
         watching: list[asyncio.Future[None]] = []
+        is_done = False
         async with Producer(self._properties) as producer:
             try:
                 if await self._is_found(producer):
@@ -102,12 +105,27 @@ class Collector:
                     watching.append(asyncio.ensure_future(self._tell_of_standstill()))
                     await self._unless_stopped_for_long(self._until_read(reading))
                     await self._unless_stopped_for_long(self._until_written())
+                is_done = True
             finally:
                 for task in [*reading, *watching, *self._acknowledging]:
                     task.cancel()
-                for source in self._sources:
-                    source.stop()
-                    source.close()
+                problem = self._close_sources()
+                if problem is not None and not is_done:
+                    # What has ended it is raised; this is worth a word, too.
+                    logger.warning("%s: %s", problem.filename, problem.strerror)
+        if problem is not None:
+            raise problem
+
+    def _close_sources(self) -> OSError | None:
+        """All of them, whatever one of them says."""
+        problem = None
+        for source in self._sources:
+            source.stop()
+            try:
+                source.close()
+            except OSError as error:
+                problem = error
+        return problem
 
     def stop(self) -> None:
         """Read no more; `run` ends when what was read is written, or cannot be for DRAIN_S."""

@@ -177,7 +177,7 @@ class FileSource:
             seen.add(identity)
             follower = self._followed.get(identity)
             if follower is not None:
-                follower.path = path
+                follower.path = follower.matched_path = path
                 follower.without_name_since_s = None
             elif (follower := self._open(path, identity)) is not None:
                 position = self._saved.pop(identity, None)
@@ -216,6 +216,9 @@ class FileSource:
             if folder not in folders:
                 folders[folder] = _files_in(folder)
             path = folders[folder].get(identity)
+            if path == position.path:
+                self._pass_over(position)
+                continue
             if path is not None:
                 follower = self._open(path, identity)
                 if follower is None:
@@ -223,6 +226,7 @@ class FileSource:
                 if follower.is_same_as(position):
                     del self._saved[identity]
                     follower.start_at(position.offset)
+                    follower.matched_path = position.path
                     follower.without_name_since_s = now_s
                     self._follow(follower)
                     continue
@@ -235,6 +239,16 @@ class FileSource:
             )
             del self._saved[identity]
             self._is_saved = False
+
+    def _pass_over(self, position: Position) -> None:
+        """It has the name that a pattern matched once: so the patterns are others now."""
+        logger.warning(
+            "%s, read up to byte %d before, matches none of the patterns now and is not followed",
+            position.path,
+            position.offset,
+        )
+        del self._saved[position.identity]
+        self._is_saved = False
 
     def _limit_those_without_name(self) -> None:
         nameless = [one for one in self.followed if one.without_name_since_s is not None]
@@ -299,9 +313,16 @@ class FileSource:
             self._forget(follower)
 
     def _save_now_and_then(self, now_s: float) -> None:
-        if not self._is_saved and now_s >= self._next_save_s:
+        if self._is_saved or now_s < self._next_save_s:
+            return
+        self._next_save_s = now_s + SAVE_S
+        try:
             self._save()
-            self._next_save_s = now_s + SAVE_S
+        except OSError as error:
+            # A disk that is full has room again some day; until then lines are worth more than positions.
+            self._tell_once("save", f"positions cannot be saved, trying again: {error}")
+        else:
+            self._told.discard("save")
 
     def _save(self) -> None:
         if self._positions is not None:
@@ -313,10 +334,21 @@ class FileSource:
         self._is_stopped.set()
 
     def close(self) -> None:
-        if not self._is_saved:
-            self._save()
-        for follower in self._by_place.values():
-            follower.close()
+        """OSError if the positions cannot be saved."""
+        try:
+            if not self._is_saved:
+                self._save()
+        except OSError as error:
+            assert self._positions is not None
+            raise OSError(
+                error.errno,
+                f"positions are not saved ({error.strerror}); the next start sends again what was written "
+                "since they were last saved",
+                self._positions.path,
+            ) from error
+        finally:
+            for follower in self._by_place.values():
+                follower.close()
 
 
 def _files_in(folder: str) -> dict[tuple[int, int], str]:

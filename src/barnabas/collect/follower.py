@@ -29,6 +29,8 @@ class Follower:
 
     def __init__(self, path: str, identity: tuple[int, int], place: int, max_line_bytes: int) -> None:
         self.path = path
+        # The last name that a pattern has matched; `path` may be what a rotation made of it.
+        self.matched_path = path
         self.identity = identity
         self.place = place
         # Since when no pattern finds it: renamed or deleted, and there will soon be nothing new in it.
@@ -93,7 +95,7 @@ class Follower:
         return self._cutter.end()
 
     def position(self) -> Position:
-        return Position(self.path, *self.identity, self.written_offset, *self._head)
+        return Position(self.matched_path, *self.identity, self.written_offset, *self._head)
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -35,5 +35,5 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """All is written that ever will be."""
+        """All is written that ever will be.  OSError if what the next start needs cannot be kept."""
         ...
