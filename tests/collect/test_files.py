@@ -430,13 +430,16 @@ def test_a_file_that_cannot_be_read_is_told_and_the_others_are_read(
     assert "a.log cannot be read: Permission denied" in caplog.text
 
 
+@pytest.mark.parametrize("is_relative", [False, True])
 def test_a_file_that_no_pattern_matches_any_more_is_not_followed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, is_relative: bool
 ) -> None:
-    path, other, state = tmp_path / "a.log", tmp_path / "b.log", tmp_path / "state.json"
+    monkeypatch.chdir(tmp_path)
+    folder = Path() if is_relative else tmp_path
+    path, other, state = folder / "a.log", folder / "b.log", tmp_path / "state.json"
     path.write_text("1\n")
     other.write_text("2\n")
-    once([str(tmp_path / "*.log")], state)
+    once([str(folder / "*.log")], state)
     append(path, "unwanted\n")
     append(other, "3\n")
     assert once([str(other)], state) == [b"3"]

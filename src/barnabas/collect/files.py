@@ -216,7 +216,7 @@ class FileSource:
             if folder not in folders:
                 folders[folder] = _files_in(folder)
             path = folders[folder].get(identity)
-            if path == position.path:
+            if path is not None and os.path.basename(path) == os.path.basename(position.path):
                 self._pass_over(position)
                 continue
             if path is not None:
