@@ -200,9 +200,9 @@ class Demo:
 
     def _show(self, results: Results, running: Running, services: Services) -> None:
         if not self._is_terminal:
-            counted = sum(count.lines for count in results.counts)
             print(
-                f"{services.written:,} lines written, {counted:,} counted, {results.bad.total():,} bad",
+                f"{services.written:,} lines written in this run; of all runs {results.lines:,} counted, "
+                f"{results.bad.total():,} bad",
                 flush=True,
             )
             return

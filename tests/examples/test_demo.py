@@ -10,9 +10,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +22,7 @@ from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
 from barnabas.client.admin.topics import NewTopic
 from barnabas.client.sync import Admin
 from barnabas.spark.java import NoJavaError
+from barnabas.spark.logs.results import Results, Totals
 from barnabas.spark.pipeline import PipelineError
 from examples import demo
 from tests.examples.terminal import PROJECT, check_on_a_terminal
@@ -183,3 +186,13 @@ def test_make_clean_removes_what_it_leaves() -> None:
     )
     removed = [line.split() for line in told.stdout.splitlines() if line.startswith("rm -rf ")]
     assert any(demo.FOLDER in words for words in removed)
+
+
+def test_lines_without_a_terminal_tell_this_run_from_all_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = Results(totals={"cart": Totals("shop", lines=51_682)}, bad=Counter({"no time": 3}))
+    services = SimpleNamespace(written=14_354)
+    demo.Demo(tmp_path, 1)._show(results, None, services)  # type: ignore[arg-type]
+    told = capsys.readouterr().out
+    assert told == "14,354 lines written in this run; of all runs 51,682 counted, 3 bad\n"

@@ -11,14 +11,12 @@ from html import escape
 from pathlib import Path
 
 from barnabas.spark.logs import plots
-from barnabas.spark.logs.results import Results, WindowCount, read_results, windows_of
+from barnabas.spark.logs.results import Results, WindowCount, read_results
 
 Windows = list[tuple[datetime, list[WindowCount]]]
 
 # A rate from which on a square is as dark as it gets.
 DARKEST_RATE = 0.5
-MAX_WINDOWS = 120
-MAX_ALERTS = 200
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 960px; margin: 2em auto; padding: 0 1em; color: #222 }
@@ -35,16 +33,28 @@ font-size: 1.6em } .raised { color: #b00020 } .cleared { color: #1b7a2f }
 
 def write_report(settings: Mapping[str, str], path: str) -> None:
     """Read what the pipeline has written, and make a page of it."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(page(read_results(settings["bootstrap"])), encoding="utf-8")
+    place = Path(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not place.exists()
+    # A place that cannot be written to is told before everything is read, which may take long.
+    if is_new or place.is_file() or place.is_dir():
+        place.open("a").close()
+    try:
+        text = page(read_results(settings["bootstrap"]))
+    except BaseException:
+        if is_new:
+            place.unlink()
+        raise
+    place.write_text(text, encoding="utf-8")
 
 
 def page(results: Results) -> str:
-    windows = list(windows_of(results.counts))[-MAX_WINDOWS:]
+    windows = results.newest_windows()
     labels = [f"{start:%H:%M:%S}" for start, _ in windows]
     parts = [
         "<h1>Logs of all services</h1>",
         _overview(results),
+        _foreign(results),
         "<h2>Lines in each window</h2>",
         plots.lines(_per_window(windows), labels),
         "<h2>Error rate of each service</h2>",
@@ -64,14 +74,21 @@ def page(results: Results) -> str:
 
 def _overview(results: Results) -> str:
     figures = {
-        "lines counted": sum(count.lines for count in results.counts),
+        "lines counted": results.lines,
         "services": len(results.services),
         "failed requests, with their errors": results.failures,
-        "alerts raised": sum(alert.state == "raised" for alert in results.alerts),
+        "alerts raised": results.alerts_raised,
         "dead letters": results.bad.total(),
     }
     told = "".join(f"<span><b>{number:,}</b>{escape(name)}</span>" for name, number in figures.items())
     return f'<p class="big">{told}</p>'
+
+
+def _foreign(results: Results) -> str:
+    if not results.foreign:
+        return ""
+    told = ", ".join(f"{count:,} in {escape(topic)}" for topic, count in sorted(results.foreign.items()))
+    return f"<p>Records that the pipeline has not written were left out: {told}.</p>"
 
 
 def _per_window(windows: Windows) -> dict[str, list[float | None]]:
@@ -89,15 +106,13 @@ def _rates(services: list[str], windows: Windows) -> dict[str, list[float | None
 
 def _services(results: Results) -> str:
     rows = []
-    for service in results.services:
-        of_it = [count for count in results.counts if count.service == service]
-        lines, requests = sum(one.lines for one in of_it), sum(one.requests for one in of_it)
-        errors = sum(one.errors for one in of_it)
-        mean_ms = sum(one.duration_ms for one in of_it) / requests if requests else 0.0
-        rate = 100 * errors / requests if requests else 0.0
+    for service, totals in sorted(results.totals.items()):
+        requests = totals.requests
+        mean_ms = totals.duration_ms / requests if requests else 0.0
+        rate = 100 * totals.errors / requests if requests else 0.0
         rows.append(
-            f"<tr><td>{escape(service)}<td>{escape(of_it[0].owner)}<td>{lines:,}<td>{requests:,}"
-            f"<td>{errors:,}<td>{rate:.1f} %<td>{mean_ms:.0f} ms"
+            f"<tr><td>{escape(service)}<td>{escape(totals.owner)}<td>{totals.lines:,}<td>{requests:,}"
+            f"<td>{totals.errors:,}<td>{rate:.1f} %<td>{mean_ms:.0f} ms"
         )
     head = "<tr><th>service<th>owner<th>lines<th>requests<th>errors<th>error rate<th>mean time"
     return f"<table>{head}{''.join(rows)}</table>"
@@ -106,11 +121,10 @@ def _services(results: Results) -> str:
 def _alerts(results: Results) -> str:
     if not results.alerts:
         return "<p>None.</p>"
-    newest = sorted(results.alerts, key=lambda alert: alert.since)[-MAX_ALERTS:]
     rows = "".join(
         f'<tr><td>{escape(one.service)}<td>{escape(one.owner)}<td class="{escape(one.state)}">'
         f"{escape(one.state)}<td>{one.since:%Y-%m-%d %H:%M:%S}<td>{100 * one.error_rate:.1f} %"
-        for one in newest
+        for one in results.alerts
     )
     return f"<table><tr><th>service<th>owner<th>state<th>since<th>error rate{rows}</table>"
 

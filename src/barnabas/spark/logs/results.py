@@ -6,17 +6,27 @@ What lives here: records into rows.  What may not: showing them (view, report), 
 from __future__ import annotations
 
 import json
+from bisect import insort
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from barnabas.spark.logs.spans import Spans
 
 if TYPE_CHECKING:
     from barnabas.client import ConsumerRecord
     from barnabas.client.sync import Consumer
 
+TOPICS = ("logs.counts", "alerts", "logs.failures", "logs.bad")
+# What is kept of what the topics hold, however long they are; totals are of everything.
+MAX_WINDOWS = 120
+MAX_ALERTS = 200
 MAX_SAMPLES = 10
+# Of more services, or reasons of dead letters, than this the others are taken together.
+MAX_NAMES = 1000
+OTHERS = "(others)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,44 +59,116 @@ class Alert:
 
 
 @dataclass
-class Results:
-    """Everything that is in the topics."""
+class Totals:
+    """All that was ever counted of a service."""
 
-    counts: list[WindowCount] = field(default_factory=list)
+    owner: str
+    lines: int = 0
+    requests: int = 0
+    errors: int = 0
+    duration_ms: int = 0
+
+    def add(self, count: WindowCount) -> None:
+        self.lines += count.lines
+        self.requests += count.requests
+        self.errors += count.errors
+        self.duration_ms += count.duration_ms
+
+
+@dataclass
+class Results:
+    """What is in the topics: totals of everything, and the newest windows and alerts."""
+
+    totals: dict[str, Totals] = field(default_factory=dict)
     alerts: list[Alert] = field(default_factory=list)
+    alerts_raised: int = 0
+    alerts_cleared: int = 0
     failures: int = 0
     bad: Counter[str] = field(default_factory=Counter)
     bad_samples: list[tuple[str, str]] = field(default_factory=list)
+    # Records that the pipeline has not written, by topic.
+    foreign: Counter[str] = field(default_factory=Counter)
+    _spans: Spans = field(default_factory=Spans)
+    _windows: dict[datetime, list[WindowCount]] = field(default_factory=dict)
+    _last_alerts: dict[str, Alert] = field(default_factory=dict)
 
     def take(self, record: ConsumerRecord) -> None:
+        try:
+            self._take(record)
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+            # Everybody may write to a topic; what is not ours is no reason to show nothing.
+            self.foreign[record.topic] += 1
+
+    def _take(self, record: ConsumerRecord) -> None:
         value = record.value
-        assert isinstance(value, bytes)
+        if not isinstance(value, bytes):
+            raise TypeError("a record without a value")
         match record.topic:
             case "logs.counts":
-                self.counts.append(_count(json.loads(value)))
+                self._take_count(_count(json.loads(value)))
             case "alerts":
-                self.alerts.append(_alert(json.loads(value)))
+                self._take_alert(_alert(json.loads(value)))
             case "logs.failures":
                 self.failures += 1
             case "logs.bad":
                 self._take_bad(record, value)
 
+    def _take_count(self, count: WindowCount) -> None:
+        name = _limited(count.service, self.totals)
+        self.totals.setdefault(name, Totals(count.owner)).add(count)
+        self._spans.add(count.start, count.end)
+        window = self._windows.setdefault(count.start, [])
+        if len(window) < MAX_NAMES:
+            window.append(count)
+        if len(self._windows) > MAX_WINDOWS:
+            del self._windows[min(self._windows)]
+
+    def _take_alert(self, alert: Alert) -> None:
+        if alert.state == "raised":
+            self.alerts_raised += 1
+        else:
+            self.alerts_cleared += 1
+        insort(self.alerts, alert, key=lambda one: one.since)
+        if len(self.alerts) > MAX_ALERTS:
+            del self.alerts[0]
+        last = self._last_alerts
+        name = _limited(alert.service, last)
+        if name not in last or last[name].since <= alert.since:
+            last[name] = alert
+
     def _take_bad(self, record: ConsumerRecord, text: bytes) -> None:
-        problem = next(
-            (value or b"" for key, value in record.headers if key == "problem"), b"unknown"
-        ).decode()
-        self.bad[problem] += 1
+        problem = next((value or b"" for key, value in record.headers if key == "problem"), b"unknown")
+        name = _limited(problem.decode(errors="backslashreplace"), self.bad)
+        self.bad[name] += 1
         if len(self.bad_samples) < MAX_SAMPLES:
-            self.bad_samples.append((problem, text.decode(errors="backslashreplace")))
+            self.bad_samples.append((name, text.decode(errors="backslashreplace")))
+
+    @property
+    def lines(self) -> int:
+        """How many were counted, in all windows."""
+        return sum(totals.lines for totals in self.totals.values())
+
+    @property
+    def windows(self) -> int:
+        """How many there were."""
+        return self._spans.windows
 
     @property
     def services(self) -> list[str]:
-        return sorted({count.service for count in self.counts})
+        return sorted(self.totals)
+
+    def newest_windows(self) -> list[tuple[datetime, list[WindowCount]]]:
+        """The newest ones that are kept, in order, each with its services."""
+        return sorted(self._windows.items())
 
     def raised(self) -> list[Alert]:
         """The alerts that nobody has cleared yet."""
-        last = {alert.service: alert for alert in sorted(self.alerts, key=lambda alert: alert.since)}
-        return [alert for alert in last.values() if alert.state == "raised"]
+        return [alert for alert in self._last_alerts.values() if alert.state == "raised"]
+
+
+def _limited(name: str, known: Mapping[str, object]) -> str:
+    """The name, or that of all the others if there are too many."""
+    return name if name in known or len(known) < MAX_NAMES else OTHERS
 
 
 class ResultReader:
@@ -113,12 +195,12 @@ class ResultReader:
 
         consumer = self._consumer
         if not self._assigned:
-            found = [
-                TopicPartition(topic, one.number)
-                for topic in ("logs.counts", "alerts", "logs.failures", "logs.bad")
-                for one in consumer.partitions_for(topic)
-            ]
-            consumer.assign(found)
+            # Asked for by its name, a topic that is not there would be waited for.
+            there = consumer.list_topics()
+            check_topics(there)
+            consumer.assign(
+                [TopicPartition(topic, one.number) for topic in TOPICS for one in there[topic].partitions]
+            )
             self._assigned = True
         partitions = list(consumer.assignment())
         ends = consumer.end_offsets(partitions)
@@ -128,31 +210,52 @@ class ResultReader:
         return self.results
 
 
+def check_topics(there: Container[str]) -> None:
+    missing = [topic for topic in TOPICS if topic not in there]
+    if missing:
+        from barnabas.client.errors.data import UnknownTopicOrPartitionError
+
+        what = f"topic {missing[0]}" if len(missing) == 1 else f"topics {', '.join(missing)}"
+        raise UnknownTopicOrPartitionError(f"there is no {what}: run the pipeline first")
+
+
 def read_results(bootstrap: str) -> Results:
     with ResultReader(bootstrap) as reader:
         return reader.read_new()
 
 
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
-
-
 def _count(row: Mapping[str, Any]) -> WindowCount:
+    start, end = _time(row["start"]), _time(row["end"])
+    if end <= start:
+        raise ValueError(f"a window from {start} to {end}")
     return WindowCount(
-        _time(row["start"]), _time(row["end"]), row["service"], row.get("owner") or "nobody", row["lines"],
-        row["requests"], row["errors"], row["duration_ms"],
+        start, end, _text(row["service"]), _text(row.get("owner") or "nobody"),
+        _number(row["lines"]), _number(row["requests"]), _number(row["errors"]), _number(row["duration_ms"]),
     )  # fmt: skip
 
 
 def _alert(row: Mapping[str, Any]) -> Alert:
-    return Alert(
-        _time(row["since"]), row["service"], row.get("owner") or "nobody", row["state"], row["error_rate"]
-    )
+    state = row["state"]
+    if state not in ("raised", "cleared"):
+        raise ValueError(f"state {state!r}")
+    owner = _text(row.get("owner") or "nobody")
+    return Alert(_time(row["since"]), _text(row["service"]), owner, state, float(row["error_rate"]))
 
 
-def windows_of(counts: list[WindowCount]) -> Iterator[tuple[datetime, list[WindowCount]]]:
-    """The windows in order, each with its services."""
-    by_start: dict[datetime, list[WindowCount]] = {}
-    for count in counts:
-        by_start.setdefault(count.start, []).append(count)
-    yield from sorted(by_start.items())
+def _time(value: object) -> datetime:
+    time = datetime.fromisoformat(_text(value))
+    if time.tzinfo is None:
+        raise ValueError(f"{value!r} does not say of which zone it is")
+    return time.astimezone(UTC)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value < 2**63:
+        raise TypeError(f"{value!r} is no count")
+    return value

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.spark.logs.results import Results, WindowCount, windows_of
+from barnabas.spark.logs.results import Results, WindowCount
 from barnabas.spark.pipeline.running import Progress
 
 BAR_WIDTH = 24
@@ -16,9 +16,9 @@ SHOWN_WINDOWS = 6
 
 def view(results: Results, progress: Sequence[Progress], written: int, width: int) -> list[str]:
     """All that is worth knowing at this moment; no line is longer than the terminal is wide."""
-    bad, failed = results.bad.total(), results.failures
+    found = f"{results.bad.total():,} dead letters, {results.failures:,} failed requests"
     lines = [
-        f"{written:,} lines written; {bad:,} dead letters, {failed:,} failed requests",
+        f"{written:,} lines written in this run; of all runs {found}",
         "",
         *_services(results),
         "",
@@ -31,11 +31,11 @@ def view(results: Results, progress: Sequence[Progress], written: int, width: in
 
 def _services(results: Results) -> list[str]:
     """The newest window, with the error rates of those before it as a small picture."""
-    windows = list(windows_of(results.counts))[-SHOWN_WINDOWS:]
+    windows = results.newest_windows()[-SHOWN_WINDOWS:]
     if not windows:
         return ["the first window has not ended yet"]
     start, newest = windows[-1]
-    most = max(count.lines for count in newest)
+    most = max(1, *(count.lines for count in newest))
     lines = [f"window {start:%H:%M:%S} (UTC)"]
     for count in sorted(newest, key=lambda one: one.service):
         bar = "█" * round(BAR_WIDTH * count.lines / most)
@@ -71,12 +71,11 @@ def _query(one: Progress) -> str:
 
 def summary(results: Results) -> list[str]:
     """What came out in the end."""
-    lines = sum(count.lines for count in results.counts)
-    windows, services = len(list(windows_of(results.counts))), len(results.services)
-    raised = sum(alert.state == "raised" for alert in results.alerts)
+    foreign = results.foreign.total()
     return [
-        f"{lines:,} lines counted in {windows} windows of {services} services",
+        f"{results.lines:,} lines counted in {results.windows} windows of {len(results.services)} services",
         f"{results.failures:,} failed requests joined with their errors",
-        f"{raised} alerts raised, {len(results.alerts) - raised} cleared",
+        f"{results.alerts_raised} alerts raised, {results.alerts_cleared} cleared",
         f"{results.bad.total():,} lines that nobody could read, in logs.bad",
+        *([f"{foreign:,} records that the pipeline has not written, left out"] if foreign else []),
     ]
