@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from barnabas.spark import java
-from barnabas.spark.session import ROCKSDB, defaults, local_cores
+from barnabas.spark.session import ROCKSDB, _let_updates_end, defaults, local_cores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,6 +103,38 @@ def test_settings_of_the_session(spark: SparkSession) -> None:
     # What is given goes before what would be chosen.
     assert defaults("app", "local[2]")["spark.sql.shuffle.partitions"] == "2"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "1"
+
+
+def test_what_spark_logs_has_the_reason_and_no_places_in_java(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    log4j = jvm.org.apache.logging.log4j
+    why = "Lost task\n\tat a.B.c(B.java:1)\n\t... 3 more\nValueError: no row\n\nDriver stacktrace:"
+    event = log4j.core.impl.Log4jLogEvent.newBuilder().setLoggerName("a.Writer").setLevel(log4j.Level.ERROR)
+    event = (
+        event.setMessage(log4j.message.SimpleMessage("Aborting")).setThrown(jvm.java.lang.Error(why)).build()
+    )
+    appenders = log4j.LogManager.getContext(False).getConfiguration().getRootLogger().getAppenders()
+    assert list(appenders) == ["short"]
+    told = appenders["short"].getLayout().toSerializable(event)
+    assert told.split(" ", 1)[1] == "ERROR Writer: Aborting\njava.lang.Error: Lost task\nValueError: no row\n"
+    # A file has room for all of it.
+    assert defaults("app", "local", is_traced=True)["spark.driver.extraJavaOptions"].endswith("log=full")
+
+
+@pytest.mark.parametrize(("sent", "said"), [(b"token", ""), (b"nonsense", "ValueError: The value of the")])
+def test_a_closed_connection_for_accumulators_is_no_error(
+    capsys: pytest.CaptureFixture[str], sent: bytes, said: str
+) -> None:
+    from pyspark.accumulators import AccumulatorTCPServer, UpdateRequestHandler
+
+    server = AccumulatorTCPServer(("127.0.0.1", 0), UpdateRequestHandler, "token")
+    _let_updates_end(SimpleNamespace(sparkContext=SimpleNamespace(_accumulatorServer=server)))  # type: ignore[arg-type]
+    with server:
+        with socket.create_connection(server.server_address) as connection:
+            connection.sendall(sent)
+        server.handle_request()
+    told = capsys.readouterr().err
+    assert said in told if said else not told
 
 
 def test_asking_again_gives_the_running_session(spark: SparkSession) -> None:

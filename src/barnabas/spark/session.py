@@ -47,7 +47,7 @@ def session(
         masters.check(master)
         masters.find(master)
         _prepare_environment(master)
-    chosen = {} if running is not None else defaults(app, master)
+    chosen = {} if running is not None else defaults(app, master, is_traced=output is not None)
     chosen.update({name: _text(value) for name, value in conf.items() if value is not None})
     builder = SparkSession.builder
     for name, value in chosen.items():
@@ -57,6 +57,7 @@ def session(
         spark = builder.getOrCreate()
     if running is None:
         spark.sparkContext.setLogLevel("ERROR")
+        _let_updates_end(spark)
     register(spark)
     return spark
 
@@ -76,6 +77,21 @@ def _refused_by(master: str) -> Iterator[None]:
             f"{master}: whoever listens there has not taken the application; give the port of a Spark master "
             f"{__version__} (7077, if nobody chose another), not that of its web pages, and look at its log"
         ) from error
+
+
+def _let_updates_end(spark: SparkSession) -> None:
+    """A query that is stopped in the middle of a batch closes Spark's connection for accumulators: PySpark
+    would print a traceback, and then takes the next connection."""
+    server = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is None:
+        return
+    tell = server.handle_error
+
+    def handle_error(request: object, client: object) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            tell(request, client)
+
+    server.handle_error = handle_error
 
 
 @contextmanager
@@ -99,9 +115,10 @@ def _printing_to(path: str | None) -> Iterator[None]:
         os.close(file)
 
 
-def defaults(app: str, master: str) -> dict[str, str]:
-    """What a session is set to where its user says nothing else."""
+def defaults(app: str, master: str, *, is_traced: bool = False) -> dict[str, str]:
+    """What a session is set to where its user says nothing else; `is_traced`: Java's traces are logged."""
     cores = local_cores(master)
+    log = "full" if is_traced else "short"
     chosen = {
         "spark.app.name": app,
         "spark.master": master,
@@ -115,7 +132,9 @@ def defaults(app: str, master: str) -> dict[str, str]:
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}",
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS} -Dbarnabas.log={log}"
+        ),
     }
     if cores:
         # No look-up of the machine's own name, and no port that others can reach.
