@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from barnabas.client.errors.data import UnknownTopicOrPartitionError
 from barnabas.spark.logs.spans import Spans
 
 if TYPE_CHECKING:
@@ -171,6 +172,10 @@ def _limited(name: str, known: Mapping[str, object]) -> str:
     return name if name in known or len(known) < MAX_NAMES else OTHERS
 
 
+class NotRunYetError(UnknownTopicOrPartitionError):
+    """Run the pipeline first: it writes what is read here."""
+
+
 class ResultReader:
     """Reads what is new in the pipeline's topics; only what was committed."""
 
@@ -213,10 +218,7 @@ class ResultReader:
 def check_topics(there: Container[str]) -> None:
     missing = [topic for topic in TOPICS if topic not in there]
     if missing:
-        from barnabas.client.errors.data import UnknownTopicOrPartitionError
-
-        what = f"topic {missing[0]}" if len(missing) == 1 else f"topics {', '.join(missing)}"
-        raise UnknownTopicOrPartitionError(f"there is no {what}: run the pipeline first")
+        raise NotRunYetError(f"there is no topic {' and no '.join(missing)}")
 
 
 def read_results(bootstrap: str) -> Results:
