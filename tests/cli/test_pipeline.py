@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import signal
 from pathlib import Path
 
 import pytest
@@ -197,6 +198,20 @@ def test_progress_in_a_log_and_on_a_terminal(file: str) -> None:
     assert terminal.getvalue() == first + "\x1b[3F\x1b[J" + first
     view.say("stopped")
     assert terminal.getvalue().endswith("orders: stopped\n")
+
+
+def test_a_master_that_is_silent_is_told_of(capfd: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with pipeline_run._telling_of_silence("orders", "spark://host:7077"):
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= pipeline_run.MASTER_SILENT_S
+        signal.raise_signal(signal.SIGALRM)
+    assert capfd.readouterr().err == (
+        "orders: spark://host:7077 has not taken the application yet; Spark waits for about a minute\n"
+    )
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    with pipeline_run._telling_of_silence("orders", "local[2]"):
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 def test_errors_of_queries_are_told_by_us_alone(capsys: pytest.CaptureFixture[str]) -> None:

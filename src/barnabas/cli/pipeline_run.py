@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import os
 import shutil
+import signal
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from barnabas.cli.exits import CommandError, Exit, code_for, one_line
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 LIVE_S = 1.0
 LINE_S = 10.0
 POLL_S = 0.5
+# A session on a cluster is there by then, unless nobody takes it.
+MASTER_SILENT_S = 15.0
 OUTPUT = "spark.log"
 QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _UP_AND_ERASE = "\x1b[{}F\x1b[J"
@@ -70,7 +74,8 @@ def run_pipeline(
     with stopping_at_once():
         print(f"{pipeline.name}: starting Spark on {options.master}", file=sys.stderr)
         try:
-            spark = session(f"barnabas pipeline {pipeline.name}", options.master, output=output, **conf)
+            with _telling_of_silence(pipeline.name, options.master):
+                spark = session(f"barnabas pipeline {pipeline.name}", options.master, output=output, **conf)
         except Exception as error:
             raise CommandError(f"{program}: {_no_session(options.master, output, error)}") from error
     _tell_errors_once()
@@ -83,6 +88,27 @@ def run_pipeline(
     finally:
         _end(spark)
     return Exit.OK
+
+
+@contextlib.contextmanager
+def _telling_of_silence(name: str, master: str) -> Iterator[None]:
+    """Spark waits for more than a minute and says nothing if somebody else listens at a master's address."""
+    from barnabas.spark.masters import STANDALONE
+
+    if not master.startswith(STANDALONE):
+        yield
+        return
+    # Meanwhile our own output is Spark's file.
+    terminal = os.dup(2)
+    said = f"{name}: {master} has not taken the application yet; Spark waits for about a minute\n"
+    before = signal.signal(signal.SIGALRM, lambda *_: os.write(terminal, said.encode()))
+    signal.setitimer(signal.ITIMER_REAL, MASTER_SILENT_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        os.close(terminal)
 
 
 def _tell_errors_once() -> None:
