@@ -96,13 +96,13 @@ def _next_available(fetched: Fetched, wanted: OffsetRange, from_earliest: bool, 
     first, end = fetched.log_start_offset, fetched.end_offset
     if offset < first and from_earliest:
         return min(first, wanted.end)
+    if first <= offset < end:
+        # Nothing is lost that a broker still says to have.
+        raise KafkaTimeoutError(f"{where} has offsets {first} to {end - 1}, but gave nothing at {offset}")
     report.lost(
         f"{where} has offsets {first} to {end - 1}, so {offset} to {wanted.end - 1} cannot all be read"
     )
-    if first <= offset or first >= wanted.end:
-        # Asking for the same offset again would get the same answer, for ever.
-        return wanted.end
-    return first
+    return first if offset < first < wanted.end else wanted.end
 
 
 def _check_gap(chunk: Chunk, fetched: Fetched, wanted: OffsetRange, report: LossReport) -> None:
