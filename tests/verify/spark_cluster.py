@@ -67,12 +67,15 @@ class Cluster:
             self._port = probe.getsockname()[1]
         self.master = f"spark://127.0.0.1:{self._port}"
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._start("master.Master", "--port", str(self._port), "--webui-port", "0")
+        self._start("master.Master", "--host", "127.0.0.1", "--port", str(self._port), "--webui-port", "0")
         self._wait_for("master.Master-0.txt", "I have been elected leader")
         for number in (1, 2):
             work = folder / f"work-{number}"
+            # Hosts of their own: Spark runs no second copy of a task on the host of the first.
             self._start(
                 "worker.Worker",
+                "--host",
+                f"127.0.0.{number}",
                 "--cores",
                 "1",
                 "--memory",
@@ -97,7 +100,7 @@ class Cluster:
         with (self._folder / f"{name}-{number}.txt").open("wb") as out:
             # A group of its own, so that a worker is killed together with what it has started.
             made = subprocess.Popen(
-                [*command, "--host", "127.0.0.1", *options],
+                [*command, *options],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=environment,

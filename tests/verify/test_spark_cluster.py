@@ -86,10 +86,12 @@ class Driver:
         return self.said()
 
 
-def query(home: Path, master: str, bootstrap: str, output: str, archive: Path | None) -> Driver:
+def query(
+    home: Path, master: str, bootstrap: str, output: str, archive: Path | None, kind: str = "two"
+) -> Driver:
     folder = home / f"driver-{output}"
     packed = "" if archive is None else str(archive)
-    command = [str(QUERY), master, bootstrap, output, str(folder / "checkpoint"), packed]
+    command = [str(QUERY), master, bootstrap, output, str(folder / "checkpoint"), packed, kind]
     return Driver(folder, command, is_packed=archive is not None)
 
 
@@ -171,10 +173,10 @@ def test_log_aggregation_runs_on_a_cluster(
     whole.compare(bootstrap, truth, rows)
 
 
-def test_a_cluster_gives_what_one_machine_gives_also_without_one_of_its_workers(
+def test_a_cluster_gives_what_one_machine_gives_also_with_second_copies_and_without_a_worker(
     home: Path, bootstrap: str, archive: Path, cluster: Cluster
 ) -> None:
-    outputs = ("local", "cluster", "survivor")
+    outputs = ("local", "cluster", "second-copy", "survivor")
     topics = ["in", *outputs, *(f"{output}-counted" for output in outputs)]
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics([NewTopic(name, num_partitions=PARTITIONS) for name in topics]).raise_first()
@@ -189,6 +191,8 @@ def test_a_cluster_gives_what_one_machine_gives_also_without_one_of_its_workers(
     assert last == true
     query(home, cluster.master, bootstrap, "cluster", archive).finish()
     assert results(bootstrap, "cluster") == expected
+    query(home, cluster.master, bootstrap, "second-copy", archive, "speculation").finish()
+    assert read(bootstrap, "second-copy") == each
     kill_in_the_middle(home, cluster, query(home, cluster.master, bootstrap, "survivor", archive))
     assert results(bootstrap, "survivor") == expected
 
