@@ -40,6 +40,8 @@ DRIVER_MOMENTS = (
 TASK_MOMENTS = ("rows-read", "rows-written")
 # Not the first batch: something is to be there already.
 HIT = 2
+# Options of the killer.
+KILLERS = ("kill.moment", "kill.victims", "kill.folder")
 
 
 class Killer:
@@ -134,12 +136,12 @@ class KillingDataSource(BarnabasDataSource):
         return "killing"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KillingWriter:  # noqa: N802 - Spark's name
-        plain = super().streamWriter(schema, overwrite)
+        # The sink itself refuses options that it does not know.
+        known = {name: value for name, value in self.options.items() if name not in KILLERS}
+        plain = BarnabasDataSource(known).streamWriter(schema, overwrite)
         assert isinstance(plain, ExactlyOnceStreamWriter)
         made = KillingWriter(plain.work)
-        made.killer = Killer(
-            self.options["kill.moment"], self.options["kill.victims"], self.options["kill.folder"]
-        )
+        made.killer = Killer(*(self.options[name] for name in KILLERS))
         return made
 
 
