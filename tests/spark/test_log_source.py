@@ -83,6 +83,7 @@ def as_records(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_apache_kafkas_folders_are_read_record_for_record(golden_logs: Path, mode: str) -> None:
+    # M-I4
     """Every codec, compacted logs, headers, append times, rolled segments, transactions."""
     data = golden_logs / mode / "data"
     topics = sorted(

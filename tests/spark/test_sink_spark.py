@@ -62,6 +62,7 @@ def write(frame: DataFrame, bootstrap: str, **options: str) -> None:
 
 
 def test_columns_become_records(spark: SparkSession, bootstrap: str, topic: str) -> None:
+    # M-I1
     frame = spark.range(0, 100, 1, 2).selectExpr(
         "if(id % 5 = 0, null, cast(id as string)) as key",
         "if(id % 7 = 0, null, concat('value ', id)) as value",

@@ -31,6 +31,7 @@ def tumbling(events: DataFrame) -> DataFrame:
 def test_windows_with_late_rows(
     spark: SparkSession, bootstrap: str, fresh_name: Callable[[], str], tmp_path: Path
 ) -> None:
+    # M-I2
     world = World(spark, bootstrap, tmp_path, fresh_name)
     topic = world.topic()
     world.query("tumbling", lambda: tumbling(world.read(topic, EVENT)))
