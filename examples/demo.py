@@ -26,7 +26,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from barnabas.base.errors import KafkaError
-from barnabas.cli.interrupts import stopping_at_once
+from barnabas.cli.framework.interrupts import stopping_at_once
 from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
 from barnabas.client.admin.topics import NewTopic
 from barnabas.client.sync import Admin

@@ -15,7 +15,7 @@ import sysconfig
 from pathlib import Path
 
 from barnabas.batch.engine import INTERPRETED, STALE, EngineState, judge
-from barnabas.cli.doctor import engine_finding
+from barnabas.cli.doctor.command import engine_finding
 
 PROJECT = Path(__file__).resolve().parents[1]
 ENGINE = PROJECT / "src" / "barnabas" / "batch" / "engine"

@@ -25,10 +25,10 @@ from pathlib import Path
 from barnabas.base.ids import ZERO_UUID
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
-from barnabas.broker.metrics import Metrics
-from barnabas.broker.routes import Role, Route, routes_for
-from barnabas.cli.dev import settings
-from barnabas.config.node import read_node
+from barnabas.broker.metrics.registry import Metrics
+from barnabas.broker.network.routes import Role, Route, routes_for
+from barnabas.cli.server.dev import settings
+from barnabas.config.node.node import read_node
 from barnabas.config.option import Mode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -36,7 +36,7 @@ from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, Delete
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
-from barnabas.testing.fuzz import FrameMaker, Hostile
+from barnabas.testing.hostile.fuzz import FrameMaker, Hostile
 from tools.raw_broker import BrokerProcess, RawConnection
 
 # Frames are sent on so many connections, one each, before anybody looks what became of them.

@@ -13,14 +13,14 @@ from pathlib import Path
 from types import ModuleType
 from unittest import mock
 
-from barnabas.broker.metrics import Metrics
-from barnabas.broker.routes import Role, Route, routes_for
-from barnabas.cli.arguments import ArgumentParser
-from barnabas.cli.dev import settings
-from barnabas.cli.exits import Exit
+from barnabas.broker.metrics.registry import Metrics
+from barnabas.broker.network.routes import Role, Route, routes_for
+from barnabas.cli.framework.arguments import ArgumentParser
+from barnabas.cli.framework.exits import Exit
 from barnabas.cli.main import COMMANDS
 from barnabas.cli.refused import REFUSED
-from barnabas.config.node import read_node
+from barnabas.cli.server.dev import settings
+from barnabas.config.node.node import read_node
 from barnabas.config.option import Mode
 
 PROJECT = Path(__file__).resolve().parents[1]

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.actors import Actors
-from tests.cli.differences import Differences
-from tests.cli.sessions import Command, Places, Session, read_session
+from tests.cli.sessions.actors import Actors
+from tests.cli.sessions.differences import Differences
+from tests.cli.sessions.sessions import Command, Places, Session, read_session
 from tools.ports import free_oracle_base
 
 PROJECT = Path(__file__).resolve().parents[1]

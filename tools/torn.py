@@ -13,9 +13,9 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 
-from barnabas.testing.torn import Outcome, run_round
-from barnabas.testing.torn_folders import build_folders
-from barnabas.testing.torn_judge import TornFault
+from barnabas.testing.torn.checker import TornFault
+from barnabas.testing.torn.folders import build_folders
+from barnabas.testing.torn.torn import Outcome, run_round
 
 PROGRESS_ROUNDS = 1000
 # Complaints are printed up to this many; the count goes on.

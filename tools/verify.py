@@ -65,7 +65,7 @@ def files_of(part: str) -> list[Path]:
     starts = PARTS[part][1]
     return [
         path
-        for path in sorted(CHECKS.glob("test_*.py"))
+        for path in sorted(CHECKS.rglob("test_*.py"))
         if (path.name.startswith(starts) if starts else not path.name.startswith(special))
     ]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
-from barnabas.runtime.chance import SeededRandom
 from barnabas.runtime.clock import SystemClock
-from barnabas.runtime.folder_disk import FolderDisk
-from barnabas.storage.cleaner import CleanerOptions
-from barnabas.storage.cleaner_plan import dirty_range, plan
-from barnabas.storage.cleaner_round import CleaningRound
-from barnabas.storage.log import Log
-from barnabas.storage.options import LogOptions
+from barnabas.runtime.disk.folder_disk import FolderDisk
+from barnabas.runtime.random import SeededRandom
+from barnabas.storage.cleaner.cleaner import CleanerOptions
+from barnabas.storage.cleaner.cleaning_plan import dirty_range, plan
+from barnabas.storage.cleaner.cleaning_round import CleaningRound
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.log_options import LogOptions
 from bench.registry import OURS, Contender, Workbench, row
 
 KEYS = 1_000_000

@@ -12,10 +12,10 @@ from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
-from barnabas.runtime import event_loop
-from barnabas.runtime.network import Connection, StreamHandler
-from barnabas.runtime.reactor import Reactor
-from barnabas.runtime.tcp import TcpNetwork
+from barnabas.runtime.loop import event_loop
+from barnabas.runtime.loop.reactor import Reactor
+from barnabas.runtime.network.network import Connection, StreamHandler
+from barnabas.runtime.network.tcp import TcpNetwork
 from bench.registry import OURS, Contender, Workbench, row
 
 REQUEST_BYTES = 100

@@ -18,7 +18,7 @@ from functools import partial
 from barnabas.protocol.frame import write_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from barnabas.runtime.open_files import raise_limit
+from barnabas.runtime.disk.open_files import raise_limit
 from bench.apache import APACHE
 from bench.registry import Contender, Workbench, row
 from bench.servers import Server, make_servers

@@ -9,7 +9,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 
-from barnabas.storage.log import Log
+from barnabas.storage.log.log import Log
 from bench.registry import OURS, Contender, Workbench, row
 from bench.rows.log_samples import MB, open_log, write_segment
 

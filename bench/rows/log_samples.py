@@ -7,11 +7,11 @@ from pathlib import Path
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.batch.view import BatchView, patch_offsets
-from barnabas.runtime.chance import SeededRandom
 from barnabas.runtime.clock import SystemClock
-from barnabas.runtime.folder_disk import FolderDisk
-from barnabas.storage.log import Log
-from barnabas.storage.options import LogOptions
+from barnabas.runtime.disk.folder_disk import FolderDisk
+from barnabas.runtime.random import SeededRandom
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.log_options import LogOptions
 
 MB = 1_000_000
 # 148 records of about 100 bytes fill a batch of 16 KB, the default of producers.

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 
 from barnabas.base.effects import Event, Received
-from barnabas.runtime.simulated_links import LinkFaults
-from barnabas.runtime.world import Node, World
+from barnabas.runtime.simulated.links import LinkFaults
+from barnabas.runtime.simulated.world import Node, World
 from barnabas.testing.simulation.registry import SCENARIOS, load_all
 from barnabas.testing.simulation.runner import play_or_raise
 from bench.registry import OURS, Contender, Workbench, row

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.base.ids import LOST_DIR, METADATA_TOPIC_ID, MIGRATING_DIR, UNASSIGNED_DIR, ZERO_UUID, Uuid
-from barnabas.runtime.chance import SeededRandom, random_uuid
+from barnabas.runtime.random import SeededRandom, random_uuid
 
 
 @pytest.fixture

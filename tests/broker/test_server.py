@@ -16,12 +16,12 @@ import pytest
 
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
-from barnabas.broker.lifecycle import State
-from barnabas.broker.ports import CannotListenError
+from barnabas.broker.metadata.broker_lifecycle import State
+from barnabas.broker.network.ports import CannotListenError
 from barnabas.broker.server import Broker
-from barnabas.cli.dev import format_data, settings
+from barnabas.cli.server.dev import format_data, settings
 from barnabas.config.errors import ConfigError
-from barnabas.config.node import parse_node, read_node
+from barnabas.config.node.node import parse_node, read_node
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest
@@ -30,15 +30,15 @@ from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlte
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.primitives import record_view
-from barnabas.runtime.chance import SystemRandom
 from barnabas.runtime.clock import SystemClock
-from barnabas.runtime.folder_disk import FolderDisk
-from barnabas.runtime.later import Later
-from barnabas.runtime.reactor import Reactor
-from barnabas.runtime.tcp import TcpNetwork
-from barnabas.runtime.workers import LoopWorkers, ThreadWorkers
+from barnabas.runtime.disk.folder_disk import FolderDisk
+from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.reactor import Reactor
+from barnabas.runtime.loop.workers import LoopWorkers, ThreadWorkers
+from barnabas.runtime.network.tcp import TcpNetwork
+from barnabas.runtime.random import SystemRandom
 from barnabas.storage.refused import StorageRefused
-from tests.broker.front_world import Front, Wire
+from tests.broker.worlds.front_world import Front, Wire
 
 CYCLES = 100
 
@@ -71,12 +71,12 @@ class Loop:
             host_name=lambda: "here",
         )
 
-    def finish(self, *laters: Later[Any]) -> None:
+    def finish(self, *promises: Promise[Any]) -> None:
         errors: list[BaseException] = []
         done: list[object] = []
-        for later in laters:
-            later.then(done.append, errors.append)
-        self.until(lambda: len(done) + len(errors) == len(laters))
+        for promise in promises:
+            promise.then(done.append, errors.append)
+        self.until(lambda: len(done) + len(errors) == len(promises))
         if errors:
             raise errors[0]
 
@@ -94,7 +94,7 @@ class Loop:
     def connect(self, broker: Broker) -> Wire:
         import socket
 
-        sock = socket.create_connection(tuple(broker.doors["PLAINTEXT"].address))
+        sock = socket.create_connection(tuple(broker.listeners["PLAINTEXT"].address))
         sock.setblocking(False)
         self.sockets.append(sock)
         return Wire(self, sock)  # type: ignore[arg-type]  # it only asks to be served
@@ -217,7 +217,7 @@ def test_a_hundred_starts_and_stops_leave_nothing_behind(quick_folder: Path) -> 
 
 def test_a_port_that_is_taken_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with Front(monkeypatch) as first:
-        port = first.broker.doors["PLAINTEXT"].address.port
+        port = first.broker.listeners["PLAINTEXT"].address.port
         second = Front(monkeypatch, listeners=f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0")
         with pytest.raises(CannotListenError, match=rf"PLAINTEXT://127\.0\.0\.1:{port}.*stop it or change"):
             second.broker.start()
@@ -258,7 +258,7 @@ def test_what_is_advertised(monkeypatch: pytest.MonkeyPatch) -> None:
         advertised_listeners="PLAINTEXT://:0,OUTSIDE://outside.example:443",
     ) as front:
         (broker,) = front.broker.image.brokers.values()
-        port = front.broker.doors["PLAINTEXT"].address.port
+        port = front.broker.listeners["PLAINTEXT"].address.port
         assert [(end.name, end.host, end.port) for end in broker.endpoints] == [
             ("PLAINTEXT", "broker.example", port),
             ("OUTSIDE", "outside.example", 443),
@@ -362,7 +362,7 @@ def test_a_stop_before_the_start_has_ended(loop: Loop, tmp_path: Path) -> None:
 def test_a_fault_on_the_way_up_fails_the_start(
     loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    def fail(done: Later[None]) -> None:
+    def fail(done: Promise[None]) -> None:
         raise ZeroDivisionError("oops")
 
     broker = loop.broker(tmp_path)
@@ -380,6 +380,6 @@ def test_a_controller_alone(loop: Loop, tmp_path: Path) -> None:
         advertised_listeners="CONTROLLER://127.0.0.1:0",
     )
     loop.finish(broker.start())
-    assert list(broker.doors) == ["CONTROLLER"]
+    assert list(broker.listeners) == ["CONTROLLER"]
     assert broker.controller_id == 1
     loop.finish(broker.stop())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.broker.sliced_work import PAUSE_NS, SLICE_NS, SlicedWork
-from barnabas.runtime.timers import Timers
+from barnabas.runtime.loop.timers import Timers
 
 
 class World:

@@ -9,12 +9,12 @@ from io import StringIO
 
 import pytest
 
-from barnabas.cli.exits import Exit
+from barnabas.cli.framework.exits import Exit
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin, Producer
-from tests.broker.live_broker import quick_folder
-from tests.cli.replay import own_broker
-from tests.cli.sessions import Places
+from tests.broker.worlds.live_broker import quick_folder
+from tests.cli.sessions.replay import own_broker
+from tests.cli.sessions.sessions import Places
 
 AUTHORIZER = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
 _numbers = itertools.count(1)
@@ -133,7 +133,9 @@ def test_no_failure_ends_with_0(tool, topic, tmp_path, name, arguments):
 
 
 def test_zookeeper_of_the_past_is_taken(barnabas, tool, topic, places, monkeypatch):
-    monkeypatch.setattr("barnabas.cli.connecting.BROKER_PORT", int(places.server.rpartition(":")[2]))
+    monkeypatch.setattr(
+        "barnabas.cli.framework.connecting.BROKER_PORT", int(places.server.rpartition(":")[2])
+    )
     ended = barnabas("topics", "--zookeeper", "localhost:2181", "--list", "--topic", topic)
     assert (ended.code, ended.out) == (0, f"{topic}\n")
     assert ended.err.count("\n") == 1

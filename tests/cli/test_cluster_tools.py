@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.broker_api_versions import lines_of, node_text
-from barnabas.cli.exits import Exit
+from barnabas.cli.framework.exits import Exit
 from barnabas.client.model import Node
 from barnabas.protocol.schema import Versions
-from tests.broker.live_broker import quick_folder
-from tests.cli.replay import own_broker
-from tests.cli.sessions import Places
-from tests.verify.broker_ask import Asker
-from tests.verify.broker_asks_txn import in_txn
+from tests.broker.worlds.live_broker import quick_folder
+from tests.cli.sessions.replay import own_broker
+from tests.cli.sessions.sessions import Places
+from tests.verify.answers.asks.txn import in_txn
+from tests.verify.answers.broker_ask import RawClient
 
 TOOLS = ("cluster", "features", "metadata-quorum", "transactions")
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
@@ -229,9 +229,9 @@ def test_removing_a_voter_asks_the_cluster(tool):
 def test_a_transaction_that_hangs_is_found_and_aborted(barnabas, tool, places):
     topics = ("topics", "--bootstrap-server", places.server, "--create", "--topic", "ledger")
     assert barnabas(*topics, "--partitions", "2").code == 0
-    asker = Asker(int(places.server.rpartition(":")[2]), 0.05)
+    raw_client = RawClient(int(places.server.rpartition(":")[2]), 0.05)
     part = {"index": 0, "records": in_txn(LOST_ID, 0, 0, "hangs")}
-    answer = asker.one(
+    answer = raw_client.one(
         "Produce",
         9,
         transactional_id="lost",
@@ -239,7 +239,7 @@ def test_a_transaction_that_hangs_is_found_and_aborted(barnabas, tool, places):
         timeout_ms=9000,
         topic_data=[{"name": "ledger", "partition_data": [part]}],
     )
-    asker.close()
+    raw_client.close()
     assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0, answer
 
     def hanging(*where: str) -> list[list[str]]:

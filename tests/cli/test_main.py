@@ -13,7 +13,7 @@ import pytest
 from barnabas import __version__
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.cli import main as entry
-from barnabas.cli.exits import CommandError, Exit
+from barnabas.cli.framework.exits import CommandError, Exit
 
 
 def python(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -85,8 +85,8 @@ def test_the_help_of_a_command_imports_no_client_and_no_server():
     done = python("-c", program)
     imported = set(done.stderr.splitlines())
     assert done.returncode == 0, done.stderr
-    assert "barnabas.cli.topics" in imported
-    heavy = {"asyncio", "ssl", "cramjam", "pyarrow", "pyspark", "barnabas.runtime.tcp"}
+    assert "barnabas.cli.topics.command" in imported
+    heavy = {"asyncio", "ssl", "cramjam", "pyarrow", "pyspark", "barnabas.runtime.network.tcp"}
     rooms = ("barnabas.client", "barnabas.broker", "barnabas.storage", "barnabas.batch", "barnabas.spark")
     assert [name for name in imported if name in heavy or name.startswith(rooms)] == []
 

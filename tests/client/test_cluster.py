@@ -15,7 +15,7 @@ from barnabas.client.pool import backoff_s
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from barnabas.runtime.chance import SeededRandom
+from barnabas.runtime.random import SeededRandom
 from tests.client.scripted import TOPIC, scripted
 from tools.ports import free_ports
 
@@ -91,10 +91,10 @@ def test_a_cluster_that_moved_is_found_by_the_bootstrap_servers_again(run: Run) 
             servers = [first.bootstrap, second.bootstrap]
             async with Admin(bootstrap_servers=servers, **QUICK) as admin:
                 await admin.list_topics()
-                for gone, left in ((first, second), (second, first)):
-                    await gone.stop()
+                for removed, left in ((first, second), (second, first)):
+                    await removed.stop()
                     assert TOPIC in await admin.list_topics(timeout_ms=5000)
-                    await gone.start()
+                    await removed.start()
                     assert left.port
 
     run(work())
@@ -157,7 +157,7 @@ def test_idle_connections_are_closed(run: Run) -> None:
                 await admin.list_topics()
                 for _ in range(100):
                     await asyncio.sleep(0.02)
-                    if not admin.cluster.pool._links:
+                    if not admin.cluster.pool._connections:
                         break
                 else:
                     raise AssertionError("the connection was kept")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.config.durations import parse_duration_ns
+from barnabas.config.values.durations import parse_duration_ns
 
 
 @pytest.mark.parametrize(

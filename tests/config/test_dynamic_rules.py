@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.config.dynamic_rules import check_step
 from barnabas.config.errors import ConfigError
+from barnabas.config.node.dynamic_rules import check_step
 from barnabas.config.option import Mode
 from barnabas.config.scopes import BROKER
 

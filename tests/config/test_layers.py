@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.config import ConfigError, Mode
 from barnabas.config.layers import ConfigSource, Entry, Layers, check_dynamic
-from barnabas.config.synonyms import with_both_ids
+from barnabas.config.node.synonyms import with_both_ids
 from barnabas.config.topics import topic_settings
 
 from .recorded import recorded

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas.config import ConfigError, Mode
-from barnabas.config.node import Node, mode_of, read_node
-from barnabas.config.quorum import Address
+from barnabas.config.node.node import Node, mode_of, read_node
+from barnabas.config.node.quorum import Address
 
 from .recorded import recorded
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.config import ConfigError
-from barnabas.config.overrides import parse_overrides
+from barnabas.config.node.overrides import parse_overrides
 
 
 def test_overrides() -> None:

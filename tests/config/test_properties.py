@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.config.properties import LARGEST_FILE, PropertiesError, dumps, format_date, loads
+from barnabas.config.values.properties import LARGEST_FILE, PropertiesError, dumps, format_date, loads
 
 from .recorded import recorded
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.config import ConfigError
-from barnabas.config.quorum import Address, parse_bootstrap_servers, parse_voters
+from barnabas.config.node.quorum import Address, parse_bootstrap_servers, parse_voters
 
 
 def test_voters() -> None:

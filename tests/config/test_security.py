@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from barnabas.config import BROKER, BUILT_FEATURES, CONSUMER, SECURITY_FEATURES, ConfigError, Feature, Mode
-from barnabas.config.node import parse_node, read_node
+from barnabas.config.node.node import parse_node, read_node
+from barnabas.config.node.security import refuse_unbuilt_security
 from barnabas.config.scopes import TABLES
-from barnabas.config.security import refuse_unbuilt_security
 
 from .test_node import BROKER_ONLY, COMBINED, ZOOKEEPER
 

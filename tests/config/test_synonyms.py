@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.config.synonyms import base_name, synonyms_of, with_both_ids
+from barnabas.config.node.synonyms import base_name, synonyms_of, with_both_ids
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from barnabas.config import (
     OptionTable,
 )
 from barnabas.config.scopes import BROKER_DYNAMIC, TABLES
-from barnabas.config.validators import validator_of
-from barnabas.config.values import format_value
+from barnabas.config.values.validators import validator_of
+from barnabas.config.values.values import format_value
 
 from .recorded import recorded
 

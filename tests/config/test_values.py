@@ -9,7 +9,7 @@ import pytest
 from barnabas.base.errors import ErrorCode
 from barnabas.config import ADMIN, BROKER, CONSUMER, PRODUCER, TOPIC, ConfigError, Mode
 from barnabas.config.scopes import TABLES
-from barnabas.config.values import HIDDEN, Password, format_double, format_value, parse_value
+from barnabas.config.values.values import HIDDEN, Password, format_double, format_value, parse_value
 
 from .recorded import recorded
 
@@ -138,7 +138,7 @@ def test_classes_may_be_python_classes_or_names() -> None:
     assert option is not None
     assert (
         format_value(option, PRODUCER.parse_one("partitioner.class", Password))
-        == "barnabas.config.values.Password"
+        == "barnabas.config.values.values.Password"
     )
     assert format_value(option, PRODUCER.parse_one("partitioner.class", "a.B")) == "a.B"
     assert format_value(option, len) == repr(len)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from barnabas.controller.configs.policies import AlterConfigPolicy, CreateTopicPolicy
 from barnabas.controller.decision import Context
 from barnabas.controller.machine import Controller
-from barnabas.controller.policies import AlterConfigPolicy, CreateTopicPolicy
 from barnabas.controller.state import ControllerOptions
 from barnabas.metadata.bootstrap import choose_levels, first_records
 from barnabas.metadata.features import metadata_version_named
 from barnabas.metadata.image import Image
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
 from barnabas.protocol.schema import Message
-from barnabas.runtime.chance import SeededRandom
-from barnabas.testing.simulation.scenarios.metadata_node import (
+from barnabas.runtime.random import SeededRandom
+from barnabas.testing.simulation.metadata_node import (
     CLUSTER_ID,
     NODE_ID,
     configuration,

@@ -17,8 +17,8 @@ from barnabas.protocol.records.metadata import (
     FeatureLevelRecord,
 )
 from barnabas.protocol.schema import Message
-from barnabas.runtime.chance import SeededRandom
-from barnabas.testing.simulation.scenarios.metadata_node import CLUSTER_ID, NODE_ID, configuration
+from barnabas.runtime.random import SeededRandom
+from barnabas.testing.simulation.metadata_node import CLUSTER_ID, NODE_ID, configuration
 from tests.controller.lab import Lab
 
 

@@ -16,7 +16,7 @@ from barnabas.protocol.records.metadata import (
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
-from barnabas.testing.simulation.scenarios.metadata_node import (
+from barnabas.testing.simulation.metadata_node import (
     DIRECTORY_ID,
     NODE_ID,
     creation,

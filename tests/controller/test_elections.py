@@ -20,7 +20,7 @@ from barnabas.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from barnabas.protocol.schema import Message
-from barnabas.testing.simulation.scenarios.metadata_node import heartbeat
+from barnabas.testing.simulation.metadata_node import heartbeat
 from tests.controller.lab import Lab
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.controller.placement import UsableBroker, place
-from barnabas.runtime.chance import SeededRandom
+from barnabas.controller.topics.placement import UsableBroker, place
+from barnabas.runtime.random import SeededRandom
 
 BROKERS = st.lists(
     st.tuples(st.sampled_from([None, "a", "b", "c"]), st.booleans()), min_size=1, max_size=9

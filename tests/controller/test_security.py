@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.controller.quotas import describe_quotas
+from barnabas.controller.configs.quotas import describe_quotas
 from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,

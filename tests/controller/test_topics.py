@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
-from barnabas.controller.policies import NewTopic
+from barnabas.controller.configs.policies import NewTopic
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -18,7 +18,7 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 )
 from barnabas.protocol.records.metadata import PartitionRecord, TopicRecord
 from barnabas.protocol.schema import Message
-from barnabas.testing.simulation.scenarios.metadata_node import creation
+from barnabas.testing.simulation.metadata_node import creation
 from tests.controller.lab import Lab
 
 SET, DELETE, APPEND, SUBTRACT = range(4)

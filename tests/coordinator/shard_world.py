@@ -15,8 +15,8 @@ from barnabas.coordinator.decision import Context, Decision, Marker, ProducerSta
 from barnabas.coordinator.entry import Entry, encode
 from barnabas.coordinator.shard import Machine, Shard
 from barnabas.metadata.image import EMPTY_IMAGE, Image
-from barnabas.runtime.chance import SeededRandom
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.random import SeededRandom
 
 M = TypeVar("M", bound=Machine)
 R = TypeVar("R")
@@ -114,7 +114,7 @@ class ShardWorld(Generic[M]):
         self.store.load_into(self.machine)
         self.shard = self._start()
 
-    def ask(self, decide: Callable[[M, Context], Decision[R]]) -> Later[R]:
+    def ask(self, decide: Callable[[M, Context], Decision[R]]) -> Promise[R]:
         return self.shard.ask(decide, self.context, self.now_ms)
 
     def pass_ms(self, duration_ms: int) -> None:
@@ -137,8 +137,8 @@ class ShardWorld(Generic[M]):
         self.image = replace(self.image, **fields)
 
 
-def value_of(later: Later[Any]) -> Any:
+def value_of(promise: Promise[Any]) -> Any:
     """What came, PENDING, or the error itself."""
     found: list[Any] = []
-    later.then(found.append, found.append)
+    promise.then(found.append, found.append)
     return found[0] if found else PENDING

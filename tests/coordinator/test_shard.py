@@ -13,7 +13,7 @@ from barnabas.coordinator.shard import TIMER_RETRY_MS
 from barnabas.coordinator.timers import Timers
 from barnabas.metadata.delta import Delta
 from barnabas.protocol.records.group import OffsetCommitKey
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 from tests.coordinator.shard_world import COMMIT_TIMEOUT_MS, PENDING, ShardWorld, value_of
 
 
@@ -65,8 +65,8 @@ def test_what_is_decided_is_appended_then_applied_then_answered() -> None:
     shards = world()
     seen: list[object] = []
     accepted = lambda: seen.append(list(shards.machine.applied))  # noqa: E731
-    later = shards.ask(decision(1, 2, accepted=accepted))
-    assert value_of(later) == "done"
+    promise = shards.ask(decision(1, 2, accepted=accepted))
+    assert value_of(promise) == "done"
     assert shards.store.end == 2
     assert seen == [[1, 2]]
 
@@ -92,7 +92,7 @@ def test_a_reply_waits_for_the_commit_and_one_without_entries_for_what_was_befor
 def test_a_reply_that_is_later_waits_for_both() -> None:
     shards = world()
     shards.store.held_at = 0
-    held: Later[object] = Later()
+    held: Promise[object] = Promise()
     answer = shards.ask(decision(1, reply=held))
     held.set("joined")
     assert value_of(answer) is PENDING
@@ -191,10 +191,10 @@ def test_a_dropped_shard_tells_everybody_and_takes_nothing_more() -> None:
 def test_what_a_reply_brings_is_decided_afterwards() -> None:
     """A pipelined request may come out of the very reply that a decision gives to another member."""
     shards = world()
-    held: Later[object] = Later()
+    held: Promise[object] = Promise()
     order: list[str] = []
     shards.ask(decision(reply=held)).then(lambda _: order.append("reply"), lambda _: None)
-    held_answers: list[Later[object]] = []
+    held_answers: list[Promise[object]] = []
 
     def release(machine: Recorder, context: Context) -> Decision[object]:
         held.then(lambda _: held_answers.append(shards.ask(decision(2))), lambda _: None)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.exits import Exit
+from barnabas.cli.framework.exits import Exit
 from barnabas.cli.main import COMMANDS
-from tests.broker.front_world import Front
+from tests.broker.worlds.front_world import Front
 from tools.generate_reference import EXITS, PAGES, REFERENCE, commands_page
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

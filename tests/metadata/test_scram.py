@@ -8,7 +8,7 @@ import json
 import pytest
 
 from barnabas.metadata.scram import ScramMechanism, credential, parse_credential, salted_password
-from barnabas.runtime.chance import SeededRandom
+from barnabas.runtime.random import SeededRandom
 
 
 def vectors(data):

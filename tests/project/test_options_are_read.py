@@ -14,15 +14,15 @@ import pytest
 
 from barnabas.config import BUILT_FEATURES, Option, OptionTable
 from barnabas.config.scopes import BROKER, BROKER_DYNAMIC, TABLES, TOPIC
-from barnabas.storage.cleaner import CleanerOptions
-from barnabas.storage.jobs import JobOptions
-from barnabas.storage.options import LogOptions
+from barnabas.storage.cleaner.cleaner import CleanerOptions
+from barnabas.storage.log.log_options import LogOptions
+from barnabas.storage.log_tasks import LogTaskOptions
 
 SOURCES = Path(__file__).parents[2] / "src" / "barnabas"
 # Here options are declared, judged and listed, which gives them no effect.
 NOT_READING = ("config/tables/", "config/validators.py", "config/layers.py", "config/dynamic_rules.py")
 # Fields of these are filled from options of the same name, `_` for `.`, behind a prefix.
-FILLED = ((LogOptions, ""), (JobOptions, ""), (CleanerOptions, "log.cleaner."))
+FILLED = ((LogOptions, ""), (LogTaskOptions, ""), (CleanerOptions, "log.cleaner."))
 
 
 @cache

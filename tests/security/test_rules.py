@@ -172,9 +172,9 @@ def test_the_index_agrees_with_looking_at_every_rule() -> None:
         ]
         default = chance.random() < 0.5
         index = judge(*rules, default=default)
-        for gone in chance.sample(rules, len(rules) // 3):
-            index.remove(gone.id)
-            rules.remove(gone)
+        for removed in chance.sample(rules, len(rules) // 3):
+            index.remove(removed.id)
+            rules.remove(removed)
         for name in names[1:]:
             for operation in (READ, WRITE):
                 assert allowed(index, operation, name) == slow(rules, name, operation, default), (name, rules)

@@ -8,13 +8,13 @@ from barnabas.batch.build import build
 from barnabas.batch.control import EndTransactionMarker, build_marker
 from barnabas.batch.records import Record
 from barnabas.batch.view import BatchView, batches
-from barnabas.runtime.chance import SeededRandom
-from barnabas.runtime.disk import Disk
-from barnabas.runtime.memory_disk import MemoryDisk
-from barnabas.storage.log import Log
-from barnabas.storage.options import LogOptions
-from barnabas.storage.producer_append import AppendOrigin
-from barnabas.storage.reading import ReadResult
+from barnabas.runtime.disk.disk import Disk
+from barnabas.runtime.disk.memory_disk import MemoryDisk
+from barnabas.runtime.random import SeededRandom
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.log_options import LogOptions
+from barnabas.storage.log.log_reader import ReadResult
+from barnabas.storage.producers.producer_append import AppendOrigin
 
 T0 = 1_700_000_000_000
 FOLDER = "/data/orders-0"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from barnabas.batch.view import CorruptBatch
-from barnabas.broker.modes.loading import read_bootstrap
+from barnabas.broker.modes.kraft.metadata_folder_loader import read_bootstrap
 from barnabas.metadata.bootstrap import BOOTSTRAP_FILE, bootstrap_checkpoint
 from barnabas.protocol.records.metadata import FeatureLevelRecord
 from barnabas.raft.quorum_state import (
@@ -21,20 +21,22 @@ from barnabas.raft.quorum_state import (
     decode_quorum_state,
     encode_quorum_state,
 )
-from barnabas.runtime.chance import SeededRandom
-from barnabas.runtime.disk import Disk
-from barnabas.runtime.memory_disk import MemoryDisk
+from barnabas.runtime.disk.disk import Disk
+from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.planted import patched
-from barnabas.storage import checkpoints, log_files, segment_search
-from barnabas.storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, clean_shutdown_epoch
-from barnabas.storage.epochs import EpochEntry
-from barnabas.storage.log import Log
-from barnabas.storage.meta_properties import V1, MetaProperties, MetaPropertiesEnsemble
+from barnabas.runtime.random import SeededRandom
+from barnabas.storage.directories import checkpoints
+from barnabas.storage.directories.clean_shutdown import CLEAN_SHUTDOWN_FILE, clean_shutdown_epoch
+from barnabas.storage.directories.meta_properties import V1, MetaProperties, MetaPropertiesEnsemble
+from barnabas.storage.log import log_files
+from barnabas.storage.log.leader_epochs import EpochEntry
+from barnabas.storage.log.log import Log
 from barnabas.storage.refused import DamagedFile, FolderRefused
-from barnabas.testing import torn
-from barnabas.testing.torn_damage import ACTIONS, kind_of
-from barnabas.testing.torn_folders import START_MS, DataFolder, build_folders, open_manager
-from barnabas.testing.torn_judge import TornFault
+from barnabas.storage.segment import segment_search
+from barnabas.testing.torn import torn
+from barnabas.testing.torn.checker import TornFault
+from barnabas.testing.torn.damage import ACTIONS, kind_of
+from barnabas.testing.torn.folders import START_MS, DataFolder, build_folders, open_manager
 from tests.storage.logs import (
     FOLDER,
     T0,
@@ -98,7 +100,7 @@ def blind(*_: object) -> bool:
         (segment_search, "crc_ok", blind),
         (segment_search.SegmentSearch, "ends_whole", blind),
         (segment_search.SegmentSearch, "largest_indexed_time", lambda self: self.times().last),
-        (segment_search.SegmentSearch, "_confirmed", lambda self, entry: self.heads(entry.position)),
+        (segment_search.SegmentSearch, "_confirmed", lambda self, entry: self.headers(entry.position)),
     ],
 )
 def test_storage_that_believes_what_it_reads_is_found_out(

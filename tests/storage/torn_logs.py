@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from barnabas.runtime.disk import Disk
-from barnabas.storage import log_files
-from barnabas.storage.log import Log
+from barnabas.runtime.disk.disk import Disk
+from barnabas.storage.log import log_files
+from barnabas.storage.log.log import Log
 from tests.storage.logs import FOLDER, SMALL, T0, batches_of, open_log, write
 
 # Three batches a segment, each with an index entry but the first.

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
-from barnabas.runtime.chance import SeededRandom
-from barnabas.runtime.disk import Disk
-from barnabas.runtime.memory_disk import MemoryDisk
-from barnabas.storage.cleaner import CleanerOptions, LogCleaner
-from barnabas.storage.cleaner_plan import dirty_range, plan
-from barnabas.storage.cleaner_round import CleaningRound, RoundLimits, RoundStats
-from barnabas.storage.dirs import LogDirs
-from barnabas.storage.log import Log
-from barnabas.storage.manager import LogManager
-from barnabas.storage.names import TopicPartition
-from barnabas.storage.options import LogOptions
+from barnabas.runtime.disk.disk import Disk
+from barnabas.runtime.disk.memory_disk import MemoryDisk
+from barnabas.runtime.random import SeededRandom
+from barnabas.storage.cleaner.cleaner import CleanerOptions, LogCleaner
+from barnabas.storage.cleaner.cleaning_plan import dirty_range, plan
+from barnabas.storage.cleaner.cleaning_round import CleaningRound, RoundLimits, RoundStats
+from barnabas.storage.directories.log_dirs import LogDirs
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.log_options import LogOptions
+from barnabas.storage.log.names import TopicPartition
+from barnabas.storage.log_manager import LogManager
 from tests.storage.logs import T0, HandClock, open_log, read_all
 
 Pair = tuple[bytes | None, bytes | None]

@@ -61,7 +61,7 @@ def test_a_part_takes_the_place_of_its_last_run_alone(page: Path) -> None:
 
 def test_every_check_belongs_to_one_part() -> None:
     found = [path for part in verify.PARTS for path in verify.files_of(part)]
-    assert sorted(found) == sorted(verify.CHECKS.glob("test_*.py"))
+    assert sorted(found) == sorted(verify.CHECKS.rglob("test_*.py"))
     assert all(verify.files_of(part) for part in verify.PARTS)
 
 

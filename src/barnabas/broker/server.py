@@ -17,39 +17,39 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.broker.authorizer import Authorizer
-from barnabas.broker.authorizer_standard import authorizer_for
-from barnabas.broker.auto_topics import AutoTopics
-from barnabas.broker.connection_limits import ConnectionLimits
-from barnabas.broker.coordinators import Coordinators
-from barnabas.broker.dispatch import Dispatch
-from barnabas.broker.folders import Folders, epoch_of_last_life, open_folders
-from barnabas.broker.lifecycle import Lifecycle, State
-from barnabas.broker.listener import ListenerDoor, drain_all
-from barnabas.broker.metrics import Metrics
-from barnabas.broker.modes.kraft import KraftMetadata
-from barnabas.broker.ports import taking
-from barnabas.broker.quotas import ClientQuotas, Quotas
-from barnabas.broker.replicas import Replicas
-from barnabas.broker.routes import Role, Route, routes_for
-from barnabas.broker.shards import Shards
-from barnabas.broker.supported_features import supported_features
-from barnabas.broker.transactions import Transactions
+from barnabas.broker.coordinators.coordinators import Coordinators
+from barnabas.broker.coordinators.shards import Shards
+from barnabas.broker.coordinators.transactions import Transactions
+from barnabas.broker.log_directories import LogDirectories, epoch_of_last_life, open_folders
+from barnabas.broker.metadata.auto_topic_creation import AutoTopics
+from barnabas.broker.metadata.broker_lifecycle import Lifecycle, State
+from barnabas.broker.metadata.supported_features import supported_features
+from barnabas.broker.metrics.registry import Metrics
+from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
+from barnabas.broker.network.connection_limits import ConnectionLimits
+from barnabas.broker.network.dispatch import Dispatch
+from barnabas.broker.network.listener import BrokerListener, drain_all
+from barnabas.broker.network.ports import taking
+from barnabas.broker.network.routes import Role, Route, routes_for
+from barnabas.broker.quotas.client_quotas import ClientQuotas, Quotas
+from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.security.authorizer import Authorizer
+from barnabas.broker.security.standard_authorizer import authorizer_for
 from barnabas.config.errors import ConfigError
 from barnabas.config.layers import Layers
-from barnabas.config.listeners import Endpoint
-from barnabas.config.node import Node
+from barnabas.config.node.listeners import Endpoint
+from barnabas.config.node.node import Node
 from barnabas.config.option import Mode
 from barnabas.config.settings import Settings
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import ConfigResource, Image
-from barnabas.runtime.chance import Random, random_uuid
 from barnabas.runtime.clock import Clock
-from barnabas.runtime.disk import Disk
-from barnabas.runtime.executor import WorkerDoor
-from barnabas.runtime.later import Later
-from barnabas.runtime.network import Network
-from barnabas.runtime.timers import TimerDoor
+from barnabas.runtime.disk.disk import Disk
+from barnabas.runtime.loop.executor import WorkerPool
+from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.timers import TimerService
+from barnabas.runtime.network.network import Network
+from barnabas.runtime.random import Random, random_uuid
 
 if TYPE_CHECKING:
     from barnabas.coordinator.group.machine import GroupMachine
@@ -67,7 +67,7 @@ class Loop(Protocol):
     """What a broker needs of the loop it runs on; `runtime.reactor.Reactor` has it."""
 
     @property
-    def timers(self) -> TimerDoor: ...
+    def timers(self) -> TimerService: ...
 
     def at_tick_end(self, action: Callable[[], None], /) -> None: ...
 
@@ -84,7 +84,7 @@ class Broker:
         random: Random,
         loop: Loop,
         network: Network,
-        workers: WorkerDoor,
+        workers: WorkerPool,
         host_name: Callable[[], str],
     ) -> None:
         _refuse_unbuilt(node)
@@ -117,13 +117,13 @@ class Broker:
         self._loop = loop
         self._workers = workers
         self._host_name = host_name
-        self._folders: Folders | None = None
-        self._replicas: Replicas | None = None
+        self._folders: LogDirectories | None = None
+        self._replicas: ReplicaManager | None = None
         self._coordinators: Coordinators | None = None
         self._is_up = False
         self._is_stopping = False
         self._limits = ConnectionLimits(node.settings, node.listeners)
-        self._doors = self._make_doors(network)
+        self._listeners = self._make_listeners(network)
         self._add_gauges()
 
     # What handlers ask ------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Broker:
         return self._folders.cluster_id
 
     @property
-    def replicas(self) -> Replicas:
+    def replicas(self) -> ReplicaManager:
         assert self._replicas is not None
         return self._replicas
 
@@ -163,14 +163,14 @@ class Broker:
         return self.metadata.leader_id
 
     @property
-    def doors(self) -> Mapping[str, ListenerDoor]:
-        return self._doors
+    def listeners(self) -> Mapping[str, BrokerListener]:
+        return self._listeners
 
     def role_of(self, listener: str) -> Role:
-        return self._doors[listener].role
+        return self._listeners[listener].role
 
     def routes_of(self, listener: str) -> Mapping[int, Route]:
-        return self._doors[listener].dispatch.routes
+        return self._listeners[listener].dispatch.routes
 
     @property
     def is_running(self) -> bool:
@@ -178,24 +178,24 @@ class Broker:
 
     # Starting -----------------------------------------------------------------------------------------------
 
-    def start(self) -> Later[None]:
+    def start(self) -> Promise[None]:
         """Come up; done when clients can be served.  What stands in the way is raised or failed with.
 
         Whoever starts a broker stops it, also after a failure.
         """
-        done: Later[None] = Later()
+        done: Promise[None] = Promise()
         self._folders = open_folders(self._disk, self.node, self.random, self.clock)
         for path, reason in self._folders.dirs.offline.items():
             logger.error("the log directory %s is offline: %s", path, reason)
-        for door in self._doors.values():
-            with taking(door.endpoint, "listeners"):
-                door.bind()
+        for broker_listener in self._listeners.values():
+            with taking(broker_listener.endpoint, "listeners"):
+                broker_listener.bind()
         self.metadata.controller_endpoints = self._reachable(self.node.listeners.advertised_controllers)
         self.metadata.subscribe(self._apply)
         self.metadata.start().then(partial(self._go_on, self._metadata_up, done), done.fail)
         return done
 
-    def _go_on(self, step: Callable[[Later[None]], None], done: Later[None], _: object) -> None:
+    def _go_on(self, step: Callable[[Promise[None]], None], done: Promise[None], _: object) -> None:
         """The next step of coming up.  A fault in it fails the start: nobody else would hear of it."""
         if self._is_stopping:
             return
@@ -206,21 +206,21 @@ class Broker:
                 raise
             done.fail(error)
 
-    def _metadata_up(self, done: Later[None]) -> None:
+    def _metadata_up(self, done: Promise[None]) -> None:
         self.image = self.metadata.image
         self._take_settings()
         for follower in (self.authorizer, self.quotas):
             follower.load(self.image)
-        for door in self._doors.values():
-            if door.role is Role.CONTROLLER:
-                door.open()
+        for broker_listener in self._listeners.values():
+            if broker_listener.role is Role.CONTROLLER:
+                broker_listener.open()
         if not self.node.is_broker:
             self._is_up = True
             done.set(None)
             return
         assert self._folders is not None
         folders = self._folders
-        self._replicas = Replicas(
+        self._replicas = ReplicaManager(
             self,
             self._disk,
             folders.dirs,
@@ -241,32 +241,35 @@ class Broker:
             epoch_of_last_life(self._disk, folders.dirs),
         )
 
-    def _caught_up(self, done: Later[None]) -> None:
+    def _caught_up(self, done: Promise[None]) -> None:
         self.replicas.start().then(partial(self._go_on, self._logs_open, done), done.fail)
 
-    def _logs_open(self, done: Later[None]) -> None:
+    def _logs_open(self, done: Promise[None]) -> None:
         self.lifecycle.ready_to_unfence().then(partial(self._go_on, self._unfenced, done), done.fail)
 
-    def _unfenced(self, done: Later[None]) -> None:
-        for door in self._doors.values():
-            if door.role is not Role.CONTROLLER:
-                door.open()
-        places = ", ".join(f"{door.name} on {door.address}" for door in self._doors.values())
+    def _unfenced(self, done: Promise[None]) -> None:
+        for broker_listener in self._listeners.values():
+            if broker_listener.role is not Role.CONTROLLER:
+                broker_listener.open()
+        places = ", ".join(
+            f"{broker_listener.name} on {broker_listener.address}"
+            for broker_listener in self._listeners.values()
+        )
         self._is_up = True
         logger.info("node %d of cluster %s serves %s", self.node.node_id, self.cluster_id, places)
         done.set(None)
 
-    def _make_doors(self, network: Network) -> dict[str, ListenerDoor]:
-        listeners = self.node.listeners
-        doors: dict[str, ListenerDoor] = {}
-        for endpoint in listeners.listeners:
+    def _make_listeners(self, network: Network) -> dict[str, BrokerListener]:
+        configured = self.node.listeners
+        listeners: dict[str, BrokerListener] = {}
+        for endpoint in configured.listeners:
             role = Role.CLIENT
-            if endpoint.listener_name in listeners.controller_names:
+            if endpoint.listener_name in configured.controller_names:
                 role = Role.CONTROLLER
-            elif endpoint.listener_name == listeners.inter_broker_name:
+            elif endpoint.listener_name == configured.inter_broker_name:
                 role = Role.INTER_BROKER
             routes = routes_for(self.node.mode, role, self.settings, self.metrics)
-            doors[endpoint.listener_name] = ListenerDoor(
+            listeners[endpoint.listener_name] = BrokerListener(
                 endpoint,
                 role,
                 Dispatch(self, routes, self.authorizer, self.quotas, self.clock),
@@ -278,7 +281,7 @@ class Broker:
                 max_request_bytes=self.settings["socket.request.max.bytes"],
                 max_idle_ms=self.settings["connections.max.idle.ms"],
             )
-        return doors
+        return listeners
 
     def _reachable(self, told: Iterable[Endpoint]) -> list[Endpoint]:
         """As others reach them: port 0 means the one we got, no host means this machine's name."""
@@ -286,7 +289,7 @@ class Broker:
             replace(
                 end,
                 host=end.host or self._host_name(),
-                port=end.port or self._doors[end.listener_name].address.port,
+                port=end.port or self._listeners[end.listener_name].address.port,
             )
             for end in told
         ]
@@ -317,8 +320,8 @@ class Broker:
         self.layers = self.layers.with_cluster(wide).with_broker(own)
         self.settings = self.layers.settings()
         self._limits.configure(self.settings)
-        for door in self._doors.values():
-            door.make_room()
+        for broker_listener in self._listeners.values():
+            broker_listener.make_room()
 
     def _dir_failed(self, path: str, directory_id: object) -> None:
         assert self._folders is not None
@@ -338,9 +341,9 @@ class Broker:
 
     # Stopping -----------------------------------------------------------------------------------------------
 
-    def stop(self) -> Later[None]:
+    def stop(self) -> Promise[None]:
         """Go down in order; done when every file, port and folder is free again.  Also for a failed start."""
-        done: Later[None] = Later()
+        done: Promise[None] = Promise()
         self._is_stopping = True
         timers = self._loop.timers
         deadline_ns = self.clock.monotonic_ns() + CONTROLLED_SHUTDOWN_MS * _MS
@@ -350,20 +353,20 @@ class Broker:
         self.lifecycle.shut_down().then(lambda _: self._let_go(done), done.fail)
         return done
 
-    def _let_go(self, done: Later[None]) -> None:
+    def _let_go(self, done: Promise[None]) -> None:
         self._loop.timers.cancel((self, "let go"))
         if self._coordinators is not None:
             self._coordinators.stop()  # members that wait for others are told to look elsewhere
         deadline_ns = self.clock.monotonic_ns() + DRAIN_MS * _MS
-        doors = list(self._doors.values())
-        drain_all(doors, deadline_ns, self._loop.timers, lambda: self._drained(done))
+        listeners = list(self._listeners.values())
+        drain_all(listeners, deadline_ns, self._loop.timers, lambda: self._drained(done))
 
-    def _drained(self, done: Later[None]) -> None:
+    def _drained(self, done: Promise[None]) -> None:
         if self._replicas is not None:
             self._replicas.stop()
         self.metadata.stop().then(lambda _: self._stopped(done), done.fail)
 
-    def _stopped(self, done: Later[None]) -> None:
+    def _stopped(self, done: Promise[None]) -> None:
         if self._folders is not None:
             self._folders.dirs.close()
         if self._is_up:

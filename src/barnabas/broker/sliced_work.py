@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from barnabas.runtime.timers import TimerDoor
+from barnabas.runtime.loop.timers import TimerService
 
 # How long the loop may be held.  What is done within the first slice is done when `add` returns.
 SLICE_NS = 50_000_000
@@ -24,7 +24,7 @@ class SlicedWork:
 
     def __init__(
         self,
-        timers: TimerDoor,
+        timers: TimerService,
         now_ns: Callable[[], int],
         after_slice: Callable[[], None],
         slice_ns: int = SLICE_NS,

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import KafkaParser
-from barnabas.cli.connecting import add_connection_flags, open_admin
-from barnabas.cli.exits import Exit
+from barnabas.cli.framework.arguments import KafkaParser
+from barnabas.cli.framework.connecting import add_connection_flags, open_admin
+from barnabas.cli.framework.exits import Exit
 
 if TYPE_CHECKING:
     from barnabas.client.model import Node

@@ -8,12 +8,12 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-from barnabas.cli.arguments import ArgumentParser
-from barnabas.cli.columns import padded_row
-from barnabas.cli.connecting import open_admin
-from barnabas.cli.exits import CommandError, Exit, UsageError
-from barnabas.cli.numbers import integer
-from barnabas.cli.subcommands import Subcommand, Tool, no_flags
+from barnabas.cli.framework.arguments import ArgumentParser
+from barnabas.cli.framework.columns import padded_row
+from barnabas.cli.framework.connecting import open_admin
+from barnabas.cli.framework.exits import CommandError, Exit, UsageError
+from barnabas.cli.framework.numbers import integer
+from barnabas.cli.framework.subcommands import Subcommand, Tool, no_flags
 
 PROGRAM = "barnabas cluster"
 ONLY_OF_BROKERS = "The option --include-fenced-brokers is only supported with --bootstrap-server option"

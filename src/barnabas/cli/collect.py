@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, nullcontext
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import ArgumentParser
-from barnabas.cli.exits import CommandError, Exit
-from barnabas.cli.friendly.asking import add_cluster, client_options
-from barnabas.cli.key_values import key_values
+from barnabas.cli.framework.arguments import ArgumentParser
+from barnabas.cli.framework.exits import CommandError, Exit
+from barnabas.cli.framework.key_values import key_values
+from barnabas.cli.friendly.framework import add_cluster, client_options
 
 if TYPE_CHECKING:
     from barnabas.collect import Collector, FileSource
@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.once and options.syslog:
         parser.error("--once is for files and the standard input: syslog has no end")
     properties = {**client_options(parser, options), **key_values(options.producer_property)}
-    from barnabas.cli.server_logs import logging_to
+    from barnabas.cli.server.server_logs import logging_to
     from barnabas.collect.running import run_until_signalled
 
     files = file_source(options) if options.patterns else None

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import KafkaParser
-from barnabas.cli.connecting import add_connection_flags, open_admin
-from barnabas.cli.exits import Exit, UsageError
-from barnabas.cli.flag_rules import FlagRules
+from barnabas.cli.framework.arguments import KafkaParser
+from barnabas.cli.framework.connecting import add_connection_flags, open_admin
+from barnabas.cli.framework.exits import Exit, UsageError
+from barnabas.cli.framework.flag_rules import FlagRules
 
 if TYPE_CHECKING:
     from barnabas.client.model import TopicPartition
@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
     """What the file says."""
-    from barnabas.cli.json_file import check_version, field, items, read_json_file
+    from barnabas.cli.framework.json_file import check_version, field, items, read_json_file
     from barnabas.client.model import TopicPartition
 
     data = read_json_file(path, "The input string is not a valid JSON")
@@ -64,7 +64,7 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
 
 def delete(admin: Admin, offsets: dict[TopicPartition, int]) -> Exit:
     from barnabas.base.java_order import order_by_hash, partition_hash
-    from barnabas.cli.kafka_errors import as_java, exit_code
+    from barnabas.cli.framework.kafka_errors import as_java, exit_code
 
     print("Executing records delete operation")
     found = admin.delete_records(offsets)

@@ -9,12 +9,12 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import ArgumentParser
-from barnabas.cli.connecting import add_connection_flags, open_admin
-from barnabas.cli.exits import CommandError, Exit, UsageError
-from barnabas.cli.numbers import short_number
-from barnabas.cli.storage import dependency_lines, version_mapping_command
-from barnabas.cli.subcommands import Subcommand, Tool, no_flags
+from barnabas.cli.framework.arguments import ArgumentParser
+from barnabas.cli.framework.connecting import add_connection_flags, open_admin
+from barnabas.cli.framework.exits import CommandError, Exit, UsageError
+from barnabas.cli.framework.numbers import short_number
+from barnabas.cli.framework.subcommands import Subcommand, Tool, no_flags
+from barnabas.cli.storage.command import dependency_lines, version_mapping_command
 from barnabas.metadata.features import (
     FEATURES,
     FEATURES_BY_NAME,
@@ -208,7 +208,7 @@ def _change(
     if not updates:
         raise UsageError(f"You must specify at least one feature to {verb}")
     from barnabas.base.errors import KafkaError
-    from barnabas.cli.kafka_errors import exit_code
+    from barnabas.cli.framework.kafka_errors import exit_code
 
     with open_admin(parser, options) as admin:
         try:

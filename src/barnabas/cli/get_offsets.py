@@ -8,11 +8,11 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import KafkaParser
-from barnabas.cli.connecting import add_connection_flags, open_admin
-from barnabas.cli.exits import CommandError, Exit, UsageError
-from barnabas.cli.flag_rules import FlagRules
-from barnabas.cli.numbers import MAX_INT, integer, long_integer
+from barnabas.cli.framework.arguments import KafkaParser
+from barnabas.cli.framework.connecting import add_connection_flags, open_admin
+from barnabas.cli.framework.exits import CommandError, Exit, UsageError
+from barnabas.cli.framework.flag_rules import FlagRules
+from barnabas.cli.framework.numbers import MAX_INT, integer, long_integer
 
 if TYPE_CHECKING:
     from barnabas.client.admin.records import OffsetSpec
@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError(f"{FAILED}--topic-partitions cannot be used with --topic or --partitions")
     when = time_of(options.time)
     wanted = wanted_of(options)
-    from barnabas.cli.kafka_errors import told_as
+    from barnabas.cli.framework.kafka_errors import told_as
 
     with told_as(FAILED), open_admin(parser, options) as admin:
         partitions = found_partitions(admin, wanted, include_internal=not options.exclude_internal_topics)
@@ -81,7 +81,7 @@ def time_of(text: str) -> int:
 
 def wanted_of(options: Namespace) -> Wanted:
     """What the flags let through."""
-    from barnabas.cli.topic_filter import TopicFilter
+    from barnabas.cli.framework.topic_filter import TopicFilter
 
     if options.topic_partitions:
         rules = [_rule(text) for text in options.topic_partitions.split(",")]
@@ -102,7 +102,7 @@ def _numbers(text: str | None) -> set[int]:
 
 
 def _rule(text: str) -> Wanted:
-    from barnabas.cli.topic_filter import TopicFilter
+    from barnabas.cli.framework.topic_filter import TopicFilter
 
     found = _RULE.fullmatch(text)
     if found is None:
@@ -132,7 +132,7 @@ def found_partitions(admin: Admin, wanted: Wanted, *, include_internal: bool) ->
 
 
 def print_offsets(admin: Admin, partitions: list[TopicPartition], when: OffsetSpec | int) -> Exit:
-    from barnabas.cli.kafka_errors import as_java, exit_code
+    from barnabas.cli.framework.kafka_errors import as_java, exit_code
 
     found = admin.list_offsets(dict.fromkeys(partitions, when))
     worst = Exit.OK

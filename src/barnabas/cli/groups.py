@@ -6,14 +6,14 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import KafkaParser
-from barnabas.cli.columns import padded_row
-from barnabas.cli.connecting import add_connection_flags, open_admin
-from barnabas.cli.exits import Exit
-from barnabas.cli.flag_rules import FlagRules
+from barnabas.cli.framework.arguments import KafkaParser
+from barnabas.cli.framework.columns import padded_row
+from barnabas.cli.framework.connecting import add_connection_flags, open_admin
+from barnabas.cli.framework.exits import Exit
+from barnabas.cli.framework.flag_rules import FlagRules
 
 if TYPE_CHECKING:
-    from barnabas.client.admin.group_model import GroupListing
+    from barnabas.client.admin.groups.group_model import GroupListing
     from barnabas.client.sync import Admin
 
 PROGRAM = "barnabas groups"
@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
         rules.forbid(flag, [*(other for other in FILTERS if other != flag), "--group-type", "--protocol"])
     if options.group_type is not None and options.group_type.lower() not in TYPES:
         rules.refuse("--group-type must be a valid group type.")
-    from barnabas.cli.kafka_errors import told_as
+    from barnabas.cli.framework.kafka_errors import told_as
 
     with told_as("Error while executing groups command : "), open_admin(parser, options) as admin:
         show(wanted(admin, options))

@@ -7,11 +7,11 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import KafkaParser
-from barnabas.cli.connecting import API_TIMEOUT, add_connection_flags, open_admin
-from barnabas.cli.exits import CommandError, Exit, UsageError
-from barnabas.cli.flag_rules import FlagRules
-from barnabas.cli.numbers import MAX_INT, whole_number
+from barnabas.cli.framework.arguments import KafkaParser
+from barnabas.cli.framework.connecting import API_TIMEOUT, add_connection_flags, open_admin
+from barnabas.cli.framework.exits import CommandError, Exit, UsageError
+from barnabas.cli.framework.flag_rules import FlagRules
+from barnabas.cli.framework.numbers import MAX_INT, whole_number
 
 if TYPE_CHECKING:
     from barnabas.client.model import TopicPartition
@@ -75,7 +75,7 @@ def check_flags(rules: FlagRules, options: Namespace) -> None:
 
 def wanted_partitions(options: Namespace) -> list[TopicPartition] | None:
     """None stands for all that need it."""
-    from barnabas.cli.json_file import field, items, read_json_file
+    from barnabas.cli.framework.json_file import field, items, read_json_file
     from barnabas.client.model import TopicPartition
 
     if options.topic is not None:
@@ -113,7 +113,7 @@ def tell(kind: str, outcomes: Outcomes[TopicPartition, None]) -> Exit:
     """Print what came of it; the worst decides how the tool ends."""
     from barnabas.base.errors import ErrorCode
     from barnabas.base.java_order import order_by_hash, partition_hash
-    from barnabas.cli.kafka_errors import as_java, exit_code
+    from barnabas.cli.framework.kafka_errors import as_java, exit_code
 
     errors = outcomes.errors
     order = order_by_hash(outcomes, partition_hash)

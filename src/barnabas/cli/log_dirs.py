@@ -6,11 +6,11 @@ from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import KafkaParser
-from barnabas.cli.connecting import add_connection_flags, open_admin
-from barnabas.cli.exits import CommandError, Exit, UsageError
-from barnabas.cli.flag_rules import FlagRules
-from barnabas.cli.numbers import integer
+from barnabas.cli.framework.arguments import KafkaParser
+from barnabas.cli.framework.connecting import add_connection_flags, open_admin
+from barnabas.cli.framework.exits import CommandError, Exit, UsageError
+from barnabas.cli.framework.flag_rules import FlagRules
+from barnabas.cli.framework.numbers import integer
 
 if TYPE_CHECKING:
     from barnabas.client.admin.log_dirs import LogDirDescription
@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     FlagRules(parser, options).require("--bootstrap-server", "--describe")
     topics = {name for name in options.topic_list.split(",") if name}
     brokers = [_broker(text) for text in options.broker_list.split(",") if text]
-    from barnabas.cli.kafka_errors import told_as
+    from barnabas.cli.framework.kafka_errors import told_as
 
     with told_as(""), open_admin(parser, options) as admin:
         describe(admin, brokers, topics)
@@ -81,7 +81,7 @@ def as_json(found: Mapping[int, Mapping[str, LogDirDescription]], topics: set[st
 
 def _directory(directory: LogDirDescription, topics: set[str]) -> dict[str, Any]:
     from barnabas.base.java_order import order_by_hash, partition_hash
-    from barnabas.cli.kafka_errors import java_name
+    from barnabas.cli.framework.kafka_errors import java_name
 
     replicas = [one for one in directory.replicas if not topics or one.topic in topics]
     return {

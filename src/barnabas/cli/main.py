@@ -13,29 +13,32 @@ import sys
 from collections.abc import Sequence
 
 from barnabas import __version__
-from barnabas.cli.exits import CommandError, Exit, HelpShownError, code_for, describe, one_line
+from barnabas.cli.framework.exits import CommandError, Exit, HelpShownError, code_for, describe, one_line
 
 TRACEBACK_VARIABLE = "BARNABAS_TRACEBACK"
 
 # Name of the command: module with `run(arguments) -> int`, and one line for the help.
 COMMANDS = {
-    "acls": ("barnabas.cli.acls", "show and change rules of access"),
-    "aliases": ("barnabas.cli.aliases", "write scripts with the names of Apache Kafka's"),
+    "acls": ("barnabas.cli.acls.command", "show and change rules of access"),
+    "aliases": ("barnabas.cli.aliases.command", "write scripts with the names of Apache Kafka's"),
     "broker-api-versions": ("barnabas.cli.broker_api_versions", "show which requests brokers understand"),
     "cluster": ("barnabas.cli.cluster", "look at the cluster: its id, its nodes"),
     "collect": ("barnabas.cli.collect", "follow files, the standard input or syslog into a topic"),
     "completion": ("barnabas.cli.friendly.completion", "complete command lines, with names of the cluster"),
-    "configs": ("barnabas.cli.configs", "show and change options, quotas and credentials"),
-    "console-consumer": ("barnabas.cli.console_consumer", "print the records of topics"),
-    "console-producer": ("barnabas.cli.console_producer", "send lines as records"),
-    "consume": ("barnabas.cli.friendly.consume", "print records, from a place to a place"),
-    "consumer-groups": ("barnabas.cli.consumer_groups", "look at groups of consumers, reset their offsets"),
-    "consumer-perf-test": ("barnabas.cli.consumer_perf_test", "measure how fast records are read"),
+    "configs": ("barnabas.cli.configs.command", "show and change options, quotas and credentials"),
+    "console-consumer": ("barnabas.cli.console.console_consumer", "print the records of topics"),
+    "console-producer": ("barnabas.cli.console.console_producer", "send lines as records"),
+    "consume": ("barnabas.cli.friendly.records.consume", "print records, from a place to a place"),
+    "consumer-groups": (
+        "barnabas.cli.consumer_groups.command",
+        "look at groups of consumers, reset their offsets",
+    ),
+    "consumer-perf-test": ("barnabas.cli.perf.consumer_perf_test", "measure how fast records are read"),
     "delete-records": ("barnabas.cli.delete_records", "delete the records before an offset"),
-    "dev": ("barnabas.cli.dev", "run one broker for development; nothing to set up"),
-    "doctor": ("barnabas.cli.doctor", "check this installation and say what to do next"),
-    "dump-log": ("barnabas.cli.dump_log", "print what is in the files of a log"),
-    "e2e-latency": ("barnabas.cli.e2e_latency", "measure the way of a record from end to end"),
+    "dev": ("barnabas.cli.server.dev", "run one broker for development; nothing to set up"),
+    "doctor": ("barnabas.cli.doctor.command", "check this installation and say what to do next"),
+    "dump-log": ("barnabas.cli.dump_log.command", "print what is in the files of a log"),
+    "e2e-latency": ("barnabas.cli.perf.e2e_latency", "measure the way of a record from end to end"),
     "explain": ("barnabas.cli.friendly.explain", "say why the consumers of a group get nothing"),
     "features": ("barnabas.cli.features", "look at feature levels, and change them"),
     "get-offsets": ("barnabas.cli.get_offsets", "print offsets of partitions"),
@@ -43,22 +46,37 @@ COMMANDS = {
     "groups": ("barnabas.cli.groups", "list groups of all kinds"),
     "leader-election": ("barnabas.cli.leader_election", "elect leaders of partitions anew"),
     "log-dirs": ("barnabas.cli.log_dirs", "show the folders of brokers and what lies in them"),
-    "metadata-quorum": ("barnabas.cli.metadata_quorum", "look at the metadata quorum, and change who votes"),
-    "metadata-shell": ("barnabas.cli.metadata_shell", "walk through metadata like through a tree of files"),
-    "pipeline": ("barnabas.cli.pipeline", "run pipelines of Spark queries, and look at them"),
-    "produce": ("barnabas.cli.friendly.produce", "send lines, or records that consume printed"),
-    "producer-perf-test": ("barnabas.cli.producer_perf_test", "measure how fast records are written"),
-    "reassign-partitions": ("barnabas.cli.reassign_partitions", "move replicas to other brokers or folders"),
+    "metadata-quorum": (
+        "barnabas.cli.metadata_quorum.command",
+        "look at the metadata quorum, and change who votes",
+    ),
+    "metadata-shell": (
+        "barnabas.cli.metadata_shell.command",
+        "walk through metadata like through a tree of files",
+    ),
+    "pipeline": ("barnabas.cli.pipeline.command", "run pipelines of Spark queries, and look at them"),
+    "produce": ("barnabas.cli.friendly.records.produce", "send lines, or records that consume printed"),
+    "producer-perf-test": ("barnabas.cli.perf.producer_perf_test", "measure how fast records are written"),
+    "reassign-partitions": (
+        "barnabas.cli.reassign_partitions.command",
+        "move replicas to other brokers or folders",
+    ),
     "segment": ("barnabas.cli.friendly.segment", "look into the files of a log, for people"),
-    "server-start": ("barnabas.cli.server_start", "run a node as its server.properties says"),
-    "server-stop": ("barnabas.cli.server_stop", "stop nodes on this machine, and wait until they have"),
-    "status": ("barnabas.cli.status", "show the nodes on this machine, and whether they answer"),
-    "storage": ("barnabas.cli.storage", "format data folders, look into them, look up feature levels"),
-    "tail": ("barnabas.cli.friendly.tail", "print the last records, then those that come"),
+    "server-start": ("barnabas.cli.server.server_start", "run a node as its server.properties says"),
+    "server-stop": (
+        "barnabas.cli.server.server_stop",
+        "stop nodes on this machine, and wait until they have",
+    ),
+    "status": ("barnabas.cli.server.status", "show the nodes on this machine, and whether they answer"),
+    "storage": (
+        "barnabas.cli.storage.command",
+        "format data folders, look into them, look up feature levels",
+    ),
+    "tail": ("barnabas.cli.friendly.records.tail", "print the last records, then those that come"),
     "top": ("barnabas.cli.friendly.top", "show what moves: records a second by topic, lag by group"),
-    "topic": ("barnabas.cli.friendly.topic", "list, show, create, change, empty and delete topics"),
-    "topics": ("barnabas.cli.topics", "create, list, describe, alter and delete topics"),
-    "transactions": ("barnabas.cli.transactions", "look at transactions, and end those that hang"),
+    "topic": ("barnabas.cli.friendly.topic.command", "list, show, create, change, empty and delete topics"),
+    "topics": ("barnabas.cli.topics.command", "create, list, describe, alter and delete topics"),
+    "transactions": ("barnabas.cli.transactions.command", "look at transactions, and end those that hang"),
 }
 
 
@@ -88,8 +106,8 @@ def run(arguments: Sequence[str]) -> int:
         print(f"barnabas {__version__}")
         return Exit.OK
     if name not in COMMANDS:
-        from barnabas.cli.arguments import did_you_mean
-        from barnabas.cli.exits import UsageError
+        from barnabas.cli.framework.arguments import did_you_mean
+        from barnabas.cli.framework.exits import UsageError
 
         kind = "option" if name.startswith("-") else "command"
         known = [*COMMANDS, "--help", "--version"]
@@ -152,7 +170,7 @@ def explain(error: Exception) -> tuple[str, Exit]:
 
     # Before the system's own errors: a time-out of a client is one of those too.
     if isinstance(error, KafkaError):
-        from barnabas.cli.kafka_errors import exit_code, sentence
+        from barnabas.cli.framework.kafka_errors import exit_code, sentence
 
         return f"barnabas: {sentence(error)}", exit_code(error)
     if isinstance(error, OSError):

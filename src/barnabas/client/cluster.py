@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from barnabas.base.errors import ErrorCode
 from barnabas.client.addresses import bootstrap_nodes
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.errors.data import LeaderNotAvailableError, UnknownTopicOrPartitionError
 from barnabas.client.errors.groups import CoordinatorNotAvailableError
 from barnabas.client.errors.kinds import RetriableError, check, error_for
 from barnabas.client.errors.local import NoBrokersError
-from barnabas.client.link import Link
 from barnabas.client.metadata import Metadata
 from barnabas.client.model import Node, Partition, Topic, TopicPartition
 from barnabas.client.pool import Pool, Purpose
@@ -28,8 +28,8 @@ from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, 
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.schema import Message
-from barnabas.runtime.asyncio_network import AsyncioNetwork
-from barnabas.runtime.chance import Random, SystemRandom
+from barnabas.runtime.network.asyncio_network import AsyncioNetwork
+from barnabas.runtime.random import Random, SystemRandom
 
 logger = logging.getLogger(__name__)
 
@@ -230,12 +230,12 @@ class Cluster:
     def nodes(self) -> list[Node]:
         """Those to ask when any will do: connected and least busy first, bootstrap servers last."""
         brokers = list(self.metadata.brokers.values())
-        links = {node: self.pool.ready(node) for node in (*brokers, *self.bootstrap)}
+        connections = {node: self.pool.ready(node) for node in (*brokers, *self.bootstrap)}
 
         def rank(node: Node) -> tuple[bool, bool, int, float]:
-            link = links[node]
-            busy = link.in_flight if link is not None else 0
-            return link is None, self.pool.is_backing_off(node), busy, self.random.fraction()
+            connection = connections[node]
+            busy = connection.in_flight if connection is not None else 0
+            return connection is None, self.pool.is_backing_off(node), busy, self.random.fraction()
 
         known = {(node.host, node.port) for node in brokers}
         others = [node for node in self.bootstrap if (node.host, node.port) not in known]
@@ -246,23 +246,23 @@ class Cluster:
         reasons = []
         for node in self.nodes():
             try:
-                link = await self.pool.link(node)
-                return await link.ask(request, answer, timeout_ms=timeout_ms)
+                connection = await self.pool.connection(node)
+                return await connection.ask(request, answer, timeout_ms=timeout_ms)
             except RetriableError as error:
                 reasons.append(error.message)
         raise NoBrokersError(f"no broker answers: {'; '.join(reasons)}")
 
-    async def any_link(self) -> Link:
+    async def any_connection(self) -> BrokerConnection:
         """The link to whichever broker can be reached; NoBrokersError if none can."""
         reasons = []
         for node in self.nodes():
             try:
-                return await self.pool.link(node)
+                return await self.pool.connection(node)
             except RetriableError as error:
                 reasons.append(error.message)
         raise NoBrokersError(f"no broker answers: {'; '.join(reasons)}")
 
-    async def link_to(self, node_id: int, purpose: Purpose = Purpose.DATA) -> Link:
+    async def connection_to(self, node_id: int, purpose: Purpose = Purpose.DATA) -> BrokerConnection:
         """The link to a broker by its id."""
         node = self.metadata.brokers.get(node_id)
         if node is None:
@@ -270,15 +270,15 @@ class Cluster:
             node = self.metadata.brokers.get(node_id)
         if node is None:
             raise error_for(ErrorCode.REPLICA_NOT_AVAILABLE, f"the broker {node_id} is not alive")
-        return await self.pool.link(node, purpose)
+        return await self.pool.connection(node, purpose)
 
-    async def controller(self) -> Link:
+    async def controller(self) -> BrokerConnection:
         """The link to the broker that takes requests for the controller (any, in KRaft mode: it forwards)."""
         if self.metadata.controller_id < 0 or self.metadata.is_expired:
             await self.update()
         if self.metadata.controller_id < 0:
             raise error_for(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
-        return await self.link_to(self.metadata.controller_id)
+        return await self.connection_to(self.metadata.controller_id)
 
     # ------------------------------------------------------------------------------------ the coordinators
 
@@ -305,22 +305,22 @@ class Cluster:
         reasons = []
         for node in self.nodes():
             try:
-                link = await self.pool.link(node)
-                if link.version_for(FindCoordinatorRequest.schema.key or 0) >= 4:
-                    answer = await link.ask(batched, FindCoordinatorResponse)
+                connection = await self.pool.connection(node)
+                if connection.version_for(FindCoordinatorRequest.schema.key or 0) >= 4:
+                    answer = await connection.ask(batched, FindCoordinatorResponse)
                     return {one.key: _coordinator(one) for one in answer.coordinators}
-                return {key: await _find_one(link, key, kind) for key in keys}
+                return {key: await _find_one(connection, key, kind) for key in keys}
             except RetriableError as error:
                 reasons.append(error.message)
         raise NoBrokersError(f"no broker answers: {'; '.join(reasons)}")
 
-    async def coordinator(self, key: str, kind: CoordinatorType) -> Link:
+    async def coordinator(self, key: str, kind: CoordinatorType) -> BrokerConnection:
         """The link to the coordinator of one key."""
         node = (await self.coordinators([key], kind))[key]
         if isinstance(node, Exception):
             raise node
         try:
-            return await self.pool.link(node, Purpose.COORDINATION)
+            return await self.pool.connection(node, Purpose.COORDINATION)
         except RetriableError:
             self.forget_coordinator(key, kind)
             raise
@@ -349,9 +349,9 @@ def _coordinator(
     return Node(found.node_id, found.host, found.port)
 
 
-async def _find_one(link: Link, key: str, kind: CoordinatorType) -> Node | Exception:
+async def _find_one(connection: BrokerConnection, key: str, kind: CoordinatorType) -> Node | Exception:
     request = FindCoordinatorRequest(key=key, key_type=kind)
-    return _coordinator(await link.ask(request, FindCoordinatorResponse, highest=3))
+    return _coordinator(await connection.ask(request, FindCoordinatorResponse, highest=3))
 
 
 def _look(task: asyncio.Task[None]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from barnabas.config import ADMIN, CONSUMER, PRODUCER, OptionTable, Settings, Type
 from barnabas.config.clients import consumer_settings, producer_settings
 from barnabas.config.errors import ConfigError
-from barnabas.config.security import refuse_unbuilt_security
+from barnabas.config.node.security import refuse_unbuilt_security
 
 # A program gives functions or objects for these, so they need no default in a file.
 _PYTHON_DEFAULTS = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")

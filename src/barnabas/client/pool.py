@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from enum import Enum
 
+from barnabas.client.broker_connection import BrokerConnection, ConnectingNetwork
 from barnabas.client.errors.local import ClosedError
-from barnabas.client.link import ConnectingNetwork, Link
 from barnabas.client.model import Node
 from barnabas.config.settings import Settings
-from barnabas.runtime.asyncio_network import ClientSocketOptions
-from barnabas.runtime.chance import Random
+from barnabas.runtime.network.asyncio_network import ClientSocketOptions
+from barnabas.runtime.random import Random
 
 JITTER = 0.2
 # Doublings beyond this change nothing: every limit is reached by then.
@@ -46,47 +46,47 @@ class Pool:
         self._settings = settings
         self._network = network
         self._random = random
-        self._links: dict[Key, Link] = {}
+        self._connections: dict[Key, BrokerConnection] = {}
         self._failures: dict[Key, int] = {}
         self._not_before: dict[Key, float] = {}
         self._idle_s = settings["connections.max.idle.ms"] / 1000
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def ready(self, node: Node, purpose: Purpose = Purpose.DATA) -> Link | None:
+    def ready(self, node: Node, purpose: Purpose = Purpose.DATA) -> BrokerConnection | None:
         """The open link to a node, if there is one."""
-        link = self._links.get((node.id, node.host, node.port, purpose))
-        return link if link is not None and link.is_ready else None
+        connection = self._connections.get((node.id, node.host, node.port, purpose))
+        return connection if connection is not None and connection.is_ready else None
 
     def is_backing_off(self, node: Node, purpose: Purpose = Purpose.DATA) -> bool:
         until = self._not_before.get((node.id, node.host, node.port, purpose), 0.0)
         return until > asyncio.get_running_loop().time()
 
-    async def link(self, node: Node, purpose: Purpose = Purpose.DATA) -> Link:
+    async def connection(self, node: Node, purpose: Purpose = Purpose.DATA) -> BrokerConnection:
         """The link to a node, opened if needed; NetworkError if it cannot be."""
         key = (node.id, node.host, node.port, purpose)
-        link = self._links.get(key)
-        if link is not None and link.is_ready:
-            return link
-        if link is None or link.is_closed:
+        connection = self._connections.get(key)
+        if connection is not None and connection.is_ready:
+            return connection
+        if connection is None or connection.is_closed:
             wait_s = self._not_before.get(key, 0.0) - asyncio.get_running_loop().time()
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
-            link = self._links.get(key)
-            if link is None or link.is_closed:
-                link = self._open(key, node)
-        await link.opened()
+            connection = self._connections.get(key)
+            if connection is None or connection.is_closed:
+                connection = self._open(key, node)
+        await connection.opened()
         self._failures.pop(key, None)
-        return link
+        return connection
 
-    def _open(self, key: Key, node: Node) -> Link:
+    def _open(self, key: Key, node: Node) -> BrokerConnection:
         if self._closed:
             raise ClosedError("the client is closed; open a new one")
         settings = self._settings
         failures = self._failures.get(key, 0)
-        link = Link(node, settings["client.id"], settings["request.timeout.ms"])
-        link.on_closed = lambda closed: self._link_closed(key, closed)
-        self._links[key] = link
+        connection = BrokerConnection(node, settings["client.id"], settings["request.timeout.ms"])
+        connection.on_closed = lambda closed: self._connection_closed(key, closed)
+        self._connections[key] = connection
         timeout_s = backoff_s(
             settings["socket.connection.setup.timeout.ms"],
             settings["socket.connection.setup.timeout.max.ms"],
@@ -98,19 +98,19 @@ class Pool:
             send_buffer_bytes=self._given_size("send.buffer.bytes"),
             receive_buffer_bytes=self._given_size("receive.buffer.bytes"),
         )
-        link.open(self._network, options)
+        connection.open(self._network, options)
         if self._sweeper is None and self._idle_s > 0:
             self._sweeper = asyncio.get_running_loop().call_later(self._idle_s, self._sweep)
-        return link
+        return connection
 
     def _given_size(self, name: str) -> int | None:
         """Only what somebody asked for: the system's own sizes grow with the load, fixed ones do not."""
         given = self._settings.is_given(name) and self._settings[name] > 0
         return int(self._settings[name]) if given else None
 
-    def _link_closed(self, key: Key, link: Link) -> None:
-        if self._links.get(key) is link:
-            del self._links[key]
+    def _connection_closed(self, key: Key, connection: BrokerConnection) -> None:
+        if self._connections.get(key) is connection:
+            del self._connections[key]
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         first_ms, most_ms = (
@@ -122,16 +122,18 @@ class Pool:
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
-        self._sweeper = loop.call_later(max(self._idle_s / 2, 0.1), self._sweep) if self._links else None
-        for key, link in list(self._links.items()):
-            if not link.in_flight and loop.time() - link.used_at > self._idle_s:
-                link.on_closed = None
-                del self._links[key]
-                link.close()
+        self._sweeper = (
+            loop.call_later(max(self._idle_s / 2, 0.1), self._sweep) if self._connections else None
+        )
+        for key, connection in list(self._connections.items()):
+            if not connection.in_flight and loop.time() - connection.used_at > self._idle_s:
+                connection.on_closed = None
+                del self._connections[key]
+                connection.close()
 
     def close(self) -> None:
         self._closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()
-        for link in list(self._links.values()):
-            link.close()
+        for connection in list(self._connections.values()):
+            connection.close()

@@ -10,7 +10,7 @@ from barnabas.client.errors.kinds import RetriableError
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.pool import backoff_s
 from barnabas.config.settings import Settings
-from barnabas.runtime.chance import Random
+from barnabas.runtime.random import Random
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from barnabas.base.errors import KafkaError
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.producer.delivery import Delivery
 from barnabas.client.producer.producer import Producer
-from barnabas.collect.progress import Chunk, Progress
+from barnabas.collect.progress import CompletedFetch, Progress
 from barnabas.collect.sources import Lines, Source
 
 logger = logging.getLogger(__name__)
@@ -227,7 +227,12 @@ class Collector:
         return deliveries
 
     async def _acknowledge(
-        self, source: Source, place: int, progress: Progress, chunk: Chunk, deliveries: list[Delivery]
+        self,
+        source: Source,
+        place: int,
+        progress: Progress,
+        chunk: CompletedFetch,
+        deliveries: list[Delivery],
     ) -> None:
         assert self._failed is not None
         try:

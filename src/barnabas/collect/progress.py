@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 
-class Chunk:
+class CompletedFetch:
     """Lines that were sent together; `position` is where their source stands after them."""
 
     __slots__ = ("is_written", "position")
@@ -24,18 +24,18 @@ class Progress:
 
     def __init__(self, position: int) -> None:
         self.written = position
-        self._sent: deque[Chunk] = deque()
+        self._sent: deque[CompletedFetch] = deque()
 
     @property
     def is_all_written(self) -> bool:
         return not self._sent
 
-    def send(self, position: int) -> Chunk:
-        chunk = Chunk(position)
+    def send(self, position: int) -> CompletedFetch:
+        chunk = CompletedFetch(position)
         self._sent.append(chunk)
         return chunk
 
-    def acknowledge(self, chunk: Chunk) -> bool:
+    def acknowledge(self, chunk: CompletedFetch) -> bool:
         """Whether the written position moved."""
         chunk.is_written = True
         before = self.written

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from barnabas.config.errors import ConfigError
+from barnabas.config.node.security import refuse_unbuilt_security
 from barnabas.config.scopes import CONSUMER, PRODUCER
-from barnabas.config.security import refuse_unbuilt_security
 from barnabas.config.settings import Settings
 
 MOST_IN_FLIGHT_WHEN_IDEMPOTENT = 5

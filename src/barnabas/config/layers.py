@@ -13,13 +13,13 @@ from functools import cache
 from typing import Any
 
 from barnabas.config.errors import ConfigError
+from barnabas.config.node.synonyms import base_name, synonyms_of
 from barnabas.config.option import Mode, Option, Type, UpdateMode
 from barnabas.config.scopes import BROKER, BROKER_DYNAMIC, GROUP, TOPIC
 from barnabas.config.settings import Settings
-from barnabas.config.synonyms import base_name, synonyms_of
 from barnabas.config.table import OptionTable, parse_checked
 from barnabas.config.topics import topic_settings
-from barnabas.config.values import format_value
+from barnabas.config.values.values import format_value
 
 _CLUSTER_LEVEL_LISTENER_OPTIONS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 

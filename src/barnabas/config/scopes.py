@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.config.synonyms import base_name
+from barnabas.config.node.synonyms import base_name
 from barnabas.config.table import OptionTable
 
 _CLIENT = ("client", "client_security")

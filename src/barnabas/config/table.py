@@ -15,8 +15,8 @@ from barnabas.config.errors import ConfigError
 from barnabas.config.features import BUILT_FEATURES, SECURITY_FEATURES, Feature
 from barnabas.config.option import Mode, Option
 from barnabas.config.settings import Settings
-from barnabas.config.validators import validator_of
-from barnabas.config.values import parse_value
+from barnabas.config.values.validators import validator_of
+from barnabas.config.values.values import parse_value
 
 
 class OptionTable:

@@ -12,26 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.controller import (
-    acls,
-    alter_partition,
-    brokers,
-    configs,
-    controllers,
-    deletions,
-    directories,
-    elections,
-    features,
-    partitions,
-    producer_ids,
-    quotas,
-    reassign,
-    scram,
-    topics,
-)
 from barnabas.controller.activation import activation_records
+from barnabas.controller.brokers import brokers, controllers, directories, producer_ids
+from barnabas.controller.configs import configs, features, quotas
 from barnabas.controller.decision import Context, Decision
+from barnabas.controller.replication import alter_partition, elections, reassign
+from barnabas.controller.security import acls, scram
 from barnabas.controller.state import ControllerOptions, ControllerState
+from barnabas.controller.topics import deletions, partitions, topics
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import Image
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -55,7 +43,7 @@ from barnabas.protocol.messages.list_partition_reassignments import ListPartitio
 from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.schema import Message
-from barnabas.runtime.chance import Random
+from barnabas.runtime.random import Random
 
 R = TypeVar("R", bound=Message)
 Decide = Callable[[ControllerState, Any, Context], Decision]

@@ -13,11 +13,11 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import LOST_DIR, MIGRATING_DIR, UNASSIGNED_DIR, Uuid
 from barnabas.config import TOPIC, Settings
 from barnabas.config.layers import Layers
-from barnabas.controller.colliding_names import CollidingNames
-from barnabas.controller.heartbeats import Heartbeats
-from barnabas.controller.known_rules import KnownRules
-from barnabas.controller.placement import UsableBroker
-from barnabas.controller.policies import AlterConfigPolicy, CreateTopicPolicy
+from barnabas.controller.brokers.heartbeats import Heartbeats
+from barnabas.controller.configs.policies import AlterConfigPolicy, CreateTopicPolicy
+from barnabas.controller.security.acl_index import AclIndex
+from barnabas.controller.topics.colliding_names import CollidingNames
+from barnabas.controller.topics.placement import UsableBroker
 from barnabas.metadata.cluster import Broker
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION
@@ -25,7 +25,7 @@ from barnabas.metadata.image import EMPTY_IMAGE, ConfigResource, Image
 from barnabas.metadata.levels import DIRECTORIES_LEVEL
 from barnabas.metadata.topics import NO_LEADER, Partition, Topic
 from barnabas.protocol.schema import Message
-from barnabas.runtime.chance import Random
+from barnabas.runtime.random import Random
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
@@ -59,7 +59,7 @@ class ControllerState:
     image: Image = EMPTY_IMAGE
     heartbeats: Heartbeats = field(init=False)
     colliding: CollidingNames = field(init=False)
-    rules: KnownRules = field(init=False)
+    rules: AclIndex = field(init=False)
     # Offsets of the records that registered brokers; a broker is caught up when it has read its own.
     registered_at: dict[int, int] = field(init=False)
     _layers: Layers = field(init=False)
@@ -68,7 +68,7 @@ class ControllerState:
     def __post_init__(self) -> None:
         self.heartbeats = Heartbeats(self.options.session_timeout_ns)
         self.colliding = CollidingNames()
-        self.rules = KnownRules()
+        self.rules = AclIndex()
         self.registered_at = {}
         self.load(self.image)
 

@@ -12,8 +12,8 @@ from barnabas.base.errors import KafkaError
 from barnabas.config.settings import Settings
 from barnabas.coordinator.entry import Entry
 from barnabas.metadata.image import Image
-from barnabas.runtime.chance import Random
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.random import Random
 
 R = TypeVar("R")
 
@@ -48,7 +48,7 @@ class Decision(NamedTuple, Generic[R]):
     """Entries to append, and the reply once they are committed.
 
     The entries go into one batch, all or none; only where `atomic` is False may they be spread over several.
-    A reply that is a Later is one that waits for other members; it is passed on when both have come: the
+    A reply that is a Promise is one that waits for other members; it is passed on when both have come: the
     commit and the value.  A reply without entries waits for all that was applied before it.
 
     `accepted` changes soft state when the log has taken the entries and they are applied; `committed` does so
@@ -57,7 +57,7 @@ class Decision(NamedTuple, Generic[R]):
     """
 
     entries: Sequence[Entry]
-    reply: R | Later[R]
+    reply: R | Promise[R]
     accepted: Callable[[], None] | None = None
     refused: Callable[[KafkaError], None] | None = None
     committed: Callable[[], None] | None = None

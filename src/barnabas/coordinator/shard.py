@@ -22,7 +22,7 @@ from barnabas.coordinator.decision import Context, Decision, Marker, ProducerSta
 from barnabas.coordinator.entry import Entry
 from barnabas.coordinator.timers import Due, Timers
 from barnabas.metadata.delta import Delta
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 logger = logging.getLogger(__name__)
 
@@ -153,9 +153,9 @@ class Shard(Generic[M]):
         context: Context,
         monotonic_ms: int,
         verification: object | None = None,
-    ) -> Later[R]:
+    ) -> Promise[R]:
         """Decide, append, apply, and reply when it is committed."""
-        answer: Later[R] = Later()
+        answer: Promise[R] = Promise()
         if self._is_deciding:
             self._asked_meanwhile.append(
                 partial(self._decide, decide, context, monotonic_ms, verification, answer)
@@ -180,7 +180,7 @@ class Shard(Generic[M]):
         context: Context,
         monotonic_ms: int,
         verification: object | None,
-        answer: Later[R],
+        answer: Promise[R],
     ) -> None:
         machine = self.machine
         machine.timers.now_ms = monotonic_ms
@@ -293,11 +293,11 @@ class Shard(Generic[M]):
         self.machine.dropped(error)
 
 
-def _reply(decision: Decision[R], answer: Later[R]) -> None:
+def _reply(decision: Decision[R], answer: Promise[R]) -> None:
     if decision.committed is not None:
         decision.committed()
     reply = decision.reply
-    if isinstance(reply, Later):
+    if isinstance(reply, Promise):
         reply.then(answer.set, answer.fail)
     else:
         answer.set(reply)

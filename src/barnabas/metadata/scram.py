@@ -13,7 +13,7 @@ import hmac
 from dataclasses import dataclass
 from enum import IntEnum
 
-from barnabas.runtime.chance import Random
+from barnabas.runtime.random import Random
 
 DEFAULT_ITERATIONS = 4096
 MIN_ITERATIONS = 4096

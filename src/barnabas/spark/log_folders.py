@@ -17,12 +17,12 @@ from barnabas.batch.control import batch_marker
 from barnabas.batch.faults import CorruptBatch
 from barnabas.batch.legacy import OldBatch, all_batches
 from barnabas.batch.view import HEADER_SIZE, MAGIC_POSITION, BatchView, batch_size
-from barnabas.client.consumer.chunks import AbortedTransaction, Chunk
+from barnabas.client.consumer.fetch.completed_fetch import AbortedTransaction, CompletedFetch
 from barnabas.client.model import TopicPartition
-from barnabas.runtime.folder_disk import FolderDisk
-from barnabas.storage.checkpoints import LOG_START_CHECKPOINT, OffsetCheckpoint
-from barnabas.storage.producer_snapshot import MAX_SNAPSHOT_BYTES, DamagedSnapshot, decode_snapshot
-from barnabas.storage.transaction_index import TransactionIndex
+from barnabas.runtime.disk.folder_disk import FolderDisk
+from barnabas.storage.directories.checkpoints import LOG_START_CHECKPOINT, OffsetCheckpoint
+from barnabas.storage.producers.producer_snapshot import MAX_SNAPSHOT_BYTES, DamagedSnapshot, decode_snapshot
+from barnabas.storage.segment.transaction_index import TransactionIndex
 
 logger = logging.getLogger(__name__)
 
@@ -169,14 +169,14 @@ def segment_chunks(
     aborted: list[tuple[int, AbortedTransaction]] | None,
     *,
     fail_on_damage: bool,
-) -> Iterator[Chunk]:
+) -> Iterator[CompletedFetch]:
     """The batches of a segment that hold offsets of [start, end)."""
     for block, first in blocks(segment, start, fail_on_damage=fail_on_damage):
         if first >= end:
             return
         asked = max(start, first)
         touching = None if aborted is None else [one for marker, one in aborted if marker >= asked]
-        yield Chunk(where, block, asked, touching, check_crcs=not segment.is_active)
+        yield CompletedFetch(where, block, asked, touching, check_crcs=not segment.is_active)
 
 
 def blocks(segment: Segment, start: int = 0, *, fail_on_damage: bool = True) -> Iterator[tuple[bytes, int]]:

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from barnabas.client.consumer.chunks import AbortedTransaction
+from barnabas.client.consumer.fetch.completed_fetch import AbortedTransaction
 from barnabas.client.model import TopicPartition
 from barnabas.spark.log_folders import (
     INTERNAL,

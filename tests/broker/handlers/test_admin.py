@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.authorizer_standard import StandardAuthorizer
-from barnabas.broker.dispatch import refusal
-from barnabas.broker.metrics import Metrics
-from barnabas.broker.requests import CloseConnectionError
-from barnabas.broker.routes import Role, routes_for
+from barnabas.broker.metrics.registry import Metrics
+from barnabas.broker.network.dispatch import refusal
+from barnabas.broker.network.request_context import CloseConnectionError
+from barnabas.broker.network.routes import Role, routes_for
+from barnabas.broker.security.authorizer import Operation, Resource
+from barnabas.broker.security.standard_authorizer import StandardAuthorizer
 from barnabas.config.option import Mode
 from barnabas.protocol.apis import api_named
 from barnabas.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
@@ -31,8 +31,8 @@ from barnabas.protocol.messages.list_partition_reassignments import ListPartitio
 from barnabas.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from barnabas.protocol.records.metadata import ClientQuotaRecord, UserScramCredentialRecord
 from barnabas.protocol.schema import Message
-from barnabas.runtime.later import Later
-from tests.broker.front_world import Denying, FakeBroker, call_of, settled
+from barnabas.runtime.loop.promise import Promise
+from tests.broker.worlds.front_world import Denying, FakeBroker, call_of, settled
 from tests.security.test_rules import rule
 
 ELECTION = ElectLeadersRequest(
@@ -130,7 +130,7 @@ def test_the_controller_decides(request_: Message, operation: Operation) -> None
     assert key is not None
     name = type(request_).__name__.removesuffix("Request")
     decided = api_named(name).response.schema.new()
-    broker.metadata.answers[type(request_)] = Later.of(decided)
+    broker.metadata.answers[type(request_)] = Promise.of(decided)
     assert ask(broker, request_) is decided
     assert [asked for asked, _, _ in broker.metadata.asked] == [request_]
 

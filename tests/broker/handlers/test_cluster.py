@@ -8,7 +8,6 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
-from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.handlers import (
     controller_channel,
     describe_cluster,
@@ -19,6 +18,7 @@ from barnabas.broker.handlers import (
     unregister_broker,
     update_features,
 )
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest
 from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest
@@ -28,9 +28,9 @@ from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.protocol.records import metadata as records
-from barnabas.runtime.later import Later
-from tests.broker.front_world import CLUSTER_ID, Denying, FakeBroker, call_of, settled
+from barnabas.runtime.loop.promise import Promise
 from tests.broker.handlers.test_metadata import register, topic
+from tests.broker.worlds.front_world import CLUSTER_ID, Denying, FakeBroker, call_of, settled
 
 
 @pytest.fixture
@@ -212,13 +212,13 @@ def test_the_quorum_is_described_by_the_metadata_side(broker: Any) -> None:
 def test_what_is_the_controller_s_is_passed_on(
     broker: Any, handler: Any, request_: Any, response: Any, operation: Operation
 ) -> None:
-    broker.metadata.answers[type(request_)] = Later.of(response)
-    call = call_of(request_.schema.key, 0)
-    assert settled(handler.handle(broker, request_, call)) is response
+    broker.metadata.answers[type(request_)] = Promise.of(response)
+    context = call_of(request_.schema.key, 0)
+    assert settled(handler.handle(broker, request_, context)) is response
     assert broker.metadata.asked == [(request_, 0, "User:ANONYMOUS")]
     broker.authorizer = Denying((operation, Resource.CLUSTER, None))
     with pytest.raises(KafkaError) as refused:
-        handler.handle(broker, request_, call)
+        handler.handle(broker, request_, context)
     assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.handlers import (
     alter_configs,
     describe_configs,
     incremental_alter_configs,
     list_config_resources,
 )
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.config import BROKER, TOPIC
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from barnabas.protocol.records import metadata as records
-from tests.broker.front_world import Denying, FakeBroker, call_of, settled
 from tests.broker.handlers.test_metadata import register, topic
+from tests.broker.worlds.front_world import Denying, FakeBroker, call_of, settled
 
 TOPIC_TYPE, BROKER_TYPE, LOGGER_TYPE, METRICS_TYPE, GROUP_TYPE = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -355,7 +355,7 @@ def test_replacements_that_the_broker_refuses(
 
 def test_a_replacement_goes_to_the_controller(broker: Any) -> None:
     from barnabas.protocol.messages.alter_configs import AlterConfigsResponse
-    from barnabas.runtime.later import Later
+    from barnabas.runtime.loop.promise import Promise
 
     answer = AlterConfigsResponse(
         throttle_time_ms=0,
@@ -365,7 +365,7 @@ def test_a_replacement_goes_to_the_controller(broker: Any) -> None:
             )
         ],
     )
-    broker.metadata.answers[AlterConfigsRequest] = Later.of(answer)
+    broker.metadata.answers[AlterConfigsRequest] = Promise.of(answer)
     assert replace(broker, 2, "alpha", [("retention.ms", "1")]) == [(0, None)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.metadata.features import GROUP_VERSION
 from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -16,7 +16,7 @@ from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.list_groups import ListGroupsRequest
 from barnabas.protocol.records.metadata import FeatureLevelRecord
-from tests.broker.front_world import Denying, Front, Wire
+from tests.broker.worlds.front_world import Denying, Front, Wire
 
 OPTIONS = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "2"}
 NO_WORDS = None

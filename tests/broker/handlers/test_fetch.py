@@ -9,12 +9,12 @@ import pytest
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.batch.control import EndTransactionMarker, build_marker
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.handlers import fetch
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.runtime.memory_disk import MemoryDisk
-from barnabas.storage.producer_append import AppendOrigin
-from tests.broker.data_world import (
+from barnabas.runtime.disk.memory_disk import MemoryDisk
+from barnabas.storage.producers.producer_append import AppendOrigin
+from tests.broker.worlds.data_world import (
     T0,
     Forbid,
     World,
@@ -241,9 +241,9 @@ def test_a_fetch_waits_for_enough_bytes_and_is_answered_at_the_end_of_the_tick()
     batch = batch_of(b"a" * 100, b"b" * 100)
     world.produce("orders", batch, index=2)
     world.tick()
-    assert not waiting.done  # type: ignore[attr-defined]  # a Later
+    assert not waiting.done  # type: ignore[attr-defined]  # a Promise
     world.produce("orders", batch)
-    assert not waiting.done  # type: ignore[attr-defined]  # a Later
+    assert not waiting.done  # type: ignore[attr-defined]  # a Promise
     world.tick()
     assert sizes(result_of(waiting, 12)) == {0: BATCH, 2: BATCH}
     assert len(world.replicas.room) == world.replicas.room.watched_keys == 0
@@ -253,7 +253,7 @@ def test_a_fetch_that_waits_in_vain_gets_what_there_is() -> None:
     world = world_with_records()
     waiting = ask(world, 12, {0: 4, 2: 0}, max_wait_ms=500, min_bytes=10 * BATCH)
     world.tick(499)
-    assert not waiting.done  # type: ignore[attr-defined]  # a Later
+    assert not waiting.done  # type: ignore[attr-defined]  # a Promise
     world.tick(1)
     assert sizes(result_of(waiting, 12)) == {0: BATCH, 2: 0}
 
@@ -281,11 +281,11 @@ def test_bytes_of_closed_segments_are_not_waited_with() -> None:
 
 def test_a_client_that_is_gone_is_not_waited_for() -> None:
     world = world_with_records()
-    call = world.call(1, 12)
-    fetch.handle(world, fetch_request("orders", {0: 6}, max_wait_ms=1000), call)  # type: ignore[arg-type]  # the test's broker
+    context = world.context(1, 12)
+    fetch.handle(world, fetch_request("orders", {0: 6}, max_wait_ms=1000), context)  # type: ignore[arg-type]  # the test's broker
     assert len(world.replicas.room) == 1
-    assert call.on_gone is not None
-    call.on_gone()
+    assert context.on_disconnect is not None
+    context.on_disconnect()
     assert len(world.replicas.room) == 0
 
 
@@ -295,7 +295,7 @@ def test_consumers_of_a_replicated_partition_wait_for_the_high_watermark() -> No
     waiting = ask(world, 12, {0: 0}, max_wait_ms=1000)
     world.produce("orders", batch_of(b"a"))
     world.tick()
-    assert not waiting.done  # type: ignore[attr-defined]  # a Later
+    assert not waiting.done  # type: ignore[attr-defined]  # a Promise
     hosted = world.replicas.find("orders", 0)
     request = fetch_request("orders", {0: 1}, replica_id=2)
     world.fetch(request, 12)
@@ -425,7 +425,7 @@ def test_records_leave_as_slices_of_the_file() -> None:
     world = World(disk=MemoryDisk())
     world.topic("orders")
     world.produce("orders", batch_of(b"a"))
-    response: Any = fetch.handle(world, fetch_request("orders", {0: 0}), world.call(1, 12))  # type: ignore[arg-type]  # the test's broker
+    response: Any = fetch.handle(world, fetch_request("orders", {0: 0}), world.context(1, 12))  # type: ignore[arg-type]  # the test's broker
     records = response.responses[0].partitions[0].records
     assert not isinstance(records, bytes)
     assert records.read()[61:] == bytes(batch_of(b"a"))[61:]
@@ -462,7 +462,7 @@ def test_what_has_to_come_from_the_device_is_read_by_a_worker(monkeypatch: pytes
     world, read = restarted_and_cold(monkeypatch)
     waiting = ask(world, 12, {0: 0, 2: 0})
     world.tick()
-    assert not waiting.done  # type: ignore[attr-defined]  # a Later
+    assert not waiting.done  # type: ignore[attr-defined]  # a Promise
     assert read == []
     world.workers.run()
     assert read == [3 * BATCH]
@@ -477,6 +477,6 @@ def test_a_cold_read_that_is_not_enough_goes_on_waiting(monkeypatch: pytest.Monk
     waiting = ask(world, 12, {0: 6}, max_wait_ms=500, min_bytes=10 * BATCH)
     world.workers.run()
     world.tick(499)
-    assert not waiting.done  # type: ignore[attr-defined]  # a Later
+    assert not waiting.done  # type: ignore[attr-defined]  # a Promise
     world.tick(1)
     assert sizes(result_of(waiting, 12)) == {0: len(batch_of(b"new"))}

@@ -9,8 +9,8 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.group_requests import caller_of, gathered
+from barnabas.broker.coordinators.group_requests import caller_of, gathered
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
 from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -21,9 +21,9 @@ from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.list_groups import ListGroupsRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from barnabas.protocol.schema import Message
-from barnabas.runtime.later import Later
-from barnabas.runtime.network import Address
-from tests.broker.front_world import Denying, Front, Wire, call_of
+from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.network.network import Address
+from tests.broker.worlds.front_world import Denying, Front, Wire, call_of
 from tests.coordinator.shard_world import value_of
 
 OPTIONS = {
@@ -278,14 +278,14 @@ def test_addresses_are_written_as_java_writes_them(host: str, shown: str) -> Non
 
 
 def test_answers_of_several_shards_come_together_in_order() -> None:
-    laters: list[Later[int]] = [Later(), Later()]
-    both = gathered(laters)
-    laters[1].set(1)
+    promises: list[Promise[int]] = [Promise(), Promise()]
+    both = gathered(promises)
+    promises[1].set(1)
     assert not both.done
-    laters[0].set(0)
+    promises[0].set(0)
     assert value_of(both) == [0, 1]
     assert value_of(gathered([])) == []
-    failing: list[Later[int]] = [Later(), Later()]
+    failing: list[Promise[int]] = [Promise(), Promise()]
     failed = gathered(failing)
     error = KafkaError(ErrorCode.NOT_COORDINATOR)
     for one in failing:

@@ -6,10 +6,10 @@ import pytest
 
 from barnabas.base.errors import ErrorCode
 from barnabas.batch.compression import Codec
-from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.handlers import list_offsets
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from tests.broker.data_world import T0, Forbid, World, batch_of, codes
+from tests.broker.worlds.data_world import T0, Forbid, World, batch_of, codes
 
 VERSIONS = range(1, 11)
 NONE = (ErrorCode.NONE, -1, -1)

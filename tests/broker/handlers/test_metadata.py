@@ -8,12 +8,12 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.handlers import metadata
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.records import metadata as records
-from tests.broker.front_world import CLUSTER_ID, Denying, FakeBroker, call_of
+from tests.broker.worlds.front_world import CLUSTER_ID, Denying, FakeBroker, call_of
 
 NOT_ASKED = -(2**31)
 

@@ -9,8 +9,8 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
-from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.handlers import offset_commit, offset_delete, offset_fetch, txn_offset_commit
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -19,7 +19,7 @@ from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.broker.front_world import Denying, Front, Wire
+from tests.broker.worlds.front_world import Denying, Front, Wire
 
 OPTIONS = {
     "offsets.topic.replication.factor": "1",
@@ -201,8 +201,8 @@ def test_a_deleted_topic_takes_its_offsets_along(front: Front) -> None:
     """Trap 17: Deleting a topic drops the groups' commits for it."""
     wire = ready(front)
     wire.ask(commit({"t": {0: 5}, "u": {0: 6}}), 9)
-    gone = DeleteTopicsRequest.DeleteTopicState(name="t", topic_id=ZERO_UUID)
-    assert wire.ask(DeleteTopicsRequest(topics=[gone], timeout_ms=1_000), 6).responses[0].error_code == 0
+    removed = DeleteTopicsRequest.DeleteTopicState(name="t", topic_id=ZERO_UUID)
+    assert wire.ask(DeleteTopicsRequest(topics=[removed], timeout_ms=1_000), 6).responses[0].error_code == 0
     assert told(wire.ask(fetch(None), 7)) == {"u": {0: 6}}
     make_topic(wire, "t", 4)
     assert told(wire.ask(fetch({"t": [0]}), 7)) == {"t": {0: -1}}

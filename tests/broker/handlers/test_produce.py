@@ -11,14 +11,14 @@ from fastcrc import crc32
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.batch.compression import Codec
-from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.handlers import produce
-from barnabas.broker.replicas_verify import TransactionalWrite, Verdicts
-from barnabas.broker.requests import CloseConnectionError
+from barnabas.broker.network.request_context import CloseConnectionError
+from barnabas.broker.replicas.transaction_checks import TransactionalWrite, Verdicts
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.runtime.later import Later
-from barnabas.storage.names import TopicPartition
-from tests.broker.data_world import (
+from barnabas.runtime.loop.promise import Promise
+from barnabas.storage.log.names import TopicPartition
+from tests.broker.worlds.data_world import (
     T0,
     Forbid,
     World,
@@ -343,11 +343,11 @@ def test_a_duplicate_is_answered_with_its_time() -> None:
 class Coordinator:
     def __init__(self) -> None:
         self.asked: list[TransactionalWrite] = []
-        self.answers: list[Later[Verdicts]] = []
+        self.answers: list[Promise[Verdicts]] = []
 
-    def verify(self, write: TransactionalWrite) -> Later[Verdicts]:
+    def verify(self, write: TransactionalWrite) -> Promise[Verdicts]:
         self.asked.append(write)
-        self.answers.append(Later())
+        self.answers.append(Promise())
         return self.answers[-1]
 
 
@@ -384,7 +384,7 @@ def test_the_append_waits_for_the_coordinators_word() -> None:
     request = transactional()
     buffer = bytearray(request.encode(12))
     wire = ProduceRequest.decode(buffer, 12)
-    waiting = produce.handle(world, wire, world.call(0, 12))  # type: ignore[arg-type]  # the test's broker
+    waiting = produce.handle(world, wire, world.context(0, 12))  # type: ignore[arg-type]  # the test's broker
     buffer[:] = bytes(len(buffer))  # the receive buffer is used again
     (asked,) = coordinator.asked
     assert (asked.transactional_id, asked.producer_id, asked.may_add) == ("tx", 5, True)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.handlers import (
     delete_records,
     describe_log_dirs,
@@ -16,12 +15,21 @@ from barnabas.broker.handlers import (
     init_producer_id,
     offset_for_leader_epoch,
 )
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest
 from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.protocol.messages.describe_producers import DescribeProducersRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from tests.broker.data_world import ANY_NAME, OTHER_DIRECTORY, Forbid, World, batch_of, codes, result_of
+from tests.broker.worlds.data_world import (
+    ANY_NAME,
+    OTHER_DIRECTORY,
+    Forbid,
+    World,
+    batch_of,
+    codes,
+    result_of,
+)
 
 # DeleteRecords
 

@@ -8,14 +8,14 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.handlers import create_partitions, create_topics, delete_topics
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
-from barnabas.runtime.later import Later
-from tests.broker.front_world import Denying, FakeBroker, call_of, settled
+from barnabas.runtime.loop.promise import Promise
 from tests.broker.handlers.test_metadata import register, topic
+from tests.broker.worlds.front_world import Denying, FakeBroker, call_of, settled
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def grow(broker: Any, *names: str) -> Any:
 def test_more_partitions_have_a_result_each(broker: Any) -> None:
     """Trap 19: the CreatePartitions result is not empty."""
     result = CreatePartitionsResponse.TopicResult(name="a", error_code=0)
-    broker.metadata.answers[CreatePartitionsRequest] = Later.of(
+    broker.metadata.answers[CreatePartitionsRequest] = Promise.of(
         CreatePartitionsResponse(throttle_time_ms=0, results=[result])
     )
     broker.authorizer = Denying((Operation.ALTER, Resource.TOPIC, "no"))

@@ -8,12 +8,12 @@ import pytest
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.handlers import add_partitions_to_txn, init_producer_id
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.broker.data_world import Forbid
-from tests.broker.txn_world import ABORT, COMMIT, TxnWorld
+from tests.broker.worlds.data_world import Forbid
+from tests.broker.worlds.txn_world import ABORT, COMMIT, TxnWorld
 
 NONE = ErrorCode.NONE
 WRITE_SHOP = (Operation.WRITE, Resource.TRANSACTIONAL_ID, "shop")

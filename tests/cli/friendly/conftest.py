@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from barnabas.cli.friendly.asking import BOOTSTRAP_VARIABLE
+from barnabas.cli.friendly.framework import BOOTSTRAP_VARIABLE
 from tools.raw_broker import BrokerProcess
 
 # Rules hold for what they name; everything else is allowed, so that one broker serves all tests.

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.exits import Exit
-from barnabas.cli.friendly.asking import BOOTSTRAP_VARIABLE
+from barnabas.cli.framework.exits import Exit
+from barnabas.cli.friendly.framework import BOOTSTRAP_VARIABLE
 from barnabas.client.sync import Consumer
 from tests.cli.conftest import Call, Ended
 from tools.raw_broker import BrokerProcess
@@ -65,9 +65,9 @@ def test_the_life_of_a_topic(barnabas: Call, topic: str) -> None:
     assert topic in [row["topic"] for row in listed]
     assert barnabas("topic", "list", topic, "-o", "name").out == f"{topic}\n"
     assert barnabas("topic", "delete", topic, "--yes").code == Exit.OK
-    gone = barnabas("topic", "show", topic)
-    assert gone.code == Exit.NOT_FOUND
-    assert gone.err == (
+    removed = barnabas("topic", "show", topic)
+    assert removed.code == Exit.NOT_FOUND
+    assert removed.err == (
         f"barnabas topic show: there is no topic {topic}; barnabas topic list shows those that there are\n"
     )
     assert barnabas("topic", "delete", topic, "--if-exists", "--yes").code == Exit.OK

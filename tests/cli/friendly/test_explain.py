@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from barnabas.cli.exits import Exit
+from barnabas.cli.framework.exits import Exit
 from barnabas.client import NewTopic, OffsetAndMetadata, TopicPartition
-from barnabas.client.admin.acls import AclBinding
+from barnabas.client.admin.security.acls import AclBinding
 from barnabas.client.sync import Admin, Consumer, Producer
 from barnabas.security.acls import Operation, Permission, ResourceType
 from tests.cli.conftest import Call

@@ -8,10 +8,10 @@ import json
 import pytest
 
 from barnabas.batch.engine.consume import ConsumerRecord
-from barnabas.cli.friendly import envelope
 from barnabas.cli.friendly.output import Column, Printer, Style, styled
 from barnabas.cli.friendly.progress import Progress
-from barnabas.cli.friendly.times import (
+from barnabas.cli.friendly.records import envelope
+from barnabas.cli.friendly.records.times import (
     AtTime,
     Edge,
     FromEnd,

@@ -6,7 +6,7 @@ from barnabas.batch.build import build
 from barnabas.batch.control import EndTransactionMarker, build_marker
 from barnabas.batch.records import Record
 from barnabas.client import TopicPartition
-from barnabas.client.consumer.chunks import AbortedTransaction, Chunk
+from barnabas.client.consumer.fetch.completed_fetch import AbortedTransaction, CompletedFetch
 from barnabas.protocol.primitives import Buffer
 
 WHERE = TopicPartition("t", 0)
@@ -41,7 +41,7 @@ def seen(content: bytes, fetch_offset: int, aborted: list[AbortedTransaction]) -
 
 
 def taken(content: Buffer, fetch_offset: int, aborted: list[AbortedTransaction]) -> list[int]:
-    chunk = Chunk(WHERE, content, fetch_offset, aborted, check_crcs=True)
+    chunk = CompletedFetch(WHERE, content, fetch_offset, aborted, check_crcs=True)
     offsets: list[int] = []
     while records := chunk.take(100):
         assert all(record.value == b"%d" % record.offset for record in records)

@@ -17,13 +17,13 @@ from barnabas.client import (
     TopicPartitionReplica,
 )
 from barnabas.client import errors as client_errors
-from barnabas.client.admin.acls import AclBinding, AclBindingFilter
 from barnabas.client.admin.cluster_calls import FeatureUpdate
 from barnabas.client.admin.configs import AlterConfig, AlterOperation, ConfigResource, ConfigResourceType
 from barnabas.client.admin.placement import ElectionType
-from barnabas.client.admin.quotas import QuotaAlteration, QuotaFilter, QuotaMatch, quota_entity
 from barnabas.client.admin.records import OffsetSpec
-from barnabas.client.admin.scram import ScramDeletion, ScramUpsertion
+from barnabas.client.admin.security.acls import AclBinding, AclBindingFilter
+from barnabas.client.admin.security.quotas import QuotaAlteration, QuotaFilter, QuotaMatch, quota_entity
+from barnabas.client.admin.security.scram import ScramDeletion, ScramUpsertion
 from barnabas.config.layers import ConfigSource
 from barnabas.metadata.scram import ScramMechanism
 from barnabas.security.acls import Operation, ResourceType

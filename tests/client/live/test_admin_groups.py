@@ -11,7 +11,7 @@ from barnabas.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicP
 from barnabas.client import errors as client_errors
 from barnabas.client.admin.cluster_calls import Endpoint
 from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
-from barnabas.client.admin.groups import MemberToRemove
+from barnabas.client.admin.groups.groups import MemberToRemove
 from barnabas.client.admin.transactions import AbortTransactionSpec
 from tests.client.live.work import Run, fill, make_topic, read, until
 
@@ -40,8 +40,8 @@ def test_members_are_seen_and_sent_away(bootstrap: str, topic: str, group: str, 
             refused = await admin.delete_consumer_groups([group])
             assert isinstance(refused.errors[group], client_errors.NonEmptyGroupError)
             unknown = MemberToRemove("nobody")
-            gone = await admin.remove_members_from_consumer_group(group, [unknown])
-            assert isinstance(gone.errors[unknown], client_errors.UnknownMemberIdError)
+            removed = await admin.remove_members_from_consumer_group(group, [unknown])
+            assert isinstance(removed.errors[unknown], client_errors.UnknownMemberIdError)
             (await admin.remove_members_from_consumer_group(group, reason="to test it")).raise_first()
 
             async def is_empty() -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.client import Admin, Producer
 from barnabas.client import errors as client_errors
-from barnabas.client.admin.quotas import QuotaAlteration, quota_entity
+from barnabas.client.admin.security.quotas import QuotaAlteration, quota_entity
 from tests.client.live.work import Run, make_topic
 
 

@@ -13,7 +13,7 @@ from barnabas.client.model import Partition, Topic
 from barnabas.client.options import producer_options
 from barnabas.client.producer.partitioners import next_sticky, partitioner
 from barnabas.config.errors import ConfigError
-from barnabas.runtime.chance import SeededRandom
+from barnabas.runtime.random import SeededRandom
 
 VECTORS = json.loads((Path(__file__).parents[2] / "data" / "vectors" / "partitioner.json").read_text())
 

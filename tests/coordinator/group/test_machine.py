@@ -6,8 +6,8 @@ from barnabas.batch.build import build
 from barnabas.batch.columnar import columns
 from barnabas.batch.records import Record
 from barnabas.coordinator.entry import encode
-from barnabas.coordinator.group.classic_group import ClassicGroup
-from barnabas.coordinator.group.classic_records import new_group_entry
+from barnabas.coordinator.group.classic.group import ClassicGroup
+from barnabas.coordinator.group.classic.records import new_group_entry
 from barnabas.coordinator.group.machine import MAX_LINES_PER_LOAD, GroupMachine
 from tests.coordinator.shard_world import ShardWorld
 

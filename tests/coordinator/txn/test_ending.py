@@ -9,7 +9,7 @@ import pytest
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.coordinator.txn.ending import EndRequest, NeedsProducerId, abort, end
 from barnabas.coordinator.txn.transaction import LAST_CLIENT_EPOCH, State, Transaction
-from barnabas.storage.names import TopicPartition
+from barnabas.storage.log.names import TopicPartition
 
 NOW_MS = 500
 COMMIT, ABORT = True, False

@@ -19,7 +19,7 @@ from barnabas.coordinator.txn.listing import NO_DURATION, Filter, describe, id_p
 from barnabas.coordinator.txn.machine import Ended, Initialised, InitRequest, Prepared, TransactionMachine
 from barnabas.coordinator.txn.records import entry_of, tombstone_of
 from barnabas.coordinator.txn.transaction import LAST_CLIENT_EPOCH, TRANSACTION_VERSION, State, Transaction
-from barnabas.storage.names import TopicPartition
+from barnabas.storage.log.names import TopicPartition
 from tests.coordinator.shard_world import NOW_MS, PENDING, ShardWorld, value_of
 
 SHOP = "shop"

@@ -13,7 +13,7 @@ from barnabas.coordinator.txn.transaction import (
     new_transaction,
 )
 from barnabas.protocol.records.transaction_log import TransactionLogValue
-from barnabas.storage.names import TopicPartition
+from barnabas.storage.log.names import TopicPartition
 
 PARTITIONS = frozenset(
     {TopicPartition("orders", 2), TopicPartition("orders", 0), TopicPartition("payments", 1)}

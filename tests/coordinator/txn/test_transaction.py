@@ -14,7 +14,7 @@ from barnabas.coordinator.txn.transaction import (
     Transaction,
     new_transaction,
 )
-from barnabas.storage.names import TopicPartition
+from barnabas.storage.log.names import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
 PAYMENTS = TopicPartition("payments", 3)

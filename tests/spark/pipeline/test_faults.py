@@ -173,8 +173,8 @@ def test_a_session_that_does_not_start_is_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, said: str
 ) -> None:
     import barnabas.spark
-    from barnabas.cli.exits import CommandError
-    from barnabas.cli.pipeline_run import run_pipeline
+    from barnabas.cli.framework.exits import CommandError
+    from barnabas.cli.pipeline.run import run_pipeline
 
     def refused(*given: object, **conf: object) -> None:
         raise error

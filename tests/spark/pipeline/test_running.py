@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from barnabas.cli.pipeline_status import status_rows
+from barnabas.cli.pipeline.status import status_rows
 from barnabas.client import TopicPartition
 from barnabas.client.sync import Consumer
 from barnabas.spark.pipeline import Pipeline, PipelineError, load

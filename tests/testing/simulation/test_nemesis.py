@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.runtime.simulated_links import LinkFaults
-from barnabas.runtime.world import Node, World
+from barnabas.runtime.simulated.links import LinkFaults
+from barnabas.runtime.simulated.world import Node, World
 from barnabas.testing.simulation.nemesis import ALL_STRIKES, Nemesis, Strike
 
 SECOND_NS = 1_000_000_000

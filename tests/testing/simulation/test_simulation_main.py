@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from barnabas.runtime.planted import PlantedBug
-from barnabas.runtime.world import InvariantError, World
+from barnabas.runtime.simulated.world import InvariantError, World
 from barnabas.testing.simulation import __main__ as command
 from barnabas.testing.simulation.registry import Scenario
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.runtime.world import World
+from barnabas.runtime.simulated.world import World
 from barnabas.testing.simulation import registry
 from barnabas.testing.simulation.registry import load_all, planted, scenario
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from barnabas.runtime.planted import PlantedBug
-from barnabas.runtime.world import InvariantError, World
+from barnabas.runtime.simulated.world import InvariantError, World
 from barnabas.testing.simulation import registry
 from barnabas.testing.simulation.registry import Scenario, load_all
 from barnabas.testing.simulation.runner import hunt_bug, play, play_or_raise, replay_command

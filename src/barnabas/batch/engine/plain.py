@@ -37,21 +37,21 @@ def number(data: bytes, position: i64, size: i64) -> i64:
     return value
 
 
-def inspect(head: bytes, payload: bytes, start: i64) -> Plain:
+def inspect(header: bytes, payload: bytes, start: i64) -> Plain:
     """Look at a batch by its header and its records, which stand uncompressed in `payload` from `start` on.
 
     The header alone, or the whole batch, is in `head`; its CRC and its length are the caller's business.
     """
-    count: i64 = number(head, 57, 4)
-    base_timestamp: i64 = number(head, 27, 8)
-    max_timestamp: i64 = number(head, 35, 8)
+    count: i64 = number(header, 57, 4)
+    base_timestamp: i64 = number(header, 27, 8)
+    max_timestamp: i64 = number(header, 35, 8)
     if (
-        head[16] != MAGIC_V2
-        or number(head, 0, 8) != 0
-        or head[21] != 0
-        or head[22] > LARGEST_CODEC
+        header[16] != MAGIC_V2
+        or number(header, 0, 8) != 0
+        or header[21] != 0
+        or header[22] > LARGEST_CODEC
         or count <= 0
-        or count != number(head, 23, 4) + 1
+        or count != number(header, 23, 4) + 1
         or base_timestamp < 0
         or base_timestamp > HALF_I64
     ):
@@ -67,7 +67,7 @@ def inspect(head: bytes, payload: bytes, start: i64) -> Plain:
         keyless,
         base_timestamp + low,
         max_timestamp,
-        number(head, 43, 8),
-        number(head, 51, 2),
-        number(head, 53, 4),
+        number(header, 43, 8),
+        number(header, 51, 2),
+        number(header, 53, 4),
     )

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import CONSUMER_OFFSETS
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.requests import Answer, Call
-from barnabas.broker.txn_words import told_to
+from barnabas.broker.coordinators.transaction_errors import told_to
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from barnabas.runtime.later import Later
-from barnabas.storage.names import TopicPartition
+from barnabas.runtime.loop.promise import Promise
+from barnabas.storage.log.names import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -27,25 +27,27 @@ FIRST_VERSION_WITH_FENCED = 2
 CLIENT_VERSION = 0
 
 
-def handle(broker: Broker, request: AddOffsetsToTxnRequest, call: Call) -> Answer[AddOffsetsToTxnResponse]:
-    transactional_id, group_id, version = request.transactional_id, request.group_id, call.api_version
-    if not broker.authorizer.allows(call, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+def handle(
+    broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext
+) -> Answer[AddOffsetsToTxnResponse]:
+    transactional_id, group_id, version = request.transactional_id, request.group_id, context.api_version
+    if not broker.authorizer.allows(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if not broker.authorizer.allows(call, Operation.READ, Resource.GROUP, group_id):
+    if not broker.authorizer.allows(context, Operation.READ, Resource.GROUP, group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
-    later: Later[AddOffsetsToTxnResponse] = Later()
+    promise: Promise[AddOffsetsToTxnResponse] = Promise()
     broker.transactions.add_partitions(
         transactional_id,
         (request.producer_id, request.producer_epoch),
         frozenset((TopicPartition(CONSUMER_OFFSETS, broker.groups.partition_for(group_id)),)),
         CLIENT_VERSION,
     ).then(
-        lambda _: later.set(AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=0)),
-        lambda error: later.fail(told_to(version, FIRST_VERSION_WITH_FENCED, error)),
+        lambda _: promise.set(AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=0)),
+        lambda error: promise.fail(told_to(version, FIRST_VERSION_WITH_FENCED, error)),
     )
-    return later
+    return promise
 
 
 def refuse(request: AddOffsetsToTxnRequest, code: ErrorCode, text: str) -> AddOffsetsToTxnResponse:

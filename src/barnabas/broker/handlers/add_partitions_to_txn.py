@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import is_internal
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.requests import Answer, Call
-from barnabas.broker.txn_words import told_to
+from barnabas.broker.coordinators.transaction_errors import told_to
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.coordinator.txn.transaction import EPOCH_BUMP_LEVEL
 from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
 )
-from barnabas.runtime.later import Later
-from barnabas.storage.names import TopicPartition
+from barnabas.runtime.loop.promise import Promise
+from barnabas.storage.log.names import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -38,13 +38,13 @@ Verdicts = dict[TopicPartition, ErrorCode]
 
 
 def handle(
-    broker: Broker, request: AddPartitionsToTxnRequest, call: Call
+    broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> Answer[AddPartitionsToTxnResponse]:
-    if call.api_version >= FIRST_VERSION_FOR_BROKERS and not broker.authorizer.allows(
-        call, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
+    if context.api_version >= FIRST_VERSION_FOR_BROKERS and not broker.authorizer.allows(
+        context, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
     ):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return _Adding(broker, request, call).start()
+    return _Adding(broker, request, context).start()
 
 
 def refuse(request: AddPartitionsToTxnRequest, code: ErrorCode, text: str) -> AddPartitionsToTxnResponse:
@@ -59,10 +59,10 @@ def refuse(request: AddPartitionsToTxnRequest, code: ErrorCode, text: str) -> Ad
 class _Adding:
     """A request under way."""
 
-    def __init__(self, broker: Broker, request: AddPartitionsToTxnRequest, call: Call) -> None:
+    def __init__(self, broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext) -> None:
         self._broker = broker
-        self._call = call
-        self._version = call.api_version
+        self._call = context
+        self._version = context.api_version
         self._transactions = request.transactions
         if self._version < FIRST_VERSION_FOR_BROKERS:
             self._transactions = [
@@ -75,9 +75,9 @@ class _Adding:
             ]
         self._results: list[AddPartitionsToTxnResponse.Result | None] = [None] * len(self._transactions)
         self._unanswered = len(self._transactions)
-        self._later: Later[AddPartitionsToTxnResponse] = Later()
+        self._later: Promise[AddPartitionsToTxnResponse] = Promise()
 
-    def start(self) -> Later[AddPartitionsToTxnResponse]:
+    def start(self) -> Promise[AddPartitionsToTxnResponse]:
         if not self._transactions:
             self._later.set(self._response())
         for place, transaction in enumerate(self._transactions):
@@ -93,17 +93,17 @@ class _Adding:
     def _refused(self, transaction: Transaction) -> Verdicts | None:
         """What is said of each partition if one of them cannot be part of the transaction."""
         names = _names(transaction)
-        authorizer, call = self._broker.authorizer, self._call
+        authorizer, context = self._broker.authorizer, self._call
         is_client = self._version < FIRST_VERSION_FOR_BROKERS
         if is_client and not authorizer.allows(
-            call, Operation.WRITE, Resource.TRANSACTIONAL_ID, transaction.transactional_id
+            context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transaction.transactional_id
         ):
             return dict.fromkeys(names, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         forbidden = {
             topic
             for topic in {name.topic for name in names}
             if is_client
-            and (is_internal(topic) or not authorizer.allows(call, Operation.WRITE, Resource.TOPIC, topic))
+            and (is_internal(topic) or not authorizer.allows(context, Operation.WRITE, Resource.TOPIC, topic))
         }
         verdicts = {name: self._verdict(name, forbidden) for name in names}
         if any(code is not ErrorCode.OPERATION_NOT_ATTEMPTED for code in verdicts.values()):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ERRORS, ErrorCode
-from barnabas.broker.authorizer import Operation, check_cluster
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from barnabas.protocol.schema import Message
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 KEY = 49
 
 
-def handle(broker: Broker, request: AlterClientQuotasRequest, call: Call) -> Later[Message]:
-    check_cluster(broker.authorizer, call, Operation.ALTER_CONFIGS)
-    return broker.metadata.ask(request, call.api_version, call.principal)
+def handle(broker: Broker, request: AlterClientQuotasRequest, context: RequestContext) -> Promise[Message]:
+    check_cluster(broker.authorizer, context, Operation.ALTER_CONFIGS)
+    return broker.metadata.ask(request, context.api_version, context.principal)
 
 
 def refuse(request: AlterClientQuotasRequest, code: ErrorCode, message: str) -> AlterClientQuotasResponse:

@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker import config_changes
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.admin import config_changes
+from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.metadata.image import ConfigResource
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from barnabas.protocol.schema import Message
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -24,13 +24,15 @@ KEY = 33
 _Outcomes = list[tuple[AlterConfigsRequest.Resource, KafkaError | None]]
 
 
-def handle(broker: Broker, request: AlterConfigsRequest, call: Call) -> Answer[AlterConfigsResponse]:
-    left, decided = config_changes.sort_out(request.resources, partial(_look_at, broker, call))
+def handle(
+    broker: Broker, request: AlterConfigsRequest, context: RequestContext
+) -> Answer[AlterConfigsResponse]:
+    left, decided = config_changes.sort_out(request.resources, partial(_look_at, broker, context))
     if not left:
         return _response(decided)
-    answer: Later[AlterConfigsResponse] = Later()
+    answer: Promise[AlterConfigsResponse] = Promise()
     asked = AlterConfigsRequest(resources=left, validate_only=request.validate_only)
-    broker.metadata.ask(asked, call.api_version, call.principal).then(
+    broker.metadata.ask(asked, context.api_version, context.principal).then(
         partial(_joined, answer, decided), answer.fail
     )
     return answer
@@ -41,7 +43,7 @@ def refuse(request: AlterConfigsRequest, code: ErrorCode, message: str) -> Alter
     return _response([(one, error) for one in request.resources])
 
 
-def _look_at(broker: Broker, call: Call, one: AlterConfigsRequest.Resource) -> bool:
+def _look_at(broker: Broker, context: RequestContext, one: AlterConfigsRequest.Resource) -> bool:
     config_changes.check_names(
         [option.name for option in one.configs],
         [option.name for option in one.configs if option.value is None],
@@ -56,11 +58,11 @@ def _look_at(broker: Broker, call: Call, one: AlterConfigsRequest.Resource) -> b
     if one.resource_type == ConfigResource.BROKER:
         values = {option.name: option.value or "" for option in one.configs}
         config_changes.check_broker_options(broker, one.resource_name, values)
-    config_changes.authorize_alter(broker, call, one.resource_type, one.resource_name)
+    config_changes.authorize_alter(broker, context, one.resource_type, one.resource_name)
     return False
 
 
-def _joined(answer: Later[AlterConfigsResponse], decided: _Outcomes, response: Message) -> None:
+def _joined(answer: Promise[AlterConfigsResponse], decided: _Outcomes, response: Message) -> None:
     assert isinstance(response, AlterConfigsResponse)
     response.responses.extend(_response(decided).responses)
     answer.set(response)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.authorizer import Operation, check_cluster
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
 from barnabas.protocol.schema import Message
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 KEY = 45
 
 
-def handle(broker: Broker, request: AlterPartitionReassignmentsRequest, call: Call) -> Later[Message]:
-    check_cluster(broker.authorizer, call, Operation.ALTER)
-    return broker.metadata.ask(request, call.api_version, call.principal)
+def handle(
+    broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
+) -> Promise[Message]:
+    check_cluster(broker.authorizer, context, Operation.ALTER)
+    return broker.metadata.ask(request, context.api_version, context.principal)
 
 
 def refuse(

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, check_cluster
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
 )
-from barnabas.storage.names import TopicPartition
+from barnabas.storage.log.names import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 KEY = 34
 
 
-def handle(broker: Broker, request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
-    check_cluster(broker.authorizer, call, Operation.ALTER)
+def handle(
+    broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
+) -> AlterReplicaLogDirsResponse:
+    check_cluster(broker.authorizer, context, Operation.ALTER)
     # A replica that is named twice goes where it was named last.
     wanted = {
         TopicPartition(topic.name, index): one.path

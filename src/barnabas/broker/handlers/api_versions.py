@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.requests import Call
-from barnabas.broker.routes import Route
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.network.routes import Route
 from barnabas.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     GROUP_VERSION,
@@ -48,20 +48,20 @@ _FINALIZED_ORDER = (
 )
 
 
-def handle(broker: Broker, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
-    routes = broker.routes_of(call.listener)
-    if not routes[KEY].lowest <= call.api_version <= routes[KEY].highest:
+def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    routes = broker.routes_of(context.listener)
+    if not routes[KEY].lowest <= context.api_version <= routes[KEY].highest:
         return ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_announced([routes[KEY]])
         )
-    if call.api_version >= FIRST_VERSION_WITH_NAMES and not _is_named(request):
+    if context.api_version >= FIRST_VERSION_WITH_NAMES and not _is_named(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
     return answer(
         routes.values(),
         broker.supported_features,
         broker.image,
         kraft_version=broker.kraft_version,
-        all_features=call.api_version >= FIRST_VERSION_WITH_ALL_FEATURES,
+        all_features=context.api_version >= FIRST_VERSION_WITH_ALL_FEATURES,
     )
 
 

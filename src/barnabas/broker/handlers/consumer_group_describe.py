@@ -12,18 +12,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.consumer_requests import check_enabled
-from barnabas.broker.group_requests import answered, gathered
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.coordinators.consumer_group_requests import check_enabled
+from barnabas.broker.coordinators.group_requests import answered, gathered
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
-from barnabas.coordinator.group.consumer_describe import not_described
+from barnabas.coordinator.group.consumer.describe import not_described
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -34,28 +34,30 @@ Described = ConsumerGroupDescribeResponse.DescribedGroup
 
 
 def handle(
-    broker: Broker, request: ConsumerGroupDescribeRequest, call: Call
+    broker: Broker, request: ConsumerGroupDescribeRequest, request_context: RequestContext
 ) -> Answer[ConsumerGroupDescribeResponse]:
     check_enabled(broker)
     refused: list[Described] = []
-    asked: list[Later[Described]] = []
+    asked: list[Promise[Described]] = []
     for group_id in request.group_ids:
-        if not broker.authorizer.allows(call, Operation.DESCRIBE, Resource.GROUP, group_id):
+        if not broker.authorizer.allows(request_context, Operation.DESCRIBE, Resource.GROUP, group_id):
             refused.append(not_described(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, None))
         elif not group_id:
             refused.append(not_described(group_id, ErrorCode.INVALID_GROUP_ID, None))
         else:
             asked.append(_describe(broker, group_id))
-    answer: Later[ConsumerGroupDescribeResponse] = Later()
+    answer: Promise[ConsumerGroupDescribeResponse] = Promise()
 
     def described(groups: list[Described]) -> None:
         if request.include_authorized_operations:
             for group in groups:
                 if group.error_code == ErrorCode.NONE:
                     group.authorized_operations = broker.authorizer.authorized_operations(
-                        call, Resource.GROUP, group.group_id
+                        request_context, Resource.GROUP, group.group_id
                     )
-        told = [group if _may_see(broker, call, group) else _hidden(group.group_id) for group in groups]
+        told = [
+            group if _may_see(broker, request_context, group) else _hidden(group.group_id) for group in groups
+        ]
         answer.set(ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[*refused, *told]))
 
     gathered(asked).then(described, answer.fail)
@@ -70,7 +72,7 @@ def refuse(
     )
 
 
-def _describe(broker: Broker, group_id: str) -> Later[Described]:
+def _describe(broker: Broker, group_id: str) -> Promise[Described]:
     def decide(machine: GroupMachine, context: Context) -> Decision[Described]:
         return Decision((), machine.consumer.describe(group_id, context))
 
@@ -81,7 +83,7 @@ def _refused(group_id: str, error: KafkaError) -> Described:
     return not_described(group_id, error.code, None)
 
 
-def _may_see(broker: Broker, call: Call, group: Described) -> bool:
+def _may_see(broker: Broker, request_context: RequestContext, group: Described) -> bool:
     topics = {
         topic.topic_name
         for member in group.members
@@ -89,7 +91,7 @@ def _may_see(broker: Broker, call: Call, group: Described) -> bool:
         for topic in assignment.topic_partitions
     }
     allows = broker.authorizer.allows
-    return all(allows(call, Operation.DESCRIBE, Resource.TOPIC, topic) for topic in topics)
+    return all(allows(request_context, Operation.DESCRIBE, Resource.TOPIC, topic) for topic in topics)
 
 
 def _hidden(group_id: str) -> Described:

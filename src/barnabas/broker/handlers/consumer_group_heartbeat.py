@@ -13,14 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.consumer_requests import check_enabled, seen_by
-from barnabas.broker.group_requests import answered, caller_of
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.coordinators.consumer_group_requests import check_enabled, seen_by
+from barnabas.broker.coordinators.group_requests import answered, caller_of
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
-from barnabas.coordinator.group.consumer_heartbeat import Asker
-from barnabas.coordinator.group.consumer_options import assignors_of
-from barnabas.coordinator.group.consumer_requests import check_heartbeat
+from barnabas.coordinator.group.consumer.heartbeat import HeartbeatContext
+from barnabas.coordinator.group.consumer.options import assignors_of
+from barnabas.coordinator.group.consumer.requests import check_heartbeat
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -34,23 +34,23 @@ KEY = 68
 
 
 def handle(
-    broker: Broker, request: ConsumerGroupHeartbeatRequest, call: Call
+    broker: Broker, request: ConsumerGroupHeartbeatRequest, request_context: RequestContext
 ) -> Answer[ConsumerGroupHeartbeatResponse]:
     check_enabled(broker)
     allows = broker.authorizer.allows
-    if not allows(call, Operation.READ, Resource.GROUP, request.group_id):
+    if not allows(request_context, Operation.READ, Resource.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     names = set(request.subscribed_topic_names or ())
-    if not all(allows(call, Operation.DESCRIBE, Resource.TOPIC, name) for name in names):
+    if not all(allows(request_context, Operation.DESCRIBE, Resource.TOPIC, name) for name in names):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
-        check_heartbeat(request, call.api_version, assignors_of(broker.settings))
+        check_heartbeat(request, request_context.api_version, assignors_of(broker.settings))
     except KafkaError as error:
         return _refused(error)
-    asker = Asker(caller_of(call), seen_by(broker, call))
+    requester = HeartbeatContext(caller_of(request_context), seen_by(broker, request_context))
 
     def decide(machine: GroupMachine, context: Context) -> Decision[ConsumerGroupHeartbeatResponse]:
-        return machine.consumer.heartbeat(request, asker, context)
+        return machine.consumer.heartbeat(request, requester, context)
 
     return answered(broker.groups.ask(request.group_id, decide), _refused)
 

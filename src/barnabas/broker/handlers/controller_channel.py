@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorizer import Operation, check_cluster
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.schema import Message
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 
-def handle(broker: Broker, request: Message, call: Call) -> Later[Message]:
-    check_cluster(broker.authorizer, call, Operation.CLUSTER_ACTION)
-    return broker.metadata.ask(request, call.api_version, call.principal)
+def handle(broker: Broker, request: Message, context: RequestContext) -> Promise[Message]:
+    check_cluster(broker.authorizer, context, Operation.CLUSTER_ACTION)
+    return broker.metadata.ask(request, context.api_version, context.principal)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, check_cluster
-from barnabas.broker.requests import Call
-from barnabas.broker.unknown_rules import refuse_unknown
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.authorizer import Operation, check_cluster
+from barnabas.broker.security.unknown_acls import refuse_unknown
 from barnabas.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from barnabas.protocol.schema import Message
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 KEY = 30
 
 
-def handle(broker: Broker, request: CreateAclsRequest, call: Call) -> Later[Message]:
+def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> Promise[Message]:
     refuse_unknown(request.creations)
-    check_cluster(broker.authorizer, call, Operation.ALTER)
+    check_cluster(broker.authorizer, context, Operation.ALTER)
     if broker.authorizer.rules() is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    return broker.metadata.ask(request, call.api_version, call.principal)
+    return broker.metadata.ask(request, context.api_version, context.principal)
 
 
 def refuse(request: CreateAclsRequest, code: ErrorCode, message: str) -> CreateAclsResponse:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.delegation_tokens import ERROR_TIMESTAMP_MS, refusal_of
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.delegation_tokens import ERROR_TIMESTAMP_MS, refusal_of
 from barnabas.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -24,13 +24,13 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 def handle(
-    broker: Broker, request: CreateDelegationTokenRequest, call: Call
+    broker: Broker, request: CreateDelegationTokenRequest, context: RequestContext
 ) -> CreateDelegationTokenResponse:
-    owner = call.principal
+    owner = context.principal
     if request.owner_principal_name:
         owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
-    requester = call.principal if call.api_version >= FIRST_WITH_REQUESTER else ""
-    return _refused(refusal_of(broker, call), owner, requester)
+    requester = context.principal if context.api_version >= FIRST_WITH_REQUESTER else ""
+    return _refused(refusal_of(broker, context), owner, requester)
 
 
 def refuse(

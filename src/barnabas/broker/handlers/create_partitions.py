@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from barnabas.protocol.schema import Message
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -23,13 +23,15 @@ KEY = 37
 _Result = CreatePartitionsResponse.TopicResult
 
 
-def handle(broker: Broker, request: CreatePartitionsRequest, call: Call) -> Answer[CreatePartitionsResponse]:
+def handle(
+    broker: Broker, request: CreatePartitionsRequest, context: RequestContext
+) -> Answer[CreatePartitionsResponse]:
     counts = Counter(topic.name for topic in request.topics)
     results, wanted = [], []
     for topic in request.topics:
         if counts[topic.name] > 1:
             continue
-        if broker.authorizer.allows(call, Operation.ALTER, Resource.TOPIC, topic.name):
+        if broker.authorizer.allows(context, Operation.ALTER, Resource.TOPIC, topic.name):
             wanted.append(topic)
         else:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -41,11 +43,11 @@ def handle(broker: Broker, request: CreatePartitionsRequest, call: Call) -> Answ
     ]
     if not wanted:
         return CreatePartitionsResponse(throttle_time_ms=0, results=results)
-    answer: Later[CreatePartitionsResponse] = Later()
+    answer: Promise[CreatePartitionsResponse] = Promise()
     asked = CreatePartitionsRequest(
         topics=wanted, timeout_ms=request.timeout_ms, validate_only=request.validate_only
     )
-    broker.metadata.ask(asked, call.api_version, call.principal).then(
+    broker.metadata.ask(asked, context.api_version, context.principal).then(
         partial(_joined, answer, results), answer.fail
     )
     return answer
@@ -62,7 +64,7 @@ def _refused(name: str, code: ErrorCode, message: str | None) -> _Result:
     return _Result(name=name, error_code=code, error_message=message)
 
 
-def _joined(answer: Later[CreatePartitionsResponse], results: list[_Result], response: Message) -> None:
+def _joined(answer: Promise[CreatePartitionsResponse], results: list[_Result], response: Message) -> None:
     assert isinstance(response, CreatePartitionsResponse)
     response.results.extend(results)
     answer.set(response)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.topic_names import CLUSTER_METADATA
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.schema import Message
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -27,16 +27,18 @@ KEY = 19
 _Result = CreateTopicsResponse.CreatableTopicResult
 
 
-def handle(broker: Broker, request: CreateTopicsRequest, call: Call) -> Answer[CreateTopicsResponse]:
+def handle(
+    broker: Broker, request: CreateTopicsRequest, context: RequestContext
+) -> Answer[CreateTopicsResponse]:
     counts = Counter(topic.name for topic in request.topics)
     refused = {
-        name: why for name in counts if (why := _why_not(broker, call, name, counts[name])) is not None
+        name: why for name in counts if (why := _why_not(broker, context, name, counts[name])) is not None
     }
     wanted = [topic for topic in request.topics if topic.name not in refused]
     results = [_refused(name, *why) for name, why in refused.items()]
     if not wanted:
         return CreateTopicsResponse(throttle_time_ms=0, topics=results)
-    answer: Later[CreateTopicsResponse] = Later()
+    answer: Promise[CreateTopicsResponse] = Promise()
     asked = CreateTopicsRequest(
         topics=wanted, timeout_ms=request.timeout_ms, validate_only=request.validate_only
     )
@@ -44,10 +46,10 @@ def handle(broker: Broker, request: CreateTopicsRequest, call: Call) -> Answer[C
         topic.name
         for topic in wanted
         if not broker.authorizer.allows(
-            call, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name, quiet=True
+            context, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name, quiet=True
         )
     }
-    broker.metadata.ask(asked, call.api_version, call.principal).then(
+    broker.metadata.ask(asked, context.api_version, context.principal).then(
         partial(_joined, answer, results, hidden), answer.fail
     )
     return answer
@@ -60,15 +62,15 @@ def refuse(request: CreateTopicsRequest, code: ErrorCode, message: str) -> Creat
     )
 
 
-def _why_not(broker: Broker, call: Call, name: str, count: int) -> tuple[ErrorCode, str] | None:
+def _why_not(broker: Broker, context: RequestContext, name: str, count: int) -> tuple[ErrorCode, str] | None:
     if count > 1:
         return ErrorCode.INVALID_REQUEST, "Duplicate topic name."
     if name == CLUSTER_METADATA:
         return ErrorCode.INVALID_REQUEST, f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
     allows = broker.authorizer.allows
     if not (
-        allows(call, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME, quiet=True)
-        or allows(call, Operation.CREATE, Resource.TOPIC, name)
+        allows(context, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME, quiet=True)
+        or allows(context, Operation.CREATE, Resource.TOPIC, name)
     ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."
     return None
@@ -79,7 +81,7 @@ def _refused(name: str, code: ErrorCode, message: str) -> _Result:
 
 
 def _joined(
-    answer: Later[CreateTopicsResponse], results: list[_Result], hidden: set[str], response: Message
+    answer: Promise[CreateTopicsResponse], results: list[_Result], hidden: set[str], response: Message
 ) -> None:
     assert isinstance(response, CreateTopicsResponse)
     for result in response.topics:

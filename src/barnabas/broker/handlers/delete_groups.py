@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.group_requests import answered, gathered
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.coordinators.group_requests import answered, gathered
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -25,9 +25,11 @@ KEY = 42
 Results = dict[str, ErrorCode]
 
 
-def handle(broker: Broker, request: DeleteGroupsRequest, call: Call) -> Answer[DeleteGroupsResponse]:
+def handle(
+    broker: Broker, request: DeleteGroupsRequest, request_context: RequestContext
+) -> Answer[DeleteGroupsResponse]:
     names = list(dict.fromkeys(request.groups_names))
-    allowed = [name for name in names if _may_delete(broker, call, name)]
+    allowed = [name for name in names if _may_delete(broker, request_context, name)]
     denied = dict.fromkeys(
         (name for name in names if name not in allowed), ErrorCode.GROUP_AUTHORIZATION_FAILED
     )
@@ -35,7 +37,7 @@ def handle(broker: Broker, request: DeleteGroupsRequest, call: Call) -> Answer[D
     for name in allowed:
         by_partition.setdefault(broker.groups.partition_for(name), []).append(name)
     parts = [_delete(broker, index, group_ids) for index, group_ids in by_partition.items()]
-    answer: Later[DeleteGroupsResponse] = Later()
+    answer: Promise[DeleteGroupsResponse] = Promise()
 
     def deleted(results: list[Results]) -> None:
         found = {name: code for part in results for name, code in part.items()}
@@ -49,11 +51,11 @@ def refuse(request: DeleteGroupsRequest, code: ErrorCode, text: str) -> DeleteGr
     return _answer(dict.fromkeys(request.groups_names, code))
 
 
-def _may_delete(broker: Broker, call: Call, name: str) -> bool:
-    return broker.authorizer.allows(call, Operation.DELETE, Resource.GROUP, name)
+def _may_delete(broker: Broker, request_context: RequestContext, name: str) -> bool:
+    return broker.authorizer.allows(request_context, Operation.DELETE, Resource.GROUP, name)
 
 
-def _delete(broker: Broker, index: int, group_ids: list[str]) -> Later[Results]:
+def _delete(broker: Broker, index: int, group_ids: list[str]) -> Promise[Results]:
     def decide(machine: GroupMachine, context: Context) -> Decision[Results]:
         return machine.delete(group_ids, context)
 

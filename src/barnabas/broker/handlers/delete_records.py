@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import is_internal
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.replicas import Replicas
-from barnabas.broker.replicas_hosted import Hosted
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.replicas.hosted_partition import Hosted
+from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from barnabas.replica.waiting import Waiter
-from barnabas.runtime.later import Later
+from barnabas.replica.purgatory import DelayedOperation
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -58,16 +58,18 @@ class Deletion:
         self.result.low_watermark = UNKNOWN_LOW_WATERMARK
 
 
-def handle(broker: Broker, request: DeleteRecordsRequest, call: Call) -> Answer[DeleteRecordsResponse]:
+def handle(
+    broker: Broker, request: DeleteRecordsRequest, context: RequestContext
+) -> Answer[DeleteRecordsResponse]:
     response = DeleteRecordsResponse(throttle_time_ms=0, topics=[])
     waiting: list[Deletion] = []
     for topic in request.topics:
-        results = [_delete(broker, call, topic.name, one, waiting) for one in topic.partitions]
+        results = [_delete(broker, context, topic.name, one, waiting) for one in topic.partitions]
         response.topics.append(DeleteRecordsResponse.TopicResult(name=topic.name, partitions=results))
     waiting = [deletion for deletion in waiting if not deletion.is_done()]
     if not waiting:
         return response
-    return _wait(broker.replicas, call, waiting, response, request.timeout_ms)
+    return _wait(broker.replicas, context, waiting, response, request.timeout_ms)
 
 
 def refuse(request: DeleteRecordsRequest, code: ErrorCode, text: str) -> DeleteRecordsResponse:
@@ -88,13 +90,13 @@ def _error(index: int, code: ErrorCode) -> Result:
 
 def _delete(
     broker: Broker,
-    call: Call,
+    context: RequestContext,
     topic: str,
     one: DeleteRecordsRequest.Partition,
     waiting: list[Deletion],
 ) -> Result:
     index = one.partition_index
-    if not broker.authorizer.allows(call, Operation.DELETE, Resource.TOPIC, topic):
+    if not broker.authorizer.allows(context, Operation.DELETE, Resource.TOPIC, topic):
         return _error(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     known = broker.image.topic_named(topic)
     if known is None or index not in known.partitions:
@@ -112,31 +114,31 @@ def _delete(
 
 
 def _wait(
-    replicas: Replicas,
-    call: Call,
+    replicas: ReplicaManager,
+    context: RequestContext,
     waiting: list[Deletion],
     response: DeleteRecordsResponse,
     timeout_ms: int,
-) -> Later[DeleteRecordsResponse]:
-    waiter = DeletionWaiter(waiting, response)
+) -> Promise[DeleteRecordsResponse]:
+    operation = DeletionWaiter(waiting, response)
     deadline_ns = replicas.now_ns() + max(timeout_ms, 0) * 1_000_000
-    replicas.room.wait(waiter, _partitions(waiting), deadline_ns)
-    call.on_gone = partial(replicas.room.forget, waiter)
-    return waiter.later
+    replicas.room.wait(operation, _partitions(waiting), deadline_ns)
+    context.on_disconnect = partial(replicas.room.forget, operation)
+    return operation.promise
 
 
 def _partitions(waiting: Iterable[Deletion]) -> list[Hosted]:
     return [deletion.hosted for deletion in waiting]
 
 
-class DeletionWaiter(Waiter):
+class DeletionWaiter(DelayedOperation):
     """Waits until every live replica has moved its log start."""
 
-    __slots__ = ("_response", "_waiting", "later")
+    __slots__ = ("_response", "_waiting", "promise")
 
     def __init__(self, waiting: list[Deletion], response: DeleteRecordsResponse) -> None:
         super().__init__()
-        self.later: Later[DeleteRecordsResponse] = Later()
+        self.promise: Promise[DeleteRecordsResponse] = Promise()
         self._waiting = waiting
         self._response = response
 
@@ -144,10 +146,10 @@ class DeletionWaiter(Waiter):
         self._waiting = [deletion for deletion in self._waiting if not deletion.is_done()]
         if self._waiting:
             return False
-        self.later.set(self._response)
+        self.promise.set(self._response)
         return True
 
     def expire(self) -> None:
         for deletion in self._waiting:
             deletion.expire()
-        self.later.set(self._response)
+        self.promise.set(self._response)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.protocol.schema import Message
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -28,23 +28,25 @@ _BY_ID_VERSION = 6
 _Result = DeleteTopicsResponse.DeletableTopicResult
 
 
-def handle(broker: Broker, request: DeleteTopicsRequest, call: Call) -> Answer[DeleteTopicsResponse]:
+def handle(
+    broker: Broker, request: DeleteTopicsRequest, context: RequestContext
+) -> Answer[DeleteTopicsResponse]:
     if not broker.settings["delete.topic.enable"]:
-        if call.api_version < FIRST_WITH_DELETION_DISABLED:
+        if context.api_version < FIRST_WITH_DELETION_DISABLED:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
     results: list[_Result] = []
     names, ids = _asked(request, results)
-    chosen = _by_id(broker, call, ids, results)
-    _by_name(broker, call, names, chosen, results)
+    chosen = _by_id(broker, context, ids, results)
+    _by_name(broker, context, names, chosen, results)
     if not chosen:
         return DeleteTopicsResponse(throttle_time_ms=0, responses=results)
     asked = DeleteTopicsRequest(
         topics=[DeleteTopicsRequest.DeleteTopicState(topic_id=topic_id) for topic_id in chosen],
         timeout_ms=request.timeout_ms,
     )
-    answer: Later[DeleteTopicsResponse] = Later()
-    broker.metadata.ask(asked, _BY_ID_VERSION, call.principal).then(
+    answer: Promise[DeleteTopicsResponse] = Promise()
+    broker.metadata.ask(asked, _BY_ID_VERSION, context.principal).then(
         partial(_joined, answer, results, chosen), answer.fail
     )
     return answer
@@ -85,38 +87,40 @@ def _asked(request: DeleteTopicsRequest, results: list[_Result]) -> tuple[list[s
     return [name for name in names if names[name] == 1], [one for one in ids if ids[one] == 1]
 
 
-def _may(broker: Broker, call: Call, operation: Operation, name: str) -> bool:
+def _may(broker: Broker, context: RequestContext, operation: Operation, name: str) -> bool:
     allows = broker.authorizer.allows
-    return allows(call, Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME, quiet=True) or allows(
-        call, operation, Resource.TOPIC, name
+    return allows(context, Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME, quiet=True) or allows(
+        context, operation, Resource.TOPIC, name
     )
 
 
-def _by_id(broker: Broker, call: Call, ids: list[Uuid], results: list[_Result]) -> dict[Uuid, str]:
+def _by_id(
+    broker: Broker, context: RequestContext, ids: list[Uuid], results: list[_Result]
+) -> dict[Uuid, str]:
     chosen: dict[Uuid, str] = {}
     for topic_id in ids:
         topic = broker.image.topics.get(topic_id)
         if topic is None:
             results.append(_refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
-        elif _may(broker, call, Operation.DELETE, topic.name):
+        elif _may(broker, context, Operation.DELETE, topic.name):
             chosen[topic_id] = topic.name
         else:
-            shown = topic.name if _may(broker, call, Operation.DESCRIBE, topic.name) else None
+            shown = topic.name if _may(broker, context, Operation.DESCRIBE, topic.name) else None
             results.append(_refused(shown, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     return chosen
 
 
 def _by_name(
-    broker: Broker, call: Call, names: list[str], chosen: dict[Uuid, str], results: list[_Result]
+    broker: Broker, context: RequestContext, names: list[str], chosen: dict[Uuid, str], results: list[_Result]
 ) -> None:
     given_as_id = set(chosen)
     for name in names:
         topic_id = broker.image.topic_ids.get(name)
-        if not _may(broker, call, Operation.DESCRIBE, name):
+        if not _may(broker, context, Operation.DESCRIBE, name):
             results.append(_refused(name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic_id is None:
             results.append(_refused(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        elif not _may(broker, call, Operation.DELETE, name):
+        elif not _may(broker, context, Operation.DELETE, name):
             results.append(_refused(name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic_id in given_as_id:
             why = "The provided topic name maps to an ID that was already supplied."
@@ -132,7 +136,7 @@ def _refused(name: str | None, topic_id: Uuid, code: ErrorCode, message: str | N
 
 
 def _joined(
-    answer: Later[DeleteTopicsResponse], results: list[_Result], names: dict[Uuid, str], response: Message
+    answer: Promise[DeleteTopicsResponse], results: list[_Result], names: dict[Uuid, str], response: Message
 ) -> None:
     assert isinstance(response, DeleteTopicsResponse)
     for result in response.responses:

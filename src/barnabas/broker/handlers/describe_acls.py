@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, check_cluster
-from barnabas.broker.requests import Call
-from barnabas.broker.unknown_rules import refuse_unknown
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.authorizer import Operation, check_cluster
+from barnabas.broker.security.unknown_acls import refuse_unknown
 from barnabas.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from barnabas.security.acls import matches
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 KEY = 29
 
 
-def handle(broker: Broker, request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
+def handle(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     refuse_unknown([request])
-    check_cluster(broker.authorizer, call, Operation.DESCRIBE)
+    check_cluster(broker.authorizer, context, Operation.DESCRIBE)
     rules = broker.authorizer.rules()
     if rules is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")

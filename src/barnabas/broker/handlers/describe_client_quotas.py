@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.requests import Call, own_words
-from barnabas.controller.quotas import describe_quotas
+from barnabas.broker.network.request_context import RequestContext, own_words
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.controller.configs.quotas import describe_quotas
 from barnabas.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 KEY = 48
 
 
-def handle(broker: Broker, request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:
-    if not broker.authorizer.allows(call, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+def handle(
+    broker: Broker, request: DescribeClientQuotasRequest, context: RequestContext
+) -> DescribeClientQuotasResponse:
+    if not broker.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return describe_quotas(broker.image, request)
 

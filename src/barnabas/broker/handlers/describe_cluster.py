@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker import cluster_view
-from barnabas.broker.authorizer import Operation, check_cluster
 from barnabas.broker.handlers.metadata import cluster_operations
-from barnabas.broker.requests import Call
-from barnabas.broker.routes import Role
+from barnabas.broker.metadata import cluster_view
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.network.routes import Role
+from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 if TYPE_CHECKING:
@@ -26,12 +26,14 @@ BROKERS, CONTROLLERS = 1, 2
 _TYPES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
-def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
-    here = CONTROLLERS if broker.role_of(call.listener) is Role.CONTROLLER else BROKERS
+def handle(
+    broker: Broker, request: DescribeClusterRequest, context: RequestContext
+) -> DescribeClusterResponse:
+    here = CONTROLLERS if broker.role_of(context.listener) is Role.CONTROLLER else BROKERS
     if here == CONTROLLERS:
-        check_cluster(broker.authorizer, call, Operation.ALTER)
-    _check_type(request.endpoint_type, here, call.api_version)
-    nodes = _controllers(broker) if here == CONTROLLERS else _brokers(broker, request, call)
+        check_cluster(broker.authorizer, context, Operation.ALTER)
+    _check_type(request.endpoint_type, here, context.api_version)
+    nodes = _controllers(broker) if here == CONTROLLERS else _brokers(broker, request, context)
     controller = (
         broker.controller_id
         if here == CONTROLLERS
@@ -46,7 +48,7 @@ def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> Descr
         brokers=nodes,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = cluster_operations(broker, call)
+        response.cluster_authorized_operations = cluster_operations(broker, context)
     return response
 
 
@@ -64,13 +66,13 @@ def _check_type(asked: int, here: int, version: int) -> None:
 
 
 def _brokers(
-    broker: Broker, request: DescribeClusterRequest, call: Call
+    broker: Broker, request: DescribeClusterRequest, context: RequestContext
 ) -> list[DescribeClusterResponse.Broker]:
     image = broker.image
     found = []
     for broker_id in sorted(image.brokers):
         one = image.brokers[broker_id]
-        end = one.endpoint(call.listener)
+        end = one.endpoint(context.listener)
         if end is not None and (request.include_fenced_brokers or not one.fenced):
             found.append(
                 DescribeClusterResponse.Broker(

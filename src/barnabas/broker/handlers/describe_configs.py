@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import check_topic_name
-from barnabas.broker import loggers
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.requests import Call
+from barnabas.broker.admin import loggers
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.config.layers import ConfigSource, Entry, Synonym
 from barnabas.config.option import Type
 from barnabas.metadata.image import ConfigResource
@@ -46,11 +46,13 @@ _NOT_AUTHORIZED = (
 _CLIENT_METRICS = {"interval.ms": (Type.INT, "300000"), "match": (Type.LIST, ""), "metrics": (Type.LIST, "")}
 
 
-def handle(broker: Broker, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+def handle(
+    broker: Broker, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResponse:
     for asked in request.resources:
         if asked.resource_type not in _ENTRIES:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-    results = [_result(broker, request, asked, call) for asked in request.resources]
+    results = [_result(broker, request, asked, context) for asked in request.resources]
     # What may not be seen comes last.
     return DescribeConfigsResponse(
         throttle_time_ms=0, results=sorted(results, key=lambda one: one.error_code in _NOT_AUTHORIZED)
@@ -64,10 +66,13 @@ def refuse(request: DescribeConfigsRequest, code: ErrorCode, message: str) -> De
 
 
 def _result(
-    broker: Broker, request: DescribeConfigsRequest, asked: DescribeConfigsRequest.Resource, call: Call
+    broker: Broker,
+    request: DescribeConfigsRequest,
+    asked: DescribeConfigsRequest.Resource,
+    context: RequestContext,
 ) -> DescribeConfigsResponse.Result:
     try:
-        _authorize(broker, asked, call)
+        _authorize(broker, asked, context)
         entries = _ENTRIES[asked.resource_type](broker, asked.resource_name)
     except KafkaError as error:
         return _refused(asked, error.code, error.message)
@@ -99,13 +104,13 @@ def _refused(
     )
 
 
-def _authorize(broker: Broker, asked: DescribeConfigsRequest.Resource, call: Call) -> None:
+def _authorize(broker: Broker, asked: DescribeConfigsRequest.Resource, context: RequestContext) -> None:
     resource, name, error = Resource.CLUSTER, CLUSTER_NAME, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if asked.resource_type == ConfigResource.TOPIC:
         resource, name, error = Resource.TOPIC, asked.resource_name, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     elif asked.resource_type == ConfigResource.GROUP:
         resource, name, error = Resource.GROUP, asked.resource_name, ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if not broker.authorizer.allows(call, Operation.DESCRIBE_CONFIGS, resource, name):
+    if not broker.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, resource, name):
         raise KafkaError(error)
 
 

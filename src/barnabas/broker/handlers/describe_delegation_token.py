@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.delegation_tokens import refusal_of
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.delegation_tokens import refusal_of
 from barnabas.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
@@ -18,6 +18,8 @@ KEY = 41
 
 
 def handle(
-    broker: Broker, request: DescribeDelegationTokenRequest, call: Call
+    broker: Broker, request: DescribeDelegationTokenRequest, context: RequestContext
 ) -> DescribeDelegationTokenResponse:
-    return DescribeDelegationTokenResponse(error_code=refusal_of(broker, call), tokens=[], throttle_time_ms=0)
+    return DescribeDelegationTokenResponse(
+        error_code=refusal_of(broker, context), tokens=[], throttle_time_ms=0
+    )

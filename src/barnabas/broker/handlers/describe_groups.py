@@ -10,13 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.group_requests import answered, gathered
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.coordinators.group_requests import answered, gathered
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -26,22 +26,24 @@ KEY = 15
 Described = DescribeGroupsResponse.DescribedGroup
 
 
-def handle(broker: Broker, request: DescribeGroupsRequest, call: Call) -> Answer[DescribeGroupsResponse]:
+def handle(
+    broker: Broker, request: DescribeGroupsRequest, request_context: RequestContext
+) -> Answer[DescribeGroupsResponse]:
     refused: list[Described] = []
-    asked: list[Later[Described]] = []
+    asked: list[Promise[Described]] = []
     for group_id in request.groups:
-        if broker.authorizer.allows(call, Operation.DESCRIBE, Resource.GROUP, group_id):
-            asked.append(_describe(broker, group_id, call.api_version))
+        if broker.authorizer.allows(request_context, Operation.DESCRIBE, Resource.GROUP, group_id):
+            asked.append(_describe(broker, group_id, request_context.api_version))
         else:
             refused.append(_refused(group_id, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)))
-    answer: Later[DescribeGroupsResponse] = Later()
+    answer: Promise[DescribeGroupsResponse] = Promise()
 
     def described(groups: list[Described]) -> None:
         if request.include_authorized_operations:
             for group in groups:
                 if not group.error_code:
                     group.authorized_operations = broker.authorizer.authorized_operations(
-                        call, Resource.GROUP, group.group_id
+                        request_context, Resource.GROUP, group.group_id
                     )
         answer.set(DescribeGroupsResponse(groups=[*refused, *groups]))
 
@@ -55,7 +57,7 @@ def refuse(request: DescribeGroupsRequest, code: ErrorCode, text: str) -> Descri
     )
 
 
-def _describe(broker: Broker, group_id: str, version: int) -> Later[Described]:
+def _describe(broker: Broker, group_id: str, version: int) -> Promise[Described]:
     def decide(machine: GroupMachine, context: Context) -> Decision[Described]:
         return Decision((), machine.classic.describe(group_id, version))
 

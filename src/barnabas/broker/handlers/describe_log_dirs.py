@@ -10,12 +10,12 @@ import os
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from barnabas.storage.log import Log
-from barnabas.storage.manager import LogManager
-from barnabas.storage.names import TopicPartition
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.names import TopicPartition
+from barnabas.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -25,8 +25,10 @@ KEY = 35
 Result = DescribeLogDirsResponse.Result
 
 
-def handle(broker: Broker, request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
-    if not broker.authorizer.allows(call, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+def handle(
+    broker: Broker, request: DescribeLogDirsRequest, context: RequestContext
+) -> DescribeLogDirsResponse:
+    if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeLogDirsResponse(throttle_time_ms=0, error_code=code, results=[])
     wanted = None

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.base.topic_names import fault_of
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.replicas import Replicas
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
 )
-from barnabas.storage.log import Log
+from barnabas.storage.log.log import Log
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -27,10 +27,12 @@ KEY = 61
 Answered = DescribeProducersResponse.PartitionResponse
 
 
-def handle(broker: Broker, request: DescribeProducersRequest, call: Call) -> DescribeProducersResponse:
+def handle(
+    broker: Broker, request: DescribeProducersRequest, context: RequestContext
+) -> DescribeProducersResponse:
     response = DescribeProducersResponse(throttle_time_ms=0, topics=[])
     for topic in request.topics:
-        error = _topic_error(broker, topic.name, call)
+        error = _topic_error(broker, topic.name, context)
         if error is None:
             partitions = [_answer(broker.replicas, topic.name, index) for index in topic.partition_indexes]
         else:
@@ -54,11 +56,11 @@ def refuse(request: DescribeProducersRequest, code: ErrorCode, text: str) -> Des
     )
 
 
-def _topic_error(broker: Broker, topic: str, call: Call) -> tuple[ErrorCode, str | None] | None:
+def _topic_error(broker: Broker, topic: str, context: RequestContext) -> tuple[ErrorCode, str | None] | None:
     fault = fault_of(topic)
     if fault is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}"
-    if not broker.authorizer.allows(call, Operation.READ, Resource.TOPIC, topic):
+    if not broker.authorizer.allows(context, Operation.READ, Resource.TOPIC, topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, _text(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if broker.image.topic_named(topic) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _text(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -73,7 +75,7 @@ def _error(index: int, code: ErrorCode, text: str | None) -> Answered:
     return Answered(partition_index=index, error_code=code, error_message=text, active_producers=[])
 
 
-def _answer(replicas: Replicas, topic: str, index: int) -> Answered:
+def _answer(replicas: ReplicaManager, topic: str, index: int) -> Answered:
     try:
         log = replicas.find(topic, index).log
     except KafkaError as error:

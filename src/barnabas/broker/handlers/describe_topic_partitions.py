@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.base.topic_names import is_internal, is_valid
-from barnabas.broker import cluster_view
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.requests import Call
+from barnabas.broker.metadata import cluster_view
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.metadata.image import Image
 from barnabas.metadata.topics import Topic
 from barnabas.protocol.messages.describe_topic_partitions import (
@@ -30,19 +30,19 @@ _LIMIT = "max.request.partition.size.limit"
 
 
 def handle(
-    broker: Broker, request: DescribeTopicPartitionsRequest, call: Call
+    broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> DescribeTopicPartitionsResponse:
     image, allows = broker.image, broker.authorizer.allows
     wants_all = not request.topics
     names = _names(image, request)
     allowed = [
-        name for name in names if allows(call, Operation.DESCRIBE, Resource.TOPIC, name, quiet=wants_all)
+        name for name in names if allows(context, Operation.DESCRIBE, Resource.TOPIC, name, quiet=wants_all)
     ]
     room = max(1, min(broker.settings[_LIMIT], request.response_partition_limit))
-    response = _page(image, request, allowed, room, call, skip_missing=wants_all)
+    response = _page(image, request, allowed, room, context, skip_missing=wants_all)
     for topic in response.topics:
         topic.topic_authorized_operations = broker.authorizer.authorized_operations(
-            call, Resource.TOPIC, topic.name or ""
+            context, Resource.TOPIC, topic.name or ""
         )
     if not wants_all:
         response.topics.extend(
@@ -85,7 +85,7 @@ def _page(
     request: DescribeTopicPartitionsRequest,
     names: list[str],
     room: int,
-    call: Call,
+    context: RequestContext,
     *,
     skip_missing: bool,
 ) -> DescribeTopicPartitionsResponse:
@@ -102,7 +102,7 @@ def _page(
                 response.topics.append(_refused(name, _why_missing(name)))
             continue
         end = min(len(topic.partitions), start + room)
-        response.topics.append(_described(image, topic, range(start, end), call))
+        response.topics.append(_described(image, topic, range(start, end), context))
         if end < len(topic.partitions):
             response.next_cursor = _cursor(name, end)
             break
@@ -131,12 +131,12 @@ def _refused(
 
 
 def _described(
-    image: Image, topic: Topic, numbers: range, call: Call
+    image: Image, topic: Topic, numbers: range, context: RequestContext
 ) -> DescribeTopicPartitionsResponse.Topic:
     partitions = []
     for number in numbers:
         one = topic.partitions[number]
-        reached = cluster_view.leader_endpoint(image, one, call.listener) is not None
+        reached = cluster_view.leader_endpoint(image, one, context.listener) is not None
         partitions.append(
             DescribeTopicPartitionsResponse.Partition(
                 error_code=ErrorCode.NONE,
@@ -147,7 +147,7 @@ def _described(
                 isr_nodes=list(one.isr),
                 eligible_leader_replicas=list(one.elr),
                 last_known_elr=list(one.last_known_elr),
-                offline_replicas=cluster_view.offline_replicas(image, one, call.listener),
+                offline_replicas=cluster_view.offline_replicas(image, one, context.listener),
             )
         )
     return DescribeTopicPartitionsResponse.Topic(

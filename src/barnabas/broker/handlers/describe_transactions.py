@@ -11,14 +11,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.txn.transaction import Transaction
 from barnabas.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -29,9 +29,9 @@ Described = DescribeTransactionsResponse.TransactionState
 
 
 def handle(
-    broker: Broker, request: DescribeTransactionsRequest, call: Call
+    broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
 ) -> Answer[DescribeTransactionsResponse]:
-    return _Describing(broker, request, call).start()
+    return _Describing(broker, request, context).start()
 
 
 def refuse(request: DescribeTransactionsRequest, code: ErrorCode, text: str) -> DescribeTransactionsResponse:
@@ -43,16 +43,16 @@ def refuse(request: DescribeTransactionsRequest, code: ErrorCode, text: str) -> 
 class _Describing:
     """A request under way."""
 
-    def __init__(self, broker: Broker, request: DescribeTransactionsRequest, call: Call) -> None:
+    def __init__(self, broker: Broker, request: DescribeTransactionsRequest, context: RequestContext) -> None:
         self._broker = broker
-        self._call = call
+        self._call = context
         self._ids = request.transactional_ids
         self._states: list[Described] = [_error(one, ErrorCode.NONE) for one in self._ids]
         # Reading the request counts as one: it is not over before all were asked.
         self._unanswered = 1
-        self._later: Later[DescribeTransactionsResponse] = Later()
+        self._later: Promise[DescribeTransactionsResponse] = Promise()
 
-    def start(self) -> Later[DescribeTransactionsResponse]:
+    def start(self) -> Promise[DescribeTransactionsResponse]:
         allows = self._broker.authorizer.allows
         for place, transactional_id in enumerate(self._ids):
             if not allows(self._call, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, transactional_id):

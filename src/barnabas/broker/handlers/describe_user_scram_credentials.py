@@ -9,8 +9,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.requests import Call, own_words
+from barnabas.broker.network.request_context import RequestContext, own_words
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.metadata.image import Image
 from barnabas.metadata.scram import ScramMechanism
 from barnabas.protocol.messages.describe_user_scram_credentials import (
@@ -28,9 +28,9 @@ _MISSING = "Attempt to describe a user credential that does not exist: "
 
 
 def handle(
-    broker: Broker, request: DescribeUserScramCredentialsRequest, call: Call
+    broker: Broker, request: DescribeUserScramCredentialsRequest, context: RequestContext
 ) -> DescribeUserScramCredentialsResponse:
-    if not broker.authorizer.allows(call, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+    if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.users:
         asked = Counter(user.name for user in request.users)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, check_cluster
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from barnabas.protocol.schema import Message
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -22,24 +22,24 @@ KEY = 43
 FIRST_WITH_ERROR_OF_ALL = 1
 
 
-def handle(broker: Broker, request: ElectLeadersRequest, call: Call) -> Answer[Message]:
-    answer: Later[Message] = Later()
+def handle(broker: Broker, request: ElectLeadersRequest, context: RequestContext) -> Answer[Message]:
+    answer: Promise[Message] = Promise()
 
     def refused(error: BaseException) -> None:
         if not isinstance(error, KafkaError):
             answer.fail(error)
             return
         response = refuse(request, error.code, error.message)
-        if call.api_version >= FIRST_WITH_ERROR_OF_ALL:
+        if context.api_version >= FIRST_WITH_ERROR_OF_ALL:
             response.error_code = error.code
         answer.set(response)
 
     try:
-        check_cluster(broker.authorizer, call, Operation.ALTER)
+        check_cluster(broker.authorizer, context, Operation.ALTER)
     except KafkaError as error:
         refused(error)
     else:
-        broker.metadata.ask(request, call.api_version, call.principal).then(answer.set, refused)
+        broker.metadata.ask(request, context.api_version, context.principal).then(answer.set, refused)
     return answer
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.requests import Answer, Call
-from barnabas.broker.txn_words import told_to
+from barnabas.broker.coordinators.transaction_errors import told_to
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.txn.ending import EndRequest
 from barnabas.coordinator.txn.transaction import EPOCH_BUMP_LEVEL, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -26,9 +26,9 @@ FIRST_VERSION_WITH_FENCED = 2
 FIRST_VERSION_THAT_BUMPS = 5
 
 
-def handle(broker: Broker, request: EndTxnRequest, call: Call) -> Answer[EndTxnResponse]:
-    transactional_id, version = request.transactional_id, call.api_version
-    if not broker.authorizer.allows(call, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+def handle(broker: Broker, request: EndTxnRequest, context: RequestContext) -> Answer[EndTxnResponse]:
+    transactional_id, version = request.transactional_id, context.api_version
+    if not broker.authorizer.allows(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
@@ -38,12 +38,12 @@ def handle(broker: Broker, request: EndTxnRequest, call: Call) -> Answer[EndTxnR
         request.committed,
         EPOCH_BUMP_LEVEL if version >= FIRST_VERSION_THAT_BUMPS else 0,
     )
-    later: Later[EndTxnResponse] = Later()
+    promise: Promise[EndTxnResponse] = Promise()
     broker.transactions.end(transactional_id, wanted).then(
-        lambda ended: later.set(_answer(ErrorCode.NONE, ended.producer_id, ended.producer_epoch)),
-        lambda error: later.fail(told_to(version, FIRST_VERSION_WITH_FENCED, error)),
+        lambda ended: promise.set(_answer(ErrorCode.NONE, ended.producer_id, ended.producer_epoch)),
+        lambda error: promise.fail(told_to(version, FIRST_VERSION_WITH_FENCED, error)),
     )
-    return later
+    return promise
 
 
 def refuse(request: EndTxnRequest, code: ErrorCode, text: str) -> EndTxnResponse:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.delegation_tokens import ERROR_TIMESTAMP_MS, refusal_of
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.delegation_tokens import ERROR_TIMESTAMP_MS, refusal_of
 from barnabas.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
@@ -18,8 +18,8 @@ KEY = 40
 
 
 def handle(
-    broker: Broker, request: ExpireDelegationTokenRequest, call: Call
+    broker: Broker, request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> ExpireDelegationTokenResponse:
     return ExpireDelegationTokenResponse(
-        error_code=refusal_of(broker, call), expiry_timestamp_ms=ERROR_TIMESTAMP_MS, throttle_time_ms=0
+        error_code=refusal_of(broker, context), expiry_timestamp_ms=ERROR_TIMESTAMP_MS, throttle_time_ms=0
     )

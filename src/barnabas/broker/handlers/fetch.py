@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.fetch import FIRST_VERSION_WITH_TOPIC_IDS, Fetch, Wanted
-from barnabas.broker.replicas_read import PartitionData, Reader, error_data
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.replicas.fetch import FIRST_VERSION_WITH_TOPIC_IDS, Fetch, Wanted
+from barnabas.broker.replicas.partition_reads import PartitionData, Reader, error_data
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.replica.sessions import PartitionKey
+from barnabas.replica.fetch_sessions import PartitionKey
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -32,11 +32,11 @@ ISOLATION_LEVELS = (0, 1)
 Refused = list[tuple[PartitionKey, PartitionData]]
 
 
-def handle(broker: Broker, request: FetchRequest, call: Call) -> Answer[FetchResponse]:
+def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Answer[FetchResponse]:
     """Find the session, tell what may be read from what may not, and read."""
     if request.isolation_level not in ISOLATION_LEVELS:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no isolation {request.isolation_level}")
-    session = broker.replicas.sessions.begin(request, call.api_version)
+    session = broker.replicas.sessions.begin(request, context.api_version)
     if isinstance(session, ErrorCode):
         return FetchResponse(throttle_time_ms=0, error_code=session, responses=[])
     if session is not None:
@@ -44,10 +44,10 @@ def handle(broker: Broker, request: FetchRequest, call: Call) -> Answer[FetchRes
             (key, told.wanted) for key, told in session.partitions.items()
         ]
     else:
-        asked = _named(request, call.api_version)
-    reader = _reader(request, call.api_version)
-    wanted, refused = _sort(broker, call, reader, asked)
-    return Fetch(broker, request, call, reader, session, wanted, refused).answer()
+        asked = _named(request, context.api_version)
+    reader = _reader(request, context.api_version)
+    wanted, refused = _sort(broker, context, reader, asked)
+    return Fetch(broker, request, context, reader, session, wanted, refused).answer()
 
 
 def refuse(request: FetchRequest, code: ErrorCode, text: str) -> FetchResponse:
@@ -83,17 +83,17 @@ def _reader(request: FetchRequest, version: int) -> Reader:
 
 def _sort(
     broker: Broker,
-    call: Call,
+    context: RequestContext,
     reader: Reader,
     asked: Iterable[tuple[PartitionKey, FetchRequest.Partition]],
 ) -> tuple[list[Wanted], Refused]:
     """What is to be read, and what is refused unread."""
     image = broker.image
-    by_id = call.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
     allows = broker.authorizer.allows
     is_allowed = True
     if reader.is_follower:
-        is_allowed = allows(call, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+        is_allowed = allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
     wanted: list[Wanted] = []
     refused: Refused = []
     last: object = None
@@ -104,7 +104,7 @@ def _sort(
             topic = image.topics.get(last) if by_id else image.topic_named(last)  # type: ignore[arg-type]  # as by_id says
             if not reader.is_follower and (topic is not None or not by_id):
                 name = last if topic is None else topic.name
-                is_allowed = allows(call, Operation.READ, Resource.TOPIC, name)  # type: ignore[arg-type]  # a name
+                is_allowed = allows(context, Operation.READ, Resource.TOPIC, name)  # type: ignore[arg-type]  # a name
         if topic is None and by_id:
             refused.append((key, error_data(one.partition, ErrorCode.UNKNOWN_TOPIC_ID, unread=True)))
         elif not is_allowed:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.base.errors import ERRORS, ErrorCode
 from barnabas.base.hashing import partition_for_group
 from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.replicas_leaders import leader_endpoint
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.replicas.current_leader import leader_endpoint
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
@@ -47,13 +47,15 @@ _KINDS = {
 _SHARE = 2
 
 
-def handle(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+def handle(
+    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse:
     kind = _KINDS.get(request.key_type)
-    is_batch = call.api_version >= FIRST_VERSION_WITH_BATCHES
+    is_batch = context.api_version >= FIRST_VERSION_WITH_BATCHES
     if kind is None and request.key_type != _SHARE:
         return _refused(request, ErrorCode.INVALID_REQUEST, is_batch=is_batch)
     if not is_batch:
-        found = _find(broker, call, kind, request.key)
+        found = _find(broker, context, kind, request.key)
         text = "NONE" if found.code is ErrorCode.NONE else ERRORS[found.code].text
         return FindCoordinatorResponse(
             error_code=found.code,
@@ -62,7 +64,7 @@ def handle(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindC
             host=found.host,
             port=found.port,
         )
-    keys = [(key, _find(broker, call, kind, key)) for key in request.coordinator_keys]
+    keys = [(key, _find(broker, context, kind, key)) for key in request.coordinator_keys]
     return FindCoordinatorResponse(coordinators=[_coordinator(key, found, "") for key, found in keys])
 
 
@@ -86,17 +88,17 @@ def _refused(request: FindCoordinatorRequest, code: ErrorCode, *, is_batch: bool
     )
 
 
-def _find(broker: Broker, call: Call, kind: _Kind | None, key: str) -> _Found:
+def _find(broker: Broker, context: RequestContext, kind: _Kind | None, key: str) -> _Found:
     if kind is None:
         return _Found(ErrorCode.INVALID_REQUEST)
-    if not broker.authorizer.allows(call, Operation.DESCRIBE, kind.resource, key):
+    if not broker.authorizer.allows(context, Operation.DESCRIBE, kind.resource, key):
         return _Found(kind.denied)
     topic = broker.image.topic_named(kind.topic)
     if topic is None:
         broker.auto_topics.create_internal(kind.topic)
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     state = topic.partitions.get(partition_for_group(key, len(topic.partitions)))
-    leader = None if state is None else leader_endpoint(broker.image, state.leader, call.listener)
+    leader = None if state is None else leader_endpoint(broker.image, state.leader, context.listener)
     if leader is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _Found(ErrorCode.NONE, leader.node_id, leader.host, leader.port)

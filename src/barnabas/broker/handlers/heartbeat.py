@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.group_requests import answered, check_member_request
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.coordinators.group_requests import answered, check_member_request
+from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 KEY = 12
 
 
-def handle(broker: Broker, request: HeartbeatRequest, call: Call) -> Answer[HeartbeatResponse]:
-    check_member_request(broker, call, request.group_id)
+def handle(
+    broker: Broker, request: HeartbeatRequest, request_context: RequestContext
+) -> Answer[HeartbeatResponse]:
+    check_member_request(broker, request_context, request.group_id)
 
     def decide(machine: GroupMachine, context: Context) -> Decision[HeartbeatResponse]:
         return machine.classic.heartbeat(request, context)

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker import config_changes, loggers
-from barnabas.broker.requests import Answer, Call, own_words
+from barnabas.broker.admin import config_changes, loggers
+from barnabas.broker.network.request_context import Answer, RequestContext, own_words
 from barnabas.config.layers import broker_option
 from barnabas.config.option import Type
 from barnabas.metadata.image import ConfigResource
@@ -21,7 +21,7 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from barnabas.protocol.schema import Message
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -35,15 +35,15 @@ _Outcomes = list[tuple[_Resource, KafkaError | None]]
 
 
 def handle(
-    broker: Broker, request: IncrementalAlterConfigsRequest, call: Call
+    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> Answer[IncrementalAlterConfigsResponse]:
-    look_at = partial(_look_at, broker, call, request.validate_only)
+    look_at = partial(_look_at, broker, context, request.validate_only)
     left, decided = config_changes.sort_out(request.resources, look_at)
     if not left:
         return _response(decided)
-    answer: Later[IncrementalAlterConfigsResponse] = Later()
+    answer: Promise[IncrementalAlterConfigsResponse] = Promise()
     asked = IncrementalAlterConfigsRequest(resources=left, validate_only=request.validate_only)
-    broker.metadata.ask(asked, call.api_version, call.principal).then(
+    broker.metadata.ask(asked, context.api_version, context.principal).then(
         partial(_joined, answer, decided), answer.fail
     )
     return answer
@@ -56,7 +56,7 @@ def refuse(
     return _response([(one, error) for one in request.resources])
 
 
-def _look_at(broker: Broker, call: Call, validate_only: bool, one: _Resource) -> bool:
+def _look_at(broker: Broker, context: RequestContext, validate_only: bool, one: _Resource) -> bool:
     """Refuse it, or say whether it is done with."""
     config_changes.check_names(
         [option.name for option in one.configs],
@@ -74,7 +74,7 @@ def _look_at(broker: Broker, call: Call, validate_only: bool, one: _Resource) ->
     if kind == ConfigResource.BROKER:
         values = _changed(broker, one)
         config_changes.check_broker_options(broker, one.resource_name, values)
-    config_changes.authorize_alter(broker, call, kind, one.resource_name)
+    config_changes.authorize_alter(broker, context, kind, one.resource_name)
     if kind == ConfigResource.BROKER_LOGGER:
         _change_loggers(broker, one, validate_only)
         return True
@@ -127,7 +127,7 @@ def _change_loggers(broker: Broker, one: _Resource, validate_only: bool) -> None
         loggers.set_level(option.name, option.value if option.config_operation == SET else None)
 
 
-def _joined(answer: Later[IncrementalAlterConfigsResponse], decided: _Outcomes, response: Message) -> None:
+def _joined(answer: Promise[IncrementalAlterConfigsResponse], decided: _Outcomes, response: Message) -> None:
     assert isinstance(response, IncrementalAlterConfigsResponse)
     response.responses.extend(_response(decided).responses)
     answer.set(response)

@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.requests import Answer, Call
-from barnabas.broker.txn_words import told_to
+from barnabas.broker.coordinators.transaction_errors import told_to
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.coordinator.txn.machine import InitRequest
 from barnabas.coordinator.txn.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMEOUT_MS
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -27,23 +27,25 @@ KEY = 22
 FIRST_VERSION_WITH_FENCED = 4
 
 
-def handle(broker: Broker, request: InitProducerIdRequest, call: Call) -> Answer[InitProducerIdResponse]:
-    _authorize(broker, request.transactional_id, call)
+def handle(
+    broker: Broker, request: InitProducerIdRequest, context: RequestContext
+) -> Answer[InitProducerIdResponse]:
+    _authorize(broker, request.transactional_id, context)
     has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
     if has_id != has_epoch:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id and its epoch are given together")
-    later: Later[InitProducerIdResponse] = Later()
+    promise: Promise[InitProducerIdResponse] = Promise()
     if request.transactional_id is None:
-        broker.replicas.producer_ids.next().then(lambda given: later.set(_given(given, 0)), later.fail)
-        return later
-    version, timeout_ms = call.api_version, _checked_timeout_ms(broker, request)
+        broker.replicas.producer_ids.next().then(lambda given: promise.set(_given(given, 0)), promise.fail)
+        return promise
+    version, timeout_ms = context.api_version, _checked_timeout_ms(broker, request)
     expected = (request.producer_id, request.producer_epoch) if has_id else None
     wanted = InitRequest(request.transactional_id, timeout_ms, expected)
     broker.transactions.initialise(wanted).then(
-        lambda given: later.set(_given(given.producer_id, given.producer_epoch)),
-        lambda error: later.fail(told_to(version, FIRST_VERSION_WITH_FENCED, error)),
+        lambda given: promise.set(_given(given.producer_id, given.producer_epoch)),
+        lambda error: promise.fail(told_to(version, FIRST_VERSION_WITH_FENCED, error)),
     )
-    return later
+    return promise
 
 
 def refuse(request: InitProducerIdRequest, code: ErrorCode, text: str) -> InitProducerIdResponse:
@@ -52,14 +54,14 @@ def refuse(request: InitProducerIdRequest, code: ErrorCode, text: str) -> InitPr
     )
 
 
-def _authorize(broker: Broker, transactional_id: str | None, call: Call) -> None:
+def _authorize(broker: Broker, transactional_id: str | None, context: RequestContext) -> None:
     authorizer = broker.authorizer
     if transactional_id is not None:
-        if not authorizer.allows(call, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+        if not authorizer.allows(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     elif not authorizer.allows(
-        call, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME, quiet=True
-    ) and not authorizer.allows_any(call, Operation.WRITE, Resource.TOPIC):
+        context, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME, quiet=True
+    ) and not authorizer.allows_any(context, Operation.WRITE, Resource.TOPIC):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 

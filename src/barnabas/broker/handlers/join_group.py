@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.group_requests import answered, caller_of, check_member_request
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.coordinators.group_requests import answered, caller_of, check_member_request
+from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.coordinator.decision import Context, Decision
-from barnabas.coordinator.group.classic_rebalance import refused_join
+from barnabas.coordinator.group.classic.rebalance import refused_join
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -26,10 +26,12 @@ KEY = 11
 FIRST_VERSION_WITH_NO_PROTOCOL = 7
 
 
-def handle(broker: Broker, request: JoinGroupRequest, call: Call) -> Answer[JoinGroupResponse]:
-    version = call.api_version
+def handle(
+    broker: Broker, request: JoinGroupRequest, request_context: RequestContext
+) -> Answer[JoinGroupResponse]:
+    version = request_context.api_version
     try:
-        check_member_request(broker, call, request.group_id)
+        check_member_request(broker, request_context, request.group_id)
     except KafkaError as error:
         known_as = request.member_id if error.code is ErrorCode.INVALID_GROUP_ID else ""
         return _worded(version, refused_join(error.code, known_as))
@@ -39,12 +41,12 @@ def handle(broker: Broker, request: JoinGroupRequest, call: Call) -> Answer[Join
         return _worded(version, refused_join(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
     if version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
-    caller = caller_of(call)
+    caller = caller_of(request_context)
 
     def decide(machine: GroupMachine, context: Context) -> Decision[JoinGroupResponse]:
         return machine.classic.join(request, caller, context)
 
-    answer: Later[JoinGroupResponse] = Later()
+    answer: Promise[JoinGroupResponse] = Promise()
     joined = answered(broker.groups.ask(request.group_id, decide), lambda error: refused_join(error.code))
     joined.then(lambda response: answer.set(_worded(version, response)), answer.fail)
     return answer

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.group_requests import answered, check_member_request
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.coordinators.group_requests import answered, check_member_request
+from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -22,9 +22,11 @@ KEY = 13
 FIRST_VERSION_WITH_MANY = 3
 
 
-def handle(broker: Broker, request: LeaveGroupRequest, call: Call) -> Answer[LeaveGroupResponse]:
-    check_member_request(broker, call, request.group_id)
-    is_single = call.api_version < FIRST_VERSION_WITH_MANY
+def handle(
+    broker: Broker, request: LeaveGroupRequest, request_context: RequestContext
+) -> Answer[LeaveGroupResponse]:
+    check_member_request(broker, request_context, request.group_id)
+    is_single = request_context.api_version < FIRST_VERSION_WITH_MANY
     if is_single:
         request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
 
@@ -37,7 +39,7 @@ def handle(broker: Broker, request: LeaveGroupRequest, call: Call) -> Answer[Lea
     )
     if not is_single:
         return left
-    answer: Later[LeaveGroupResponse] = Later()
+    answer: Promise[LeaveGroupResponse] = Promise()
     left.then(lambda response: answer.set(_of_single(response)), answer.fail)
     return answer
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.metadata.image import ConfigResource, Image
 from barnabas.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
@@ -31,11 +31,13 @@ _KINDS = (
 )
 
 
-def handle(broker: Broker, request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
-    if not broker.authorizer.allows(call, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+def handle(
+    broker: Broker, request: ListConfigResourcesRequest, context: RequestContext
+) -> ListConfigResourcesResponse:
+    if not broker.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     kinds: tuple[int, ...] = (ConfigResource.CLIENT_METRICS,)
-    if call.api_version:
+    if context.api_version:
         kinds = tuple(dict.fromkeys(request.resource_types)) or _KINDS
     if not set(kinds) <= set(_KINDS):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.group_requests import answered, gathered
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.coordinators.group_requests import answered, gathered
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.coordinator.group.table import Group
 from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -27,23 +27,27 @@ KEY = 16
 Listed = list[ListGroupsResponse.ListedGroup]
 
 
-def handle(broker: Broker, request: ListGroupsRequest, call: Call) -> Answer[ListGroupsResponse]:
+def handle(
+    broker: Broker, request: ListGroupsRequest, request_context: RequestContext
+) -> Answer[ListGroupsResponse]:
     groups = broker.groups
     if groups.is_loading:
         return _answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
-    sees_all = broker.authorizer.allows(call, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME, quiet=True)
+    sees_all = broker.authorizer.allows(
+        request_context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME, quiet=True
+    )
     is_wanted = _filter(request)
 
     def may_see(group_id: str) -> bool:
         return sees_all or broker.authorizer.allows(
-            call, Operation.DESCRIBE, Resource.GROUP, group_id, quiet=True
+            request_context, Operation.DESCRIBE, Resource.GROUP, group_id, quiet=True
         )
 
     def decide(machine: GroupMachine, context: Context) -> Decision[Listed]:
         chosen = [group.listed() for group in machine.table if is_wanted(group) and may_see(group.group_id)]
         return Decision((), chosen)
 
-    answer: Later[ListGroupsResponse] = Later()
+    answer: Promise[ListGroupsResponse] = Promise()
     # A shard that goes meanwhile has no groups here any more.
     parts = [answered(groups.ask_partition(index, decide), lambda _: []) for index in groups.active()]
     gathered(parts).then(

@@ -13,13 +13,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.replicas import Replicas
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.storage.failure import StorageFailure
-from barnabas.storage.log import Log
-from barnabas.storage.reading import (
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.log_reader import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
@@ -52,7 +52,7 @@ Asked = ListOffsetsRequest.Partition
 Answered = ListOffsetsResponse.PartitionResponse
 
 
-def handle(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     if request.isolation_level not in ISOLATION_LEVELS:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no isolation {request.isolation_level}")
     counts = Counter(
@@ -61,14 +61,14 @@ def handle(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffse
     topics: dict[str, dict[int, Answered]] = {}
     for topic in request.topics:
         answers = topics.setdefault(topic.name, {})
-        is_allowed = broker.authorizer.allows(call, Operation.DESCRIBE, Resource.TOPIC, topic.name)
+        is_allowed = broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.name)
         for one in topic.partitions:
             if not is_allowed:
                 answer = _error(one, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif counts[topic.name, one.partition_index] > 1:
                 answer = _error(one, ErrorCode.INVALID_REQUEST)
             else:
-                answer = _answer(broker.replicas, request, topic.name, one, call.api_version)
+                answer = _answer(broker.replicas, request, topic.name, one, context.api_version)
             answers[one.partition_index] = answer
     return ListOffsetsResponse(
         topics=[
@@ -94,7 +94,7 @@ def _error(one: Asked, code: ErrorCode) -> Answered:
 
 
 def _answer(
-    replicas: Replicas, request: ListOffsetsRequest, topic: str, one: Asked, version: int
+    replicas: ReplicaManager, request: ListOffsetsRequest, topic: str, one: Asked, version: int
 ) -> Answered:
     if one.timestamp < 0 and version < _FIRST_VERSIONS.get(one.timestamp, version + 1):
         return _error(one, ErrorCode.UNSUPPORTED_VERSION)
@@ -114,7 +114,7 @@ def _answer(
 
 
 def _find(
-    replicas: Replicas, request: ListOffsetsRequest, topic: str, one: Asked
+    replicas: ReplicaManager, request: ListOffsetsRequest, topic: str, one: Asked
 ) -> TimestampAndOffset | None:
     hosted = replicas.find(topic, one.partition_index)
     leader_only = request.replica_id != DEBUGGING_CONSUMER
@@ -141,7 +141,7 @@ def _find(
     return None
 
 
-def _search(replicas: Replicas, log: Log, timestamp: int) -> TimestampAndOffset | None:
+def _search(replicas: ReplicaManager, log: Log, timestamp: int) -> TimestampAndOffset | None:
     try:
         return log.offset_for_time(timestamp)
     except StorageFailure as failure:

@@ -2,7 +2,7 @@
 
 The transactional ids of this broker's coordinators (KIP-664): by state and producer id, from version 1 on by
 age (KIP-994), from 2 on by a pattern in RE2's syntax that the whole id has to match (KIP-1152).  Names of
-states that do not exist are told and match nothing.  Ids that the asker may not describe are left out.
+states that do not exist are told and match nothing.  Ids that the principal may not describe are left out.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.txn.listing import Filter, id_pattern, known_states
 from barnabas.coordinator.txn.transaction import Transaction
 from barnabas.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 KEY = 66
 
 
-def handle(broker: Broker, request: ListTransactionsRequest, call: Call) -> Answer[ListTransactionsResponse]:
+def handle(
+    broker: Broker, request: ListTransactionsRequest, context: RequestContext
+) -> Answer[ListTransactionsResponse]:
     states, unknown = known_states(request.state_filters)
     wanted = Filter(
         states,
@@ -32,19 +34,21 @@ def handle(broker: Broker, request: ListTransactionsRequest, call: Call) -> Answ
         request.duration_filter,
         id_pattern(request.transactional_id_pattern),
     )
-    later: Later[ListTransactionsResponse] = Later()
+    promise: Promise[ListTransactionsResponse] = Promise()
 
     def answer(found: list[Transaction]) -> None:
         allows = broker.authorizer.allows
         shown = [
             one
             for one in found
-            if allows(call, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, one.transactional_id, quiet=True)
+            if allows(
+                context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, one.transactional_id, quiet=True
+            )
         ]
-        later.set(_answer(ErrorCode.NONE, unknown, shown))
+        promise.set(_answer(ErrorCode.NONE, unknown, shown))
 
-    broker.transactions.matching(wanted).then(answer, later.fail)
-    return later
+    broker.transactions.matching(wanted).then(answer, promise.fail)
+    return promise
 
 
 def refuse(request: ListTransactionsRequest, code: ErrorCode, text: str) -> ListTransactionsResponse:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.base.topic_names import is_internal, is_valid
-from barnabas.broker import cluster_view
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.requests import Call
+from barnabas.broker.metadata import cluster_view
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.metadata.image import Image
 from barnabas.metadata.topics import Partition, Topic
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -36,26 +36,26 @@ LAST_WITH_CLUSTER_OPERATIONS = 10
 FIRST_WITH_IDS_ASKED_FOR = 12
 
 
-def handle(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse:
-    image, version = broker.image, call.api_version
-    topics = _topics(broker, request, call)
+def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    image, version = broker.image, context.api_version
+    topics = _topics(broker, request, context)
     if version >= FIRST_WITH_OPERATIONS and request.include_topic_authorized_operations:
         for topic in topics:
             if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.name is not None:
                 topic.topic_authorized_operations = broker.authorizer.authorized_operations(
-                    call, Resource.TOPIC, topic.name
+                    context, Resource.TOPIC, topic.name
                 )
     response = MetadataResponse(
         brokers=[
             MetadataResponse.Broker(node_id=one.id, host=end.host, port=end.port, rack=one.rack)
-            for one, end in cluster_view.live_brokers(image, call.listener)
+            for one, end in cluster_view.live_brokers(image, context.listener)
         ],
         cluster_id=broker.cluster_id,
         controller_id=cluster_view.shown_controller(image, broker.random),
         topics=topics,
     )
     if version <= LAST_WITH_CLUSTER_OPERATIONS and request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = cluster_operations(broker, call)
+        response.cluster_authorized_operations = cluster_operations(broker, context)
     return response
 
 
@@ -72,28 +72,30 @@ def refuse(request: MetadataRequest, code: ErrorCode, message: str) -> MetadataR
     )
 
 
-def cluster_operations(broker: Broker, call: Call) -> int:
-    if not broker.authorizer.allows(call, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+def cluster_operations(broker: Broker, context: RequestContext) -> int:
+    if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return 0
-    return broker.authorizer.authorized_operations(call, Resource.CLUSTER, CLUSTER_NAME)
+    return broker.authorizer.authorized_operations(context, Resource.CLUSTER, CLUSTER_NAME)
 
 
-def _topics(broker: Broker, request: MetadataRequest, call: Call) -> list[MetadataResponse.Topic]:
+def _topics(
+    broker: Broker, request: MetadataRequest, context: RequestContext
+) -> list[MetadataResponse.Topic]:
     image, asked = broker.image, request.topics
-    if asked is None or (not asked and call.api_version < FIRST_WITH_NULL_FOR_ALL):
-        return _all_topics(broker, call)
-    _check(asked, call.api_version)
+    if asked is None or (not asked and context.api_version < FIRST_WITH_NULL_FOR_ALL):
+        return _all_topics(broker, context)
+    _check(asked, context.api_version)
     by_id = list(dict.fromkeys(one.topic_id for one in asked if one.topic_id != ZERO_UUID))
     if not by_id:
         names = list(dict.fromkeys(one.name or "" for one in asked))
-        return _named_topics(broker, names, call, may_create=request.allow_auto_topic_creation)
+        return _named_topics(broker, names, context, may_create=request.allow_auto_topic_creation)
     answers = [_refused(ErrorCode.UNKNOWN_TOPIC_ID, None, one) for one in by_id if one not in image.topics]
     for topic_id in by_id:
         topic = image.topics.get(topic_id)
         if topic is None:
             continue
-        if broker.authorizer.allows(call, Operation.DESCRIBE, Resource.TOPIC, topic.name):
-            answers.append(_described(image, topic, call))
+        if broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.name):
+            answers.append(_described(image, topic, context))
         else:
             answers.append(_refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id))
     return answers
@@ -109,37 +111,37 @@ def _check(asked: Iterable[MetadataRequest.Topic], version: int) -> None:
             )
 
 
-def _all_topics(broker: Broker, call: Call) -> list[MetadataResponse.Topic]:
+def _all_topics(broker: Broker, context: RequestContext) -> list[MetadataResponse.Topic]:
     """Those that this principal may not see are not there."""
     image = broker.image
     return [
-        _described(image, image.topics[image.topic_ids[name]], call)
+        _described(image, image.topics[image.topic_ids[name]], context)
         for name in sorted(image.topic_ids)
-        if broker.authorizer.allows(call, Operation.DESCRIBE, Resource.TOPIC, name, quiet=True)
+        if broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name, quiet=True)
     ]
 
 
 def _named_topics(
-    broker: Broker, names: list[str], call: Call, *, may_create: bool
+    broker: Broker, names: list[str], context: RequestContext, *, may_create: bool
 ) -> list[MetadataResponse.Topic]:
     image = broker.image
     answers, missing, forbidden = [], [], []
     for name in names:
-        if not broker.authorizer.allows(call, Operation.DESCRIBE, Resource.TOPIC, name):
+        if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
             forbidden.append(name)
             continue
         topic = image.topic_named(name)
         if topic is not None:
-            answers.append(_described(image, topic, call))
+            answers.append(_described(image, topic, context))
         else:
             missing.append(name)
-    answers.extend(_missing_topics(broker, missing, call, may_create=may_create))
+    answers.extend(_missing_topics(broker, missing, context, may_create=may_create))
     answers.extend(_refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name) for name in forbidden)
     return answers
 
 
 def _missing_topics(
-    broker: Broker, names: list[str], call: Call, *, may_create: bool
+    broker: Broker, names: list[str], context: RequestContext, *, may_create: bool
 ) -> list[MetadataResponse.Topic]:
     if not names:
         return []
@@ -149,10 +151,10 @@ def _missing_topics(
     creatable = [
         name
         for name in names
-        if allows(call, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME, quiet=True)
-        or allows(call, Operation.CREATE, Resource.TOPIC, name)
+        if allows(context, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME, quiet=True)
+        or allows(context, Operation.CREATE, Resource.TOPIC, name)
     ]
-    told = broker.auto_topics.create(creatable, call)
+    told = broker.auto_topics.create(creatable, context)
     return [_refused(told.get(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED), name) for name in names]
 
 
@@ -170,31 +172,34 @@ def _refused(code: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUID) -> M
     )
 
 
-def _described(image: Image, topic: Topic, call: Call) -> MetadataResponse.Topic:
+def _described(image: Image, topic: Topic, context: RequestContext) -> MetadataResponse.Topic:
     return MetadataResponse.Topic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
         partitions=[
-            _partition(image, number, topic.partitions[number], call) for number in sorted(topic.partitions)
+            _partition(image, number, topic.partitions[number], context)
+            for number in sorted(topic.partitions)
         ],
     )
 
 
-def _partition(image: Image, number: int, partition: Partition, call: Call) -> MetadataResponse.Partition:
+def _partition(
+    image: Image, number: int, partition: Partition, context: RequestContext
+) -> MetadataResponse.Partition:
     replicas, isr = list(partition.replicas), list(partition.isr)
     error = ErrorCode.NONE
-    if call.api_version == 0:
-        replicas = cluster_view.reachable(image, replicas, call.listener)
-        isr = cluster_view.reachable(image, isr, call.listener)
+    if context.api_version == 0:
+        replicas = cluster_view.reachable(image, replicas, context.listener)
+        isr = cluster_view.reachable(image, isr, context.listener)
         if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
             error = ErrorCode.REPLICA_NOT_AVAILABLE
     leader = partition.leader
-    if cluster_view.leader_endpoint(image, partition, call.listener) is None:
+    if cluster_view.leader_endpoint(image, partition, context.listener) is None:
         leader = cluster_view.NO_CONTROLLER
         error = cluster_view.no_leader_error(image, partition)
-        if call.api_version < FIRST_WITH_LISTENER_NOT_FOUND:
+        if context.api_version < FIRST_WITH_LISTENER_NOT_FOUND:
             error = ErrorCode.LEADER_NOT_AVAILABLE
     return MetadataResponse.Partition(
         error_code=error,
@@ -203,5 +208,5 @@ def _partition(image: Image, number: int, partition: Partition, call: Call) -> M
         leader_epoch=partition.leader_epoch,
         replica_nodes=replicas,
         isr_nodes=isr,
-        offline_replicas=cluster_view.offline_replicas(image, partition, call.listener),
+        offline_replicas=cluster_view.offline_replicas(image, partition, context.listener),
     )

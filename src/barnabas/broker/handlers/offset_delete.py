@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.offset_topics import TopicResults, told
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.coordinators.offset_topics import TopicResults, told
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
-from barnabas.coordinator.group.offsets_delete import delete
+from barnabas.coordinator.group.offsets.delete import delete
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -26,18 +26,20 @@ KEY = 47
 Topic = OffsetDeleteResponse.Topic
 
 
-def handle(broker: Broker, request: OffsetDeleteRequest, call: Call) -> Answer[OffsetDeleteResponse]:
-    if not broker.authorizer.allows(call, Operation.DELETE, Resource.GROUP, request.group_id):
+def handle(
+    broker: Broker, request: OffsetDeleteRequest, request_context: RequestContext
+) -> Answer[OffsetDeleteResponse]:
+    if not broker.authorizer.allows(request_context, Operation.DELETE, Resource.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     results = TopicResults(_results, _name)
-    request.topics = results.sort_out(broker, call, request.topics)
+    request.topics = results.sort_out(broker, request_context, request.topics)
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
 
     def decide(machine: GroupMachine, context: Context) -> Decision[OffsetDeleteResponse]:
         return delete(machine.offsets, request, context)
 
-    answer: Later[OffsetDeleteResponse] = Later()
+    answer: Promise[OffsetDeleteResponse] = Promise()
 
     def deleted(response: OffsetDeleteResponse) -> None:
         response.topics = results.merged(response.topics)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.offset_topics import told
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.coordinators.offset_topics import told
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
-from barnabas.coordinator.group.offsets_fetch import fetch, nothing
+from barnabas.coordinator.group.offsets.fetch import fetch, nothing
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -35,12 +35,14 @@ Group = OffsetFetchResponse.Group
 Topics = OffsetFetchResponse.Topics
 
 
-def handle(broker: Broker, request: OffsetFetchRequest, call: Call) -> Answer[OffsetFetchResponse]:
-    answer: Later[OffsetFetchResponse] = Later()
-    groups = _groups(request, call.api_version)
-    gathering = _Gathering(answer, len(groups), call.api_version)
+def handle(
+    broker: Broker, request: OffsetFetchRequest, request_context: RequestContext
+) -> Answer[OffsetFetchResponse]:
+    answer: Promise[OffsetFetchResponse] = Promise()
+    groups = _groups(request, request_context.api_version)
+    gathering = _Gathering(answer, len(groups), request_context.api_version)
     for index, group in enumerate(groups):
-        _ask(broker, call, group, request.require_stable).then(
+        _ask(broker, request_context, group, request.require_stable).then(
             partial(gathering.found, index), partial(gathering.refused, index, group)
         )
     if not groups:
@@ -60,7 +62,7 @@ def refuse(request: OffsetFetchRequest, code: ErrorCode, text: str) -> OffsetFet
 class _Gathering:
     """One answer of the answers for many groups, in the order of the questions."""
 
-    def __init__(self, answer: Later[OffsetFetchResponse], count: int, version: int) -> None:
+    def __init__(self, answer: Promise[OffsetFetchResponse], count: int, version: int) -> None:
         self._answer = answer
         self._groups: list[Group | None] = [None] * count
         self._missing = count
@@ -86,16 +88,18 @@ def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchReques
     return [OffsetFetchRequest.Group(group_id=request.group_id, topics=topics)]
 
 
-def _ask(broker: Broker, call: Call, group: OffsetFetchRequest.Group, require_stable: bool) -> Later[Group]:
-    answer: Later[Group] = Later()
-    if not broker.authorizer.allows(call, Operation.DESCRIBE, Resource.GROUP, group.group_id):
+def _ask(
+    broker: Broker, request_context: RequestContext, group: OffsetFetchRequest.Group, require_stable: bool
+) -> Promise[Group]:
+    answer: Promise[Group] = Promise()
+    if not broker.authorizer.allows(request_context, Operation.DESCRIBE, Resource.GROUP, group.group_id):
         answer.fail(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return answer
-    by_id = call.api_version >= TOPIC_IDS_SINCE
+    by_id = request_context.api_version >= TOPIC_IDS_SINCE
     asked = group
     refused: list[Topics] = []
     if group.topics is not None:
-        kept = [one for one in group.topics if _may_see(broker, call, one, refused, by_id=by_id)]
+        kept = [one for one in group.topics if _may_see(broker, request_context, one, refused, by_id=by_id)]
         asked = OffsetFetchRequest.Group(
             group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=kept
         )
@@ -105,7 +109,9 @@ def _ask(broker: Broker, call: Call, group: OffsetFetchRequest.Group, require_st
 
     def found(response: Group) -> None:
         if group.topics is None:
-            response.topics = [one for one in response.topics if _is_shown(broker, call, one, by_id=by_id)]
+            response.topics = [
+                one for one in response.topics if _is_shown(broker, request_context, one, by_id=by_id)
+            ]
         else:
             response.topics += refused
         answer.set(response)
@@ -115,7 +121,12 @@ def _ask(broker: Broker, call: Call, group: OffsetFetchRequest.Group, require_st
 
 
 def _may_see(
-    broker: Broker, call: Call, topic: OffsetFetchRequest.Topics, refused: list[Topics], *, by_id: bool
+    broker: Broker,
+    request_context: RequestContext,
+    topic: OffsetFetchRequest.Topics,
+    refused: list[Topics],
+    *,
+    by_id: bool,
 ) -> bool:
     """Whether a topic is known and may be described; what is refused comes behind what is shown."""
     if by_id:
@@ -124,19 +135,21 @@ def _may_see(
             refused.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
             return False
         topic.name = known.name
-    if broker.authorizer.allows(call, Operation.DESCRIBE, Resource.TOPIC, topic.name):
+    if broker.authorizer.allows(request_context, Operation.DESCRIBE, Resource.TOPIC, topic.name):
         return True
     refused.append(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     return False
 
 
-def _is_shown(broker: Broker, call: Call, topic: Topics, *, by_id: bool) -> bool:
+def _is_shown(broker: Broker, request_context: RequestContext, topic: Topics, *, by_id: bool) -> bool:
     """Of all topics with offsets: those that may be described and, where ids are told, that have one."""
     if by_id:
         topic.topic_id = broker.image.topic_ids.get(topic.name, ZERO_UUID)
         if topic.topic_id == ZERO_UUID:
             return False
-    return broker.authorizer.allows(call, Operation.DESCRIBE, Resource.TOPIC, topic.name, quiet=True)
+    return broker.authorizer.allows(
+        request_context, Operation.DESCRIBE, Resource.TOPIC, topic.name, quiet=True
+    )
 
 
 def _told(error: KafkaError) -> ErrorCode:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.replicas import Replicas
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -26,12 +26,14 @@ Asked = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 Answered = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
-def handle(broker: Broker, request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
+def handle(
+    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
     allows = broker.authorizer.allows
-    is_broker = allows(call, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, quiet=True)
+    is_broker = allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, quiet=True)
     response = OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=[])
     for topic in request.topics:
-        if is_broker or allows(call, Operation.DESCRIBE, Resource.TOPIC, topic.topic):
+        if is_broker or allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.topic):
             partitions = [_answer(broker.replicas, topic.topic, one) for one in topic.partitions]
         else:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -55,7 +57,7 @@ def refuse(request: OffsetForLeaderEpochRequest, code: ErrorCode, text: str) -> 
     )
 
 
-def _answer(replicas: Replicas, topic: str, one: Asked) -> Answered:
+def _answer(replicas: ReplicaManager, topic: str, one: Asked) -> Answered:
     try:
         hosted = replicas.find(topic, one.partition)
         log = replicas.log_of(hosted, one.current_leader_epoch, leader_only=True)

@@ -24,13 +24,13 @@ from barnabas.batch.view import (
     CorruptBatch,
     batch_size,
 )
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.produce import FIRST_VERSION_WITH_TOPIC_IDS, Produce, Write
-from barnabas.broker.produce_quick import quick
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.replicas.fast_produce import quick
+from barnabas.broker.replicas.produce import FIRST_VERSION_WITH_TOPIC_IDS, Produce, Write
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.primitives import record_view
-from barnabas.storage.names import TopicPartition
+from barnabas.storage.log.names import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -40,16 +40,16 @@ __all__ = ["KEY", "handle", "quick", "refuse"]
 KEY = 0
 
 
-def handle(broker: Broker, request: ProduceRequest, call: Call) -> Answer[ProduceResponse]:
+def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> Answer[ProduceResponse]:
     """Check everything, ask the coordinator if need be, append, and answer when the acks are there."""
-    writes = _writes(broker, request, call)
+    writes = _writes(broker, request, context)
     transactional = [write for write in writes if _is_transactional(write.records)]
-    if transactional and not _may_write_as(broker, request.transactional_id, call):
+    if transactional and not _may_write_as(broker, request.transactional_id, context):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     for write in writes:
         if not write.is_refused:
-            _check(broker, write, call)
-    produce = Produce(broker, request, call, writes)
+            _check(broker, write, context)
+    produce = Produce(broker, request, context, writes)
     open_writes = [write for write in transactional if not write.is_refused]
     if open_writes:
         return produce.verify_and_append(open_writes)
@@ -76,9 +76,9 @@ def refuse(request: ProduceRequest, code: ErrorCode, text: str) -> ProduceRespon
     )
 
 
-def _writes(broker: Broker, request: ProduceRequest, call: Call) -> list[Write]:
+def _writes(broker: Broker, request: ProduceRequest, context: RequestContext) -> list[Write]:
     """One for each partition; of one that is named twice, the last."""
-    by_id = call.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
     image = broker.image
     writes: dict[tuple[str | Uuid, int], Write] = {}
     for topic in request.topic_data:
@@ -111,16 +111,16 @@ def _is_transactional(records: memoryview) -> bool:
     return bool(records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_FLAG)
 
 
-def _may_write_as(broker: Broker, transactional_id: str | None, call: Call) -> bool:
+def _may_write_as(broker: Broker, transactional_id: str | None, context: RequestContext) -> bool:
     return transactional_id is not None and broker.authorizer.allows(
-        call, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id
+        context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id
     )
 
 
-def _check(broker: Broker, write: Write, call: Call) -> None:
+def _check(broker: Broker, write: Write, context: RequestContext) -> None:
     """All that can be said before the partition's log is asked."""
     name = write.name
-    if not broker.authorizer.allows(call, Operation.WRITE, Resource.TOPIC, name.topic):
+    if not broker.authorizer.allows(context, Operation.WRITE, Resource.TOPIC, name.topic):
         write.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return
     known = broker.image.topic_named(name.topic)
@@ -128,6 +128,6 @@ def _check(broker: Broker, write: Write, call: Call) -> None:
         write.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return
     try:
-        only_batch(write.records, call.api_version)
+        only_batch(write.records, context.api_version)
     except KafkaError as error:
         write.refuse(error.code)

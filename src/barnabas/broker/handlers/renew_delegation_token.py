@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.delegation_tokens import ERROR_TIMESTAMP_MS, refusal_of
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.delegation_tokens import ERROR_TIMESTAMP_MS, refusal_of
 from barnabas.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 KEY = 39
 
 
-def handle(broker: Broker, request: RenewDelegationTokenRequest, call: Call) -> RenewDelegationTokenResponse:
+def handle(
+    broker: Broker, request: RenewDelegationTokenRequest, context: RequestContext
+) -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(
-        error_code=refusal_of(broker, call), expiry_timestamp_ms=ERROR_TIMESTAMP_MS, throttle_time_ms=0
+        error_code=refusal_of(broker, context), expiry_timestamp_ms=ERROR_TIMESTAMP_MS, throttle_time_ms=0
     )

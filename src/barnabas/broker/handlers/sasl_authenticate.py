@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
 from barnabas.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 if TYPE_CHECKING:
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 KEY = 36
 
 
-def handle(broker: Broker, request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse:
+def handle(
+    broker: Broker, request: SaslAuthenticateRequest, context: RequestContext
+) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",

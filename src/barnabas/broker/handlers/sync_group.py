@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.group_requests import answered, check_member_request
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.coordinators.group_requests import answered, check_member_request
+from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -23,12 +23,14 @@ KEY = 14
 FIRST_VERSION_WITH_PROTOCOL = 5
 
 
-def handle(broker: Broker, request: SyncGroupRequest, call: Call) -> Answer[SyncGroupResponse]:
-    if call.api_version >= FIRST_VERSION_WITH_PROTOCOL and (
+def handle(
+    broker: Broker, request: SyncGroupRequest, request_context: RequestContext
+) -> Answer[SyncGroupResponse]:
+    if request_context.api_version >= FIRST_VERSION_WITH_PROTOCOL and (
         request.protocol_type is None or request.protocol_name is None
     ):
         return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    check_member_request(broker, call, request.group_id)
+    check_member_request(broker, request_context, request.group_id)
 
     def decide(machine: GroupMachine, context: Context) -> Decision[SyncGroupResponse]:
         return machine.classic.sync(request, context)

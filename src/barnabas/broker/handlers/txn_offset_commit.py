@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.offset_topics import TopicResults, told
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.coordinators.offset_topics import TopicResults, told
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision, ProducerStamp
 from barnabas.coordinator.group.machine import GroupMachine
-from barnabas.coordinator.group.offsets_commit import commit_in_transaction
+from barnabas.coordinator.group.offsets.commit import commit_in_transaction
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -31,18 +31,20 @@ ADDS_PARTITION_SINCE = 5
 Topic = TxnOffsetCommitResponse.Topic
 
 
-def handle(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> Answer[TxnOffsetCommitResponse]:
-    _authorize(broker, request, call)
-    version = call.api_version
+def handle(
+    broker: Broker, request: TxnOffsetCommitRequest, request_context: RequestContext
+) -> Answer[TxnOffsetCommitResponse]:
+    _authorize(broker, request, request_context)
+    version = request_context.api_version
     results = TopicResults(_results, _name)
-    request.topics = results.sort_out(broker, call, request.topics)
+    request.topics = results.sort_out(broker, request_context, request.topics)
     if not request.topics:
         return TxnOffsetCommitResponse(throttle_time_ms=0, topics=results.refused())
 
     def decide(machine: GroupMachine, context: Context) -> Decision[TxnOffsetCommitResponse]:
         return commit_in_transaction(machine.offsets, request, version, context)
 
-    answer: Later[TxnOffsetCommitResponse] = Later()
+    answer: Promise[TxnOffsetCommitResponse] = Promise()
 
     def committed(response: TxnOffsetCommitResponse) -> None:
         response.topics = results.merged(response.topics)
@@ -75,11 +77,11 @@ def refuse(request: TxnOffsetCommitRequest, code: ErrorCode, text: str) -> TxnOf
     return TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics)
 
 
-def _authorize(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> None:
+def _authorize(broker: Broker, request: TxnOffsetCommitRequest, request_context: RequestContext) -> None:
     allows = broker.authorizer.allows
-    if not allows(call, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id):
+    if not allows(request_context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if not allows(call, Operation.READ, Resource.GROUP, request.group_id):
+    if not allows(request_context, Operation.READ, Resource.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 

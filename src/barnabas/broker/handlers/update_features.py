@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.authorizer import Operation, check_cluster
-from barnabas.broker.requests import Call
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.schema import Message
-from barnabas.runtime.later import Later
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -20,6 +20,6 @@ if TYPE_CHECKING:
 KEY = 57
 
 
-def handle(broker: Broker, request: UpdateFeaturesRequest, call: Call) -> Later[Message]:
-    check_cluster(broker.authorizer, call, Operation.ALTER)
-    return broker.metadata.ask(request, call.api_version, call.principal)
+def handle(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> Promise[Message]:
+    check_cluster(broker.authorizer, context, Operation.ALTER)
+    return broker.metadata.ask(request, context.api_version, context.principal)

@@ -11,12 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.broker.requests import Answer, Call
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.coordinator.decision import Marker
 from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from barnabas.runtime.later import Later
-from barnabas.storage.names import TopicPartition
+from barnabas.runtime.loop.promise import Promise
+from barnabas.storage.log.names import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -27,10 +27,12 @@ KEY = 27
 Results = dict[int, dict[TopicPartition, ErrorCode]]
 
 
-def handle(broker: Broker, request: WriteTxnMarkersRequest, call: Call) -> Answer[WriteTxnMarkersResponse]:
+def handle(
+    broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
+) -> Answer[WriteTxnMarkersResponse]:
     allows = broker.authorizer.allows
-    if not allows(call, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, quiet=True) and not allows(
-        call, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
+    if not allows(context, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, quiet=True) and not allows(
+        context, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
     ):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return _Writing(broker, request).start()
@@ -52,9 +54,9 @@ class _Writing:
         self._results: Results = {}
         # Reading the request counts as one: it is not over before all were asked.
         self._unanswered = 1
-        self._later: Later[WriteTxnMarkersResponse] = Later()
+        self._later: Promise[WriteTxnMarkersResponse] = Promise()
 
-    def start(self) -> Later[WriteTxnMarkersResponse]:
+    def start(self) -> Promise[WriteTxnMarkersResponse]:
         for wanted in self._markers:
             marker = Marker(
                 wanted.producer_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 
-from barnabas.cli.exits import UsageError
+from barnabas.cli.framework.exits import UsageError
 
 Text = Callable[[bytes], bytes]
 _PACKAGE = "org.apache.kafka.common.serialization."

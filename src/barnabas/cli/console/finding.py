@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import KafkaError
-from barnabas.cli.connecting import FIRST_CONTACT_MS
-from barnabas.cli.exits import CommandError
-from barnabas.cli.kafka_errors import exit_code, sentence
+from barnabas.cli.framework.connecting import FIRST_CONTACT_MS
+from barnabas.cli.framework.exits import CommandError
+from barnabas.cli.framework.kafka_errors import exit_code, sentence
 
 if TYPE_CHECKING:
     from barnabas.client.sync import Producer

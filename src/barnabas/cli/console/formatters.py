@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from barnabas.cli.console.deserializers import deserializer
 from barnabas.cli.console.line_reader import is_true
-from barnabas.cli.exits import UsageError, one_line
+from barnabas.cli.framework.exits import UsageError, one_line
 
 if TYPE_CHECKING:
     from barnabas.batch.engine.consume import ConsumerRecord

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from barnabas.cli.exits import CommandError, UsageError
+from barnabas.cli.framework.exits import CommandError, UsageError
 
 # A line of this size is no line any more; what a broker takes is smaller by far.
 MAX_LINE_CHARACTERS = 1 << 28

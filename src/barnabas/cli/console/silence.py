@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from barnabas.base.errors import ErrorCode
-from barnabas.cli.connecting import reach
+from barnabas.cli.framework.connecting import reach
 from barnabas.client.sync import Admin
 
 # Somebody has waited already when this is asked.

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-from barnabas.cli.arguments import ArgumentParser
-from barnabas.cli.exits import Exit, UsageError
+from barnabas.cli.framework.arguments import ArgumentParser
+from barnabas.cli.framework.exits import Exit, UsageError
 
 PROGRAM = "barnabas completion"
 SHELLS = ("bash",)
@@ -139,7 +139,7 @@ def names_of(kind: str, words: Sequence[str]) -> list[str]:
     """Topics or groups that the cluster has now; none if it does not answer at once."""
     from argparse import Namespace
 
-    from barnabas.cli.friendly.asking import settle_bootstrap
+    from barnabas.cli.friendly.framework import settle_bootstrap
     from barnabas.client.sync import Admin
 
     given = next((value for flag, value in pairwise(words) if flag in BOOTSTRAP_FLAGS), None)

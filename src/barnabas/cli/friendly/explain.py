@@ -7,10 +7,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.cli.exits import Exit
-from barnabas.cli.friendly.asking import FriendlyParser, add_cluster, add_output, open_admin
+from barnabas.cli.framework.exits import Exit
+from barnabas.cli.friendly.framework import FriendlyParser, add_cluster, add_output, open_admin
 from barnabas.cli.friendly.output import Column, Printer, Row, Style, styled
-from barnabas.cli.friendly.times import parse_duration_ms
+from barnabas.cli.friendly.records.times import parse_duration_ms
 
 if TYPE_CHECKING:
     from barnabas.client.explain import Diagnosis, Facts

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import ArgumentParser
-from barnabas.cli.exits import CommandError, Exit
-from barnabas.cli.friendly.asking import (
+from barnabas.cli.framework.arguments import ArgumentParser
+from barnabas.cli.framework.exits import CommandError, Exit
+from barnabas.cli.framework.numbers import long_integer, whole_number
+from barnabas.cli.friendly.framework import (
     Subcommand,
     add_cluster,
     add_output,
@@ -20,13 +21,12 @@ from barnabas.cli.friendly.asking import (
     tell_errors,
 )
 from barnabas.cli.friendly.output import Column, Printer, Row
-from barnabas.cli.friendly.times import PLACES
-from barnabas.cli.numbers import long_integer, whole_number
+from barnabas.cli.friendly.records.times import PLACES
 
 if TYPE_CHECKING:
     from barnabas.base.errors import KafkaError
     from barnabas.client import TopicPartition
-    from barnabas.client.admin.group_model import GroupDescription
+    from barnabas.client.admin.groups.group_model import GroupDescription
     from barnabas.client.sync import Admin
 
 PROGRAM = "barnabas group"
@@ -273,7 +273,7 @@ def _check_empty(parser: ArgumentParser, admin: Admin, group: str) -> None:
 
 
 def _reset_rows(parser: ArgumentParser, options: Namespace, admin: Admin) -> dict[TopicPartition, Row]:
-    from barnabas.cli.friendly.places import log_edges, partitions_of, place_option, resolve
+    from barnabas.cli.friendly.records.places import log_edges, partitions_of, place_option, resolve
 
     place = None if options.to is None else place_option(parser, "--to", options.to)
     listed = admin.list_consumer_group_offsets(options.group)[options.group].values_by_key

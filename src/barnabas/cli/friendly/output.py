@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TextIO
 
-from barnabas.cli.exits import one_line
+from barnabas.cli.framework.exits import one_line
 from barnabas.cli.friendly.yaml_text import yaml_item
 
 Row = Mapping[str, object]

@@ -11,12 +11,12 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.cli.arguments import ArgumentParser
-from barnabas.cli.exits import CommandError, Exit, one_line
-from barnabas.cli.friendly.asking import Subcommand, add_output, run_subcommand
+from barnabas.cli.framework.arguments import ArgumentParser
+from barnabas.cli.framework.exits import CommandError, Exit, one_line
+from barnabas.cli.framework.numbers import long_integer, whole_number
+from barnabas.cli.friendly.framework import Subcommand, add_output, run_subcommand
 from barnabas.cli.friendly.output import Column, Printer, Row
-from barnabas.cli.friendly.times import show_time
-from barnabas.cli.numbers import long_integer, whole_number
+from barnabas.cli.friendly.records.times import show_time
 
 if TYPE_CHECKING:
     from barnabas.batch.legacy import OldBatch
@@ -119,9 +119,9 @@ def _base_offset(path: str) -> int | None:
 
 
 def _batches(path: str) -> Iterator[tuple[int, BatchView | OldBatch]]:
-    from barnabas.cli.dump.logs import open_batch
-    from barnabas.cli.dump.reading import LogReader
-    from barnabas.runtime.folder_disk import FolderDisk
+    from barnabas.cli.dump_log.file_reader import LogReader
+    from barnabas.cli.dump_log.logs import open_batch
+    from barnabas.runtime.disk.folder_disk import FolderDisk
 
     file = FolderDisk().open(path, writable=False)
     try:
@@ -187,7 +187,7 @@ def _declare_records(parser: ArgumentParser) -> None:
 
 
 def _show_records(parser: ArgumentParser, options: Namespace) -> int:
-    from barnabas.cli.friendly import envelope
+    from barnabas.cli.friendly.records import envelope
 
     printer = Printer(options.output, envelope.COLUMNS, name=envelope.name_of)
     place = _place(options.file)
@@ -215,7 +215,7 @@ def _place(path: str) -> tuple[str, int]:
 def _record_rows(batch: BatchView | OldBatch, place: tuple[str, int], start: int) -> Iterator[Row]:
     """The records that people wrote; markers of transactions and the like are batches of another kind."""
     from barnabas.batch.engine.consume import ConsumerRecord
-    from barnabas.cli.friendly.envelope import row_of
+    from barnabas.cli.friendly.records.envelope import row_of
 
     if batch.is_control or batch.last_offset < start:
         return

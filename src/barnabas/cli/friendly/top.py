@@ -7,11 +7,11 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.cli.exits import Exit
-from barnabas.cli.friendly.asking import FriendlyParser, add_cluster, add_output, open_admin
+from barnabas.cli.framework.exits import Exit
+from barnabas.cli.framework.numbers import whole_number
+from barnabas.cli.friendly.framework import FriendlyParser, add_cluster, add_output, open_admin
 from barnabas.cli.friendly.output import Column, Printer, Row
-from barnabas.cli.friendly.times import parse_duration_ms
-from barnabas.cli.numbers import whole_number
+from barnabas.cli.friendly.records.times import parse_duration_ms
 
 if TYPE_CHECKING:
     from barnabas.client.sync import Admin
@@ -105,7 +105,7 @@ class Look:
 
     def __init__(self, admin: Admin, *, include_internal: bool) -> None:
         from barnabas.cli.friendly.group import offset_rows
-        from barnabas.cli.friendly.places import log_edges
+        from barnabas.cli.friendly.records.places import log_edges
         from barnabas.client.model import TopicPartition
         from barnabas.runtime.clock import SystemClock
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 
-from barnabas.cli.exits import UsageError
+from barnabas.cli.framework.exits import UsageError
 
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),

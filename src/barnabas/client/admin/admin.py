@@ -7,17 +7,17 @@ from types import TracebackType
 from typing import Self
 
 from barnabas.base.ids import ZERO_UUID, Uuid
-from barnabas.client.admin.acls import AclCalls
 from barnabas.client.admin.cluster_calls import ClusterCalls
 from barnabas.client.admin.configs import ConfigCalls
-from barnabas.client.admin.group_offsets import GroupOffsetCalls
-from barnabas.client.admin.groups import GroupCalls
+from barnabas.client.admin.groups.group_offsets import GroupOffsetCalls
+from barnabas.client.admin.groups.groups import GroupCalls
 from barnabas.client.admin.log_dirs import LogDirCalls
 from barnabas.client.admin.placement import PlacementCalls
-from barnabas.client.admin.quotas import QuotaCalls
 from barnabas.client.admin.records import RecordCalls
-from barnabas.client.admin.scram import ScramCalls
-from barnabas.client.admin.tokens import TokenCalls
+from barnabas.client.admin.security.acls import AclCalls
+from barnabas.client.admin.security.quotas import QuotaCalls
+from barnabas.client.admin.security.scram import ScramCalls
+from barnabas.client.admin.security.tokens import TokenCalls
 from barnabas.client.admin.topics import TopicCalls
 from barnabas.client.admin.transactions import TransactionCalls
 from barnabas.client.cluster import Cluster

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import COORDINATOR_MOVED, Cluster, CoordinatorType
 from barnabas.client.errors.kinds import ClientError, InvalidMetadataError, RetriableError, error_for
-from barnabas.client.link import Link
 from barnabas.client.model import Node, TopicPartition
 from barnabas.client.outcomes import Outcomes
 from barnabas.client.waiting import Deadline
@@ -81,8 +81,8 @@ class AdminCalls:
 
         async def attempt() -> R:
             try:
-                link = await self.cluster.controller()
-                found = await link.ask(request, answer)
+                connection = await self.cluster.controller()
+                found = await connection.ask(request, answer)
                 if judge is not None:
                     judge(found)
             except InvalidMetadataError:
@@ -109,7 +109,7 @@ class AdminCalls:
         """Ask one broker by its id."""
 
         async def attempt() -> R:
-            return await (await self.cluster.link_to(broker_id)).ask(request, answer)
+            return await (await self.cluster.connection_to(broker_id)).ask(request, answer)
 
         return await self.cluster.retries.until(self._deadline(timeout_ms), request.schema.name, attempt)
 
@@ -173,8 +173,8 @@ class AdminCalls:
 
         async def attempt(left: list[K]) -> Mapping[K, V | KafkaError]:
             try:
-                link = await self.cluster.controller()
-                return read(await link.ask(request(left), answer), left)
+                connection = await self.cluster.controller()
+                return read(await connection.ask(request(left), answer), left)
             except RetriableError:
                 self.cluster.metadata.expire()
                 raise
@@ -184,7 +184,9 @@ class AdminCalls:
     async def ask_leaders(
         self,
         partitions: Iterable[TopicPartition],
-        ask: Callable[[Link, list[TopicPartition]], Awaitable[Mapping[TopicPartition, V | KafkaError]]],
+        ask: Callable[
+            [BrokerConnection, list[TopicPartition]], Awaitable[Mapping[TopicPartition, V | KafkaError]]
+        ],
         timeout_ms: int | None,
         what: str,
     ) -> Outcomes[TopicPartition, V]:
@@ -211,10 +213,10 @@ class AdminCalls:
         self,
         broker_id: int,
         keys: list[K],
-        ask: Callable[[Link, list[K]], Awaitable[Mapping[K, V | KafkaError]]],
+        ask: Callable[[BrokerConnection, list[K]], Awaitable[Mapping[K, V | KafkaError]]],
     ) -> Mapping[K, V | KafkaError]:
         try:
-            return await ask(await self.cluster.link_to(broker_id), keys)
+            return await ask(await self.cluster.connection_to(broker_id), keys)
         except ClientError as error:
             return dict.fromkeys(keys, error)
 
@@ -222,7 +224,7 @@ class AdminCalls:
         self,
         keys: Iterable[str],
         kind: CoordinatorType,
-        ask: Callable[[Link, list[str]], Awaitable[Mapping[str, V | KafkaError]]],
+        ask: Callable[[BrokerConnection, list[str]], Awaitable[Mapping[str, V | KafkaError]]],
         timeout_ms: int | None,
         what: str,
     ) -> Outcomes[str, V]:
@@ -251,10 +253,10 @@ class AdminCalls:
         self,
         node: Node,
         keys: list[str],
-        ask: Callable[[Link, list[str]], Awaitable[Mapping[str, V | KafkaError]]],
+        ask: Callable[[BrokerConnection, list[str]], Awaitable[Mapping[str, V | KafkaError]]],
     ) -> Mapping[str, V | KafkaError]:
         try:
-            return await ask(await self.cluster.pool.link(node), keys)
+            return await ask(await self.cluster.pool.connection(node), keys)
         except ClientError as error:
             return dict.fromkeys(keys, error)
 

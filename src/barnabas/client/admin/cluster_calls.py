@@ -132,7 +132,7 @@ class ClusterCalls(AdminCalls):
     ) -> Features:
         """The features of the cluster, as one node or any tells them."""
         deadline = self._deadline(timeout_ms)
-        find = self.cluster.any_link if node_id is None else lambda: self.cluster.link_to(node_id)
+        find = self.cluster.any_connection if node_id is None else lambda: self.cluster.connection_to(node_id)
 
         async def attempt() -> ApiVersionsResponse:
             request = ApiVersionsRequest(
@@ -249,7 +249,7 @@ class ClusterCalls(AdminCalls):
         found: dict[Node, Mapping[int, Versions] | NoBrokersError] = {}
         for node in await self._brokers(timeout_ms):
             try:
-                found[node] = (await self.cluster.pool.link(node)).conversation.spoken
+                found[node] = (await self.cluster.pool.connection(node)).conversation.spoken
             except RetriableError as error:
                 found[node] = NoBrokersError(error.message)
         return found

@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from barnabas.base.errors import KafkaError
 from barnabas.client.admin.calls import CONTROLLER_RETRIES, AdminCalls, outcome
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.errors.kinds import check
-from barnabas.client.link import Link
 from barnabas.client.outcomes import Outcomes
 from barnabas.config.layers import ConfigSource
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -141,8 +141,10 @@ class ConfigCalls(AdminCalls):
                 include_documentation=include_documentation,
             )
 
-        async def ask(link: Link, some: list[ConfigResource]) -> Mapping[ConfigResource, Config | KafkaError]:
-            answer = await link.ask(request(some), DescribeConfigsResponse)
+        async def ask(
+            connection: BrokerConnection, some: list[ConfigResource]
+        ) -> Mapping[ConfigResource, Config | KafkaError]:
+            answer = await connection.ask(request(some), DescribeConfigsResponse)
             return {
                 _resource(one): outcome(one.error_code, one.error_message, _config(one.configs))
                 for one in answer.results
@@ -160,11 +162,13 @@ class ConfigCalls(AdminCalls):
         """Set, delete, append to or subtract from options (KIP-339)."""
         wanted = {resource: list(some) for resource, some in changes.items()}
 
-        async def ask(link: Link, some: list[ConfigResource]) -> Mapping[ConfigResource, KafkaError | None]:
+        async def ask(
+            connection: BrokerConnection, some: list[ConfigResource]
+        ) -> Mapping[ConfigResource, KafkaError | None]:
             request = IncrementalAlterConfigsRequest(
                 resources=[_altered(one, wanted[one]) for one in some], validate_only=validate_only
             )
-            answer = await link.ask(request, IncrementalAlterConfigsResponse)
+            answer = await connection.ask(request, IncrementalAlterConfigsResponse)
             return {
                 _resource(one): outcome(one.error_code, one.error_message, None) for one in answer.responses
             }
@@ -180,7 +184,9 @@ class ConfigCalls(AdminCalls):
     ) -> Outcomes[ConfigResource, None]:
         """Replace whole configurations: what is not named goes back to its default."""
 
-        async def ask(link: Link, some: list[ConfigResource]) -> Mapping[ConfigResource, KafkaError | None]:
+        async def ask(
+            connection: BrokerConnection, some: list[ConfigResource]
+        ) -> Mapping[ConfigResource, KafkaError | None]:
             request = AlterConfigsRequest(
                 resources=[
                     AlterConfigsRequest.Resource(
@@ -195,7 +201,7 @@ class ConfigCalls(AdminCalls):
                 ],
                 validate_only=validate_only,
             )
-            answer = await link.ask(request, AlterConfigsResponse)
+            answer = await connection.ask(request, AlterConfigsResponse)
             return {
                 _resource(one): outcome(one.error_code, one.error_message, None) for one in answer.responses
             }
@@ -217,7 +223,9 @@ class ConfigCalls(AdminCalls):
     async def _by_place(
         self,
         resources: list[ConfigResource],
-        ask: Callable[[Link, list[ConfigResource]], Awaitable[Mapping[ConfigResource, V | KafkaError]]],
+        ask: Callable[
+            [BrokerConnection, list[ConfigResource]], Awaitable[Mapping[ConfigResource, V | KafkaError]]
+        ],
         timeout_ms: int | None,
         what: str,
     ) -> Outcomes[ConfigResource, V]:
@@ -232,7 +240,7 @@ class ConfigCalls(AdminCalls):
                 if broker >= 0:
                     found.update(await self._from_broker(broker, some, ask))
                 else:
-                    found.update(await ask(await self.cluster.any_link(), some))
+                    found.update(await ask(await self.cluster.any_connection(), some))
             return found
 
         return await self._each(resources, attempt, CONTROLLER_RETRIES, timeout_ms, what)

@@ -8,8 +8,8 @@ from enum import IntEnum
 
 from barnabas.base.errors import KafkaError
 from barnabas.client.admin.calls import AdminCalls, outcome
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.errors.cluster import UnsupportedVersionError
-from barnabas.client.link import Link
 from barnabas.client.model import TopicPartition, by_topic
 from barnabas.client.outcomes import Outcomes
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -76,12 +76,12 @@ class RecordCalls(AdminCalls):
         """The offset of each partition: the first, the last, that of a time."""
 
         async def ask(
-            link: Link, some: list[TopicPartition]
+            connection: BrokerConnection, some: list[TopicPartition]
         ) -> Mapping[TopicPartition, ListedOffset | KafkaError]:
             for asked in some:
-                _check_possible(link, partitions[asked])
+                _check_possible(connection, partitions[asked])
             request = self._offsets_request(some, partitions, isolation_level, timeout_ms)
-            answer = await link.ask(request, ListOffsetsResponse)
+            answer = await connection.ask(request, ListOffsetsResponse)
             return {
                 TopicPartition(topic.name, one.partition_index): outcome(
                     one.error_code, None, ListedOffset(one.offset, one.timestamp, one.leader_epoch)
@@ -123,7 +123,9 @@ class RecordCalls(AdminCalls):
         """Delete the records below an offset, -1 for all; the new first offset of each partition."""
         limit_ms = self._deadline(timeout_ms).left_ms
 
-        async def ask(link: Link, some: list[TopicPartition]) -> Mapping[TopicPartition, int | KafkaError]:
+        async def ask(
+            connection: BrokerConnection, some: list[TopicPartition]
+        ) -> Mapping[TopicPartition, int | KafkaError]:
             request = DeleteRecordsRequest(
                 topics=[
                     DeleteRecordsRequest.Topic(
@@ -139,7 +141,7 @@ class RecordCalls(AdminCalls):
                 ],
                 timeout_ms=limit_ms,
             )
-            answer = await link.ask(request, DeleteRecordsResponse)
+            answer = await connection.ask(request, DeleteRecordsResponse)
             return {
                 TopicPartition(topic.name, one.partition_index): outcome(
                     one.error_code, None, one.low_watermark
@@ -160,7 +162,7 @@ class RecordCalls(AdminCalls):
         """The producers that partitions remember, as their leaders or as one broker knows them."""
 
         async def ask(
-            link: Link, some: list[TopicPartition]
+            connection: BrokerConnection, some: list[TopicPartition]
         ) -> Mapping[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
             request = DescribeProducersRequest(
                 topics=[
@@ -168,7 +170,7 @@ class RecordCalls(AdminCalls):
                     for topic, numbers in by_topic(some).items()
                 ]
             )
-            answer = await link.ask(request, DescribeProducersResponse)
+            answer = await connection.ask(request, DescribeProducersResponse)
             return {
                 TopicPartition(topic.name, one.partition_index): outcome(
                     one.error_code, one.error_message, tuple(map(_producer, one.active_producers))
@@ -182,10 +184,10 @@ class RecordCalls(AdminCalls):
         return Outcomes(await self._from_broker(broker_id, list(partitions), ask))
 
 
-def _check_possible(link: Link, time: OffsetSpec | int) -> None:
+def _check_possible(connection: BrokerConnection, time: OffsetSpec | int) -> None:
     """An old broker takes a special time that it does not know for an ordinary one."""
     needed = _FIRST_VERSIONS.get(OffsetSpec(time), 0) if int(time) in _FIRST_VERSIONS else 0
-    if needed and link.version_for(ListOffsetsRequest.schema.key or 0) < needed:
+    if needed and connection.version_for(ListOffsetsRequest.schema.key or 0) < needed:
         raise UnsupportedVersionError(f"the broker cannot look up the offset {OffsetSpec(time).name}")
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from barnabas.base.errors import KafkaError
 from barnabas.client.admin.calls import AdminCalls, outcome
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import CoordinatorType
 from barnabas.client.errors.kinds import ClientError, check
-from barnabas.client.link import Link
 from barnabas.client.model import TopicPartition
 from barnabas.client.outcomes import Outcomes
 from barnabas.protocol.messages.describe_transactions import (
@@ -85,7 +85,7 @@ class TransactionCalls(AdminCalls):
         self, broker: int, request: ListTransactionsRequest, timeout_ms: int | None
     ) -> tuple[TransactionListing, ...] | KafkaError:
         async def attempt() -> ListTransactionsResponse:
-            answer = await (await self.cluster.link_to(broker)).ask(request, ListTransactionsResponse)
+            answer = await (await self.cluster.connection_to(broker)).ask(request, ListTransactionsResponse)
             check(answer.error_code)
             return answer
 
@@ -104,11 +104,13 @@ class TransactionCalls(AdminCalls):
     ) -> Outcomes[str, TransactionDescription]:
         """State, producer and partitions of transactional ids."""
 
-        async def ask(link: Link, some: list[str]) -> Mapping[str, TransactionDescription | KafkaError]:
+        async def ask(
+            connection: BrokerConnection, some: list[str]
+        ) -> Mapping[str, TransactionDescription | KafkaError]:
             request = DescribeTransactionsRequest(transactional_ids=some)
-            answer = await link.ask(request, DescribeTransactionsResponse)
+            answer = await connection.ask(request, DescribeTransactionsResponse)
             return {
-                one.transactional_id: outcome(one.error_code, None, _described(one, link.node.id))
+                one.transactional_id: outcome(one.error_code, None, _described(one, connection.node.id))
                 for one in answer.transaction_states
             }
 
@@ -134,8 +136,10 @@ class TransactionCalls(AdminCalls):
             ]
         )
 
-        async def ask(link: Link, _: list[TopicPartition]) -> Mapping[TopicPartition, KafkaError | None]:
-            answer = await link.ask(request, WriteTxnMarkersResponse)
+        async def ask(
+            connection: BrokerConnection, _: list[TopicPartition]
+        ) -> Mapping[TopicPartition, KafkaError | None]:
+            answer = await connection.ask(request, WriteTxnMarkersResponse)
             return {
                 TopicPartition(topic.name, one.partition_index): outcome(one.error_code, None, None)
                 for marker in answer.markers
@@ -153,13 +157,15 @@ class TransactionCalls(AdminCalls):
         # What the ids then have for a time-out, until their producers come back: as Apache Kafka's client.
         own_timeout_ms = self.settings["request.timeout.ms"] if timeout_ms is None else timeout_ms
 
-        async def ask(link: Link, some: list[str]) -> Mapping[str, FencedProducer | KafkaError]:
+        async def ask(
+            connection: BrokerConnection, some: list[str]
+        ) -> Mapping[str, FencedProducer | KafkaError]:
             found: dict[str, FencedProducer | KafkaError] = {}
             for transactional_id in some:
                 request = InitProducerIdRequest(
                     transactional_id=transactional_id, transaction_timeout_ms=own_timeout_ms
                 )
-                answer = await link.ask(request, InitProducerIdResponse)
+                answer = await connection.ask(request, InitProducerIdResponse)
                 fenced = FencedProducer(answer.producer_id, answer.producer_epoch)
                 found[transactional_id] = outcome(answer.error_code, None, fenced)
             return found

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Self
 
 from barnabas.base.errors import KafkaError
 from barnabas.batch.engine.consume import ConsumerRecord
-from barnabas.client.consumer.arrow import arrow_batch, pyarrow
-from barnabas.client.consumer.classic import ClassicMembership
-from barnabas.client.consumer.committing import Committing
-from barnabas.client.consumer.membership import Handover
-from barnabas.client.consumer.newer import NewerMembership
-from barnabas.client.consumer.seeking import Seeking
+from barnabas.client.consumer.fetch.arrow import arrow_batch, pyarrow
+from barnabas.client.consumer.membership.classic import ClassicMembership
+from barnabas.client.consumer.membership.consumer_protocol import ConsumerProtocolMembership
+from barnabas.client.consumer.membership.membership import Handover
+from barnabas.client.consumer.offsets.committing import Committing
+from barnabas.client.consumer.offsets.seeking import Seeking
 from barnabas.client.consumer.subscription import Mode, RebalanceListener
 from barnabas.client.errors.groups import InvalidGroupIdError
 from barnabas.client.errors.kinds import RetriableError
@@ -99,7 +99,7 @@ class Consumer(Seeking, Committing):
         self.cluster.wanted = set(names) if names else None
         self.cluster.metadata.expire()
         if self._membership is None:
-            kind = NewerMembership if is_newer else ClassicMembership
+            kind = ConsumerProtocolMembership if is_newer else ClassicMembership
             self._membership = kind(
                 self.settings, self.cluster, self._subscription, self._handover, self._fetcher.tell
             )

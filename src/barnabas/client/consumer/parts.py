@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Mapping
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.consumer.commits import Commits, Committer
-from barnabas.client.consumer.fetcher import Fetcher
-from barnabas.client.consumer.handing_out import HandingOut
-from barnabas.client.consumer.membership import Membership
-from barnabas.client.consumer.positions import Positions
+from barnabas.client.consumer.fetch.delivery import Delivery
+from barnabas.client.consumer.fetch.fetcher import Fetcher
+from barnabas.client.consumer.membership.membership import Membership
+from barnabas.client.consumer.offsets.commits import Commits, Committer
+from barnabas.client.consumer.offsets.positions import Positions
 from barnabas.client.consumer.subscription import Mode, Subscription
 from barnabas.client.errors.local import ClosedError
 from barnabas.client.options import consumer_options
@@ -43,7 +43,7 @@ class ConsumerParts:
         )
         self._fetcher = Fetcher(settings, self.cluster, self._subscription, self._positions.out_of_range)
         self._membership: Membership | None = None
-        self._out = HandingOut(settings, self._subscription)
+        self._out = Delivery(settings, self._subscription)
         self._max_poll_records: int = settings["max.poll.records"]
         self._auto_commit_s: float | None = None
         if settings["enable.auto.commit"] and self._commits is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Protocol
 
-from barnabas.client.consumer.chunks import Chunk
+from barnabas.client.consumer.fetch.completed_fetch import CompletedFetch
 from barnabas.client.model import NO_EPOCH, NO_NODE, TopicPartition
 
 NO_OFFSET = -1
@@ -66,7 +66,7 @@ class PartitionState:
         self.checked_epoch = NO_EPOCH
         # What is read ahead ends before this offset.
         self.fetch_offset = NO_OFFSET
-        self.chunks: deque[Chunk] = deque()
+        self.chunks: deque[CompletedFetch] = deque()
         # The time to look up when the position has to be found anew (-1 latest, -2 earliest).
         self.reset_to: int | None = None
         self.is_paused = False

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from barnabas.base.errors import KafkaError
 from barnabas.client.admin.admin import Admin
-from barnabas.client.admin.group_model import GroupDescription
+from barnabas.client.admin.groups.group_model import GroupDescription
 from barnabas.client.admin.records import IsolationLevel, OffsetSpec
 from barnabas.client.admin.topics import TopicDescription
 from barnabas.client.errors.data import UnknownTopicOrPartitionError

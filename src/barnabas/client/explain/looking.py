@@ -9,11 +9,11 @@ from barnabas.batch.engine.consume import ConsumerRecord
 from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
 from barnabas.client.admin.transactions import TransactionDescription
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.errors.kinds import AuthorizationError, ClientError, error_for
 from barnabas.client.explain.decoding import Format, fault_of
 from barnabas.client.explain.facts import OpenTransaction, PartitionFacts
-from barnabas.client.link import Link
 from barnabas.client.model import TopicPartition, by_topic
 from barnabas.config import CONSUMER
 from barnabas.protocol.messages.offset_for_leader_epoch import (
@@ -36,7 +36,9 @@ async def end_offsets(
 ) -> dict[TopicPartition, int]:
     """Where the leaders' logs end, which may lie beyond the high watermark: the end of the current epoch."""
 
-    async def ask(link: Link, some: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
+    async def ask(
+        connection: BrokerConnection, some: list[TopicPartition]
+    ) -> dict[TopicPartition, int | KafkaError]:
         request = OffsetForLeaderEpochRequest(
             replica_id=CONSUMER_REPLICA,
             topics=[
@@ -52,7 +54,7 @@ async def end_offsets(
                 for topic, numbers in by_topic(some).items()
             ],
         )
-        answer = await link.ask(request, OffsetForLeaderEpochResponse)
+        answer = await connection.ask(request, OffsetForLeaderEpochResponse)
         return {
             TopicPartition(topic.topic, one.partition): error_for(one.error_code)
             if one.error_code

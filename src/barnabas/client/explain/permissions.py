@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.base.ids import Uuid
-from barnabas.client.admin.acls import AclBinding
 from barnabas.client.admin.admin import Admin
+from barnabas.client.admin.security.acls import AclBinding
 from barnabas.client.explain.facts import Denial
 from barnabas.protocol.records.metadata import AccessControlEntryRecord
 from barnabas.security.acls import Operation, ResourceType

@@ -18,12 +18,12 @@ from barnabas.client.producer.batches import ProducerBatch
 from barnabas.client.producer.partitioners import next_sticky
 from barnabas.client.waiting import Deadline
 from barnabas.config.settings import Settings
-from barnabas.runtime.chance import Random
+from barnabas.runtime.random import Random
 
 NO_IDENTITY = (-1, -1)
 
 
-class Lane:
+class PartitionQueue:
     """The queue of one partition.  `open` is its last batch while that takes records."""
 
     __slots__ = (
@@ -36,12 +36,12 @@ class Lane:
         "open",
         "queue",
         "rewrite",
-        "topic_lanes",
+        "topic_queues",
         "where",
     )
 
-    def __init__(self, topic_lanes: TopicLanes, where: TopicPartition) -> None:
-        self.topic_lanes = topic_lanes
+    def __init__(self, topic_queues: TopicQueues, where: TopicPartition) -> None:
+        self.topic_queues = topic_queues
         self.where = where
         self.queue: deque[ProducerBatch] = deque()
         self.open: ProducerBatch | None = None
@@ -67,29 +67,29 @@ class Lane:
         self.queue.insert(place, batch)
 
 
-class TopicLanes:
+class TopicQueues:
     """The queues of one topic, and the partition that records without key stick to."""
 
-    __slots__ = ("count", "lanes", "layout", "name", "sticky", "sticky_bytes", "used_at")
+    __slots__ = ("count", "layout", "name", "queues", "sticky", "sticky_bytes", "used_at")
 
     def __init__(self, layout: Topic) -> None:
         self.name = layout.name
-        self.lanes: list[Lane] = []
+        self.queues: list[PartitionQueue] = []
         self.sticky_bytes = 0
         self.used_at = 0.0
         self.layout = layout
         self.take(layout)
-        self.sticky = self.lanes[0]
+        self.sticky = self.queues[0]
 
     def take(self, layout: Topic) -> None:
         """The topic may have grown; one that was created anew keeps those in use, and knows no producer."""
         if layout.id != self.layout.id:
-            for lane in self.lanes:
-                lane.known_producer_id = NO_PRODUCER_ID
+            for partition_queue in self.queues:
+                partition_queue.known_producer_id = NO_PRODUCER_ID
         self.layout = layout
         self.count = len(layout.partitions)
-        for number in range(len(self.lanes), self.count):
-            self.lanes.append(Lane(self, TopicPartition(self.name, number)))
+        for number in range(len(self.queues), self.count):
+            self.queues.append(PartitionQueue(self, TopicPartition(self.name, number)))
 
 
 class Accumulator:
@@ -110,37 +110,37 @@ class Accumulator:
         self.memory_bytes: int = settings["buffer.memory"]
         self.used_bytes = 0
         self._batches = 0
-        self.by_topic: dict[str, TopicLanes] = {}
+        self.by_topic: dict[str, TopicQueues] = {}
         # Lanes whose first batch may be sent.
-        self.sendable: dict[Lane, None] = {}
+        self.sendable: dict[PartitionQueue, None] = {}
         # Every batch that is not done, oldest first.
-        self.incomplete: dict[ProducerBatch, Lane] = {}
-        self._lingering: deque[tuple[float, Lane, ProducerBatch]] = deque()
+        self.incomplete: dict[ProducerBatch, PartitionQueue] = {}
+        self._lingering: deque[tuple[float, PartitionQueue, ProducerBatch]] = deque()
         self._linger_timer: asyncio.TimerHandle | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self.is_available: Callable[[Lane], bool] = lambda lane: True
+        self.is_available: Callable[[PartitionQueue], bool] = lambda partition_queue: True
 
     # ------------------------------------------------------------------------------------------- the queues
 
-    def topic(self, layout: Topic) -> TopicLanes:
+    def topic(self, layout: Topic) -> TopicQueues:
         """The queues of a topic, made when first needed."""
         found = self.by_topic.get(layout.name)
         if found is None:
-            found = self.by_topic[layout.name] = TopicLanes(layout)
+            found = self.by_topic[layout.name] = TopicQueues(layout)
             found.used_at = self._loop.time()
             self._stick(found)
         elif found.layout is not layout:
             found.take(layout)
         return found
 
-    def open_batch(self, lane: Lane, record_bytes: int) -> ProducerBatch:
+    def open_batch(self, partition_queue: PartitionQueue, record_bytes: int) -> ProducerBatch:
         """A new batch at the end of a queue; there must be room for it."""
-        self.close_batch(lane)
+        self.close_batch(partition_queue)
         limit_bytes = max(self._batch_bytes, record_bytes)
         self._batches += 1
         batch = ProducerBatch(
-            lane.where.topic,
-            lane.where.partition,
+            partition_queue.where.topic,
+            partition_queue.where.partition,
             limit_bytes,
             self.charge_for(record_bytes),
             self._loop.time(),
@@ -149,56 +149,61 @@ class Accumulator:
             level=self._level,
             transactional=self._transactional,
         )
-        lane.topic_lanes.used_at = batch.created_at
+        partition_queue.topic_queues.used_at = batch.created_at
         self.used_bytes += batch.charged_bytes
-        self.incomplete[batch] = lane
-        lane.queue.append(batch)
-        lane.open = batch
-        lane.due = False
+        self.incomplete[batch] = partition_queue
+        partition_queue.queue.append(batch)
+        partition_queue.open = batch
+        partition_queue.due = False
         if self._linger_s:
-            self._linger(lane, batch)
+            self._linger(partition_queue, batch)
         else:
-            self._become_due(lane)
+            self._become_due(partition_queue)
         return batch
 
-    def is_idle(self, topic: TopicLanes, idle_s: float) -> bool:
+    def is_idle(self, topic: TopicQueues, idle_s: float) -> bool:
         """Whether nobody has sent to a topic for so long, and nothing of it is left."""
         recent = self._loop.time() - topic.used_at < idle_s
-        return not recent and not any(lane.queue or lane.in_flight for lane in topic.lanes)
+        return not recent and not any(
+            partition_queue.queue or partition_queue.in_flight for partition_queue in topic.queues
+        )
 
-    def close_batch(self, lane: Lane) -> None:
+    def close_batch(self, partition_queue: PartitionQueue) -> None:
         """The open batch takes no more: it is full, or another one must follow."""
-        if lane.open is not None:
-            self._left(lane, lane.open)
-            self.sendable[lane] = None
+        if partition_queue.open is not None:
+            self._left(partition_queue, partition_queue.open)
+            self.sendable[partition_queue] = None
             self.wake()
 
-    def took(self, lane: Lane, batch: ProducerBatch) -> None:
+    def took(self, partition_queue: PartitionQueue, batch: ProducerBatch) -> None:
         """The sender has taken a batch out of a queue."""
-        if batch is lane.open:
-            self._left(lane, batch)
+        if batch is partition_queue.open:
+            self._left(partition_queue, batch)
 
-    def _left(self, lane: Lane, batch: ProducerBatch) -> None:
+    def _left(self, partition_queue: PartitionQueue, batch: ProducerBatch) -> None:
         """A batch that takes no more records counts for the sticky choice: by bytes, not by records."""
-        lane.open = None
-        lane.due = False
-        topic = lane.topic_lanes
-        if lane is topic.sticky:
+        partition_queue.open = None
+        partition_queue.due = False
+        topic = partition_queue.topic_queues
+        if partition_queue is topic.sticky:
             topic.sticky_bytes += batch.size
             if topic.sticky_bytes >= self._batch_bytes:
                 self._stick(topic)
 
-    def _stick(self, topic: TopicLanes) -> None:
+    def _stick(self, topic: TopicQueues) -> None:
         topic.sticky_bytes = 0
-        sizes = [len(lane.queue) if self.is_available(lane) else None for lane in topic.lanes[: topic.count]]
+        sizes = [
+            len(partition_queue.queue) if self.is_available(partition_queue) else None
+            for partition_queue in topic.queues[: topic.count]
+        ]
         current = topic.sticky.where.partition
-        topic.sticky = topic.lanes[next_sticky(current, sizes, self._adaptive, self._random)]
+        topic.sticky = topic.queues[next_sticky(current, sizes, self._adaptive, self._random)]
 
     # ---------------------------------------------------------------------------------------------- waiting
 
-    def _linger(self, lane: Lane, batch: ProducerBatch) -> None:
+    def _linger(self, partition_queue: PartitionQueue, batch: ProducerBatch) -> None:
         due_at = batch.created_at + self._linger_s
-        self._lingering.append((due_at, lane, batch))
+        self._lingering.append((due_at, partition_queue, batch))
         if self._linger_timer is None:
             self._linger_timer = self._loop.call_at(due_at, self._lingered)
 
@@ -207,25 +212,25 @@ class Accumulator:
         now = self._loop.time()
         lingering = self._lingering
         while lingering:
-            due_at, lane, batch = lingering[0]
-            if batch is lane.open and due_at > now:
+            due_at, partition_queue, batch = lingering[0]
+            if batch is partition_queue.open and due_at > now:
                 self._linger_timer = self._loop.call_at(due_at, self._lingered)
                 return
             lingering.popleft()
-            if batch is lane.open:
-                self._become_due(lane)
+            if batch is partition_queue.open:
+                self._become_due(partition_queue)
 
-    def _become_due(self, lane: Lane) -> None:
-        lane.due = True
-        self.sendable[lane] = None
+    def _become_due(self, partition_queue: PartitionQueue) -> None:
+        partition_queue.due = True
+        self.sendable[partition_queue] = None
         self.wake()
 
     def make_all_due(self) -> None:
         """Let nothing wait any longer."""
         while self._lingering:
-            _, lane, batch = self._lingering.popleft()
-            if batch is lane.open:
-                self._become_due(lane)
+            _, partition_queue, batch = self._lingering.popleft()
+            if batch is partition_queue.open:
+                self._become_due(partition_queue)
         self.wake()
 
     # ----------------------------------------------------------------------------------------------- memory

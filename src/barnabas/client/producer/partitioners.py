@@ -14,7 +14,7 @@ from barnabas.batch.engine.murmur import key_partition
 from barnabas.client.model import Topic
 from barnabas.config.errors import ConfigError
 from barnabas.config.settings import Settings
-from barnabas.runtime.chance import Random
+from barnabas.runtime.random import Random
 
 _JAVA_PACKAGE = "org.apache.kafka.clients.producer."
 

@@ -13,12 +13,12 @@ from barnabas.batch.engine.murmur import key_partition
 from barnabas.batch.view import HEADER_SIZE
 from barnabas.client.errors.data import UnknownTopicOrPartitionError
 from barnabas.client.errors.local import RecordTooLargeError
-from barnabas.client.producer.accumulator import Lane, TopicLanes
+from barnabas.client.producer.accumulator import PartitionQueue, TopicQueues
 from barnabas.client.producer.delivery import Headers, ProducerRecord
 from barnabas.client.producer.partitioners import partitioner
 from barnabas.client.serialization import serializer
 from barnabas.config.settings import Settings
-from barnabas.runtime.chance import Random
+from barnabas.runtime.random import Random
 
 HeadersGiven = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
@@ -26,18 +26,18 @@ HeadersGiven = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 class Placed:
     """A record as bytes, with the queue it goes to."""
 
-    __slots__ = ("lane", "row", "size", "sticks")
+    __slots__ = ("queue", "row", "size", "sticks")
 
     def __init__(
         self,
-        lane: Lane,
+        queue: PartitionQueue,
         sticks: bool,
         key: bytes | None,
         value: bytes | None,
         headers: Headers,
         timestamp_ms: int,
     ) -> None:
-        self.lane = lane
+        self.queue = queue
         # It goes wherever the topic sticks to, not to this queue of all.
         self.sticks = sticks
         self.row = (timestamp_ms, key, value, headers)
@@ -63,7 +63,7 @@ class Placer:
         own = self._key_serializer or self._value_serializer or self._partitioner
         return own is None and self._hashes_keys
 
-    def place(self, record: ProducerRecord, lanes: TopicLanes) -> Placed:
+    def place(self, record: ProducerRecord, queues: TopicQueues) -> Placed:
         """Bytes, time and queue of a record."""
         key, value = record.key, record.value
         if self._key_serializer is not None:
@@ -72,8 +72,8 @@ class Placer:
             value = self._value_serializer(record.topic, value)
         key, value = _as_bytes(key, "key"), _as_bytes(value, "value")
         timestamp_ms = self._now_ms() if record.timestamp_ms is None else record.timestamp_ms
-        lane = self._lane(record, key, value, lanes)
-        placed = Placed(lane or lanes.sticky, lane is None, key, value, record.headers, timestamp_ms)
+        queue = self._queue(record, key, value, queues)
+        placed = Placed(queue or queues.sticky, queue is None, key, value, record.headers, timestamp_ms)
         for limit, name in (
             (self._max_request_bytes, "max.request.size"),
             (self._memory_bytes, "buffer.memory"),
@@ -84,25 +84,25 @@ class Placer:
                 )
         return placed
 
-    def _lane(
-        self, record: ProducerRecord, key: bytes | None, value: bytes | None, lanes: TopicLanes
-    ) -> Lane | None:
+    def _queue(
+        self, record: ProducerRecord, key: bytes | None, value: bytes | None, queues: TopicQueues
+    ) -> PartitionQueue | None:
         """The queue of a record; None for the one that the topic sticks to now."""
         number = record.partition
         if number is None:
             if self._partitioner is not None:
                 number = self._partitioner.partition(
-                    record.topic, record.key, key, record.value, value, lanes.layout
+                    record.topic, record.key, key, record.value, value, queues.layout
                 )
             elif key is not None and self._hashes_keys:
-                number = key_partition(key, lanes.count)
+                number = key_partition(key, queues.count)
             else:
                 return None
-        if not 0 <= number < lanes.count:
+        if not 0 <= number < queues.count:
             raise UnknownTopicOrPartitionError(
-                f"the topic {record.topic} has {lanes.count} partitions, and none with the number {number}"
+                f"the topic {record.topic} has {queues.count} partitions, and none with the number {number}"
             )
-        return lanes.lanes[number]
+        return queues.queues[number]
 
     def close(self) -> None:
         if self._partitioner is not None and hasattr(self._partitioner, "close"):

@@ -25,7 +25,7 @@ from barnabas.client.errors.local import (
 )
 from barnabas.client.model import ConsumerGroupMetadata, OffsetAndMetadata, Partition, Topic, TopicPartition
 from barnabas.client.options import producer_options
-from barnabas.client.producer.accumulator import Accumulator, TopicLanes
+from barnabas.client.producer.accumulator import Accumulator, TopicQueues
 from barnabas.client.producer.batches import ProducerBatch
 from barnabas.client.producer.delivery import (
     Delivery,
@@ -71,7 +71,7 @@ class Producer:
             )
             self._sender.transactions = self._transactions
         # Records of these topics can go straight to an open batch; empty when each needs a closer look.
-        self._quick: dict[str, TopicLanes] = {}
+        self._quick: dict[str, TopicQueues] = {}
         self._is_plain = self._placer.is_plain and not self._interceptors and self._transactions is None
         self._is_closed = False
         self.cluster.on_update.append(self._metadata_changed)
@@ -101,12 +101,12 @@ class Producer:
         Await what is returned to know where it was written.  `on_delivery(metadata, error)` hears it too.
         """
         # The short way of most records is written out here: a call of `_quick_send` would cost them a tenth.
-        lanes = self._quick.get(topic)
-        if lanes is not None:
+        queues = self._quick.get(topic)
+        if queues is not None:
             if partition is None and headers == ():
                 try:
-                    lane = lanes.sticky if key is None else lanes.lanes[key_partition(key, lanes.count)]
-                    batch = lane.open
+                    queue = queues.sticky if key is None else queues.queues[key_partition(key, queues.count)]
+                    batch = queue.open
                     if batch is not None:
                         time_ms = self._now_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
                         delivery = batch.take(time_ms, key, value, ())
@@ -118,7 +118,7 @@ class Producer:
                     # Something is not bytes: the long way has words for it.
                     pass
             else:
-                taken = self._quick_send(lanes, value, key, partition, headers, timestamp_ms, on_delivery)
+                taken = self._quick_send(queues, value, key, partition, headers, timestamp_ms, on_delivery)
                 if taken is not None:
                     return taken
         record = ProducerRecord(topic, value, key, partition, headers_of(headers), timestamp_ms)
@@ -153,9 +153,9 @@ class Producer:
 
         The topic must be known already (`partitions_for`, or an earlier send).
         """
-        lanes = self._quick.get(topic)
-        if lanes is not None:
-            taken = self._quick_send(lanes, value, key, partition, headers, timestamp_ms, on_delivery)
+        queues = self._quick.get(topic)
+        if queues is not None:
+            taken = self._quick_send(queues, value, key, partition, headers, timestamp_ms, on_delivery)
             if taken is not None:
                 return taken
         self._check_open()
@@ -171,12 +171,12 @@ class Producer:
             return delivery
         if not self._accumulator.has_room(placed.size):
             raise BufferExhaustedError(f"{self._accumulator.used_bytes} bytes wait to be sent already")
-        self._accumulator.open_batch(placed.lane, placed.size)
+        self._accumulator.open_batch(placed.queue, placed.size)
         return self._appended(placed, on_delivery)
 
     def _quick_send(
         self,
-        lanes: TopicLanes,
+        queues: TopicQueues,
         value: Any,
         key: Any,
         partition: int | None,
@@ -187,12 +187,12 @@ class Producer:
         """The short way: bytes into an open batch.  None if there is more to it."""
         try:
             if partition is None:
-                lane = lanes.sticky if key is None else lanes.lanes[key_partition(key, lanes.count)]
-            elif 0 <= partition < lanes.count:
-                lane = lanes.lanes[partition]
+                queue = queues.sticky if key is None else queues.queues[key_partition(key, queues.count)]
+            elif 0 <= partition < queues.count:
+                queue = queues.queues[partition]
             else:
                 return None
-            batch = lane.open
+            batch = queue.open
             if batch is None:
                 return None
             time_ms = self._now_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
@@ -210,10 +210,10 @@ class Producer:
         record = self._interceptors.on_send(given)
         try:
             layout = await self.cluster.topic(record.topic, deadline)
-            lanes = self._accumulator.topic(layout)
-            if record.partition is not None and record.partition >= lanes.count:
-                lanes = self._accumulator.topic(await self._grown(record, deadline))
-            placed = self._placer.place(record, lanes)
+            queues = self._accumulator.topic(layout)
+            if record.partition is not None and record.partition >= queues.count:
+                queues = self._accumulator.topic(await self._grown(record, deadline))
+            placed = self._placer.place(record, queues)
             delivery = self._append(placed, on_delivery)
             if delivery is not None:
                 return delivery
@@ -223,10 +223,10 @@ class Producer:
         except KafkaError as error:
             self._interceptors.on_acknowledgement(None, error)
             raise
-        self._accumulator.open_batch(placed.lane, placed.size)
+        self._accumulator.open_batch(placed.queue, placed.size)
         delivery = self._appended(placed, on_delivery)
         if self._is_plain and not self._is_closed:
-            self._quick[record.topic] = lanes
+            self._quick[record.topic] = queues
         # A batch is full or begun: the sender and everybody else on the loop get their turn.
         await asyncio.sleep(0)
         return delivery
@@ -248,18 +248,18 @@ class Producer:
     def _append(self, placed: Placed, on_delivery: OnDelivery | None) -> Delivery | None:
         """Into the open batch of its queue, if there is one with room for it."""
         for _ in range(2):
-            if placed.lane.open is not None and placed.lane.open.append(*placed.row) >= 0:
-                return self._taken(placed, placed.lane.open, on_delivery)
-            self._accumulator.close_batch(placed.lane)
-            if not placed.sticks or placed.lane is placed.lane.topic_lanes.sticky:
+            if placed.queue.open is not None and placed.queue.open.append(*placed.row) >= 0:
+                return self._taken(placed, placed.queue.open, on_delivery)
+            self._accumulator.close_batch(placed.queue)
+            if not placed.sticks or placed.queue is placed.queue.topic_queues.sticky:
                 return None
             # The full batch was the last one there for now: the topic sticks to another partition.
-            placed.lane = placed.lane.topic_lanes.sticky
+            placed.queue = placed.queue.topic_queues.sticky
         return None
 
     def _appended(self, placed: Placed, on_delivery: OnDelivery | None) -> Delivery:
         """Into the batch that was just opened for it."""
-        batch = placed.lane.open
+        batch = placed.queue.open
         assert batch is not None
         batch.append(*placed.row)
         return self._taken(placed, batch, on_delivery)
@@ -327,11 +327,11 @@ class Producer:
     def _metadata_changed(self) -> None:
         """Topics may have grown; those that nobody has sent to for long are not asked for any more."""
         idle_s = self.settings["metadata.max.idle.ms"] / 1000
-        for name, lanes in list(self._accumulator.by_topic.items()):
+        for name, queues in list(self._accumulator.by_topic.items()):
             layout = self.cluster.metadata.topics.get(name)
             if layout is not None and layout.partitions:
-                lanes.take(layout)
-            if self._accumulator.is_idle(lanes, idle_s):
+                queues.take(layout)
+            if self._accumulator.is_idle(queues, idle_s):
                 del self._accumulator.by_topic[name]
                 self._quick.pop(name, None)
                 if self.cluster.wanted is not None:

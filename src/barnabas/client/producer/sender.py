@@ -13,13 +13,13 @@ from typing import Protocol
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.records import NO_PRODUCER_ID, NO_SEQUENCE
 from barnabas.batch.view import MAX_SEQUENCE
+from barnabas.client.background_tasks import BackgroundTasks
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import Cluster
-from barnabas.client.errands import Errands
 from barnabas.client.errors.kinds import RetriableError, error_for
 from barnabas.client.errors.local import KafkaTimeoutError
-from barnabas.client.link import Link
 from barnabas.client.model import TopicPartition
-from barnabas.client.producer.accumulator import Accumulator, Lane
+from barnabas.client.producer.accumulator import Accumulator, PartitionQueue
 from barnabas.client.producer.batches import NO_OFFSET, NO_TIME, ProducerBatch
 from barnabas.client.producer.identity import Identity
 from barnabas.client.producer.produce_request import answers_by_partition, produce_request, refusal_text
@@ -30,7 +30,7 @@ from barnabas.protocol.schema import Message
 PRODUCE_KEY = ProduceRequest.schema.key or 0
 # The last version in which a transaction's partitions are announced beforehand (KIP-890).
 LAST_ANNOUNCED_VERSION = 11
-_Taken = list[tuple[Lane, ProducerBatch]]
+_Taken = list[tuple[PartitionQueue, ProducerBatch]]
 _LOST_SEQUENCE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 
 
@@ -63,7 +63,7 @@ class Sender:
         self.identity: Identity | None = Identity(cluster) if settings["enable.idempotence"] else None
         self.transactions: TransactionGate | None = None
         self._in_flight: dict[int, int] = {}
-        self._errands = Errands(cluster, self.wake)
+        self._background_tasks = BackgroundTasks(cluster, self.wake)
         self._acquiring: asyncio.Task[None] | None = None
         self._pump_due = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -86,79 +86,79 @@ class Sender:
         if self.identity is not None and not self.identity.is_known:
             self._acquire_identity()
             return
-        by_node: dict[int, list[Lane]] = {}
+        by_node: dict[int, list[PartitionQueue]] = {}
         leaderless = False
         leader_of = self._cluster.metadata.leader_of
-        for lane in list(sendable):
-            if not lane.queue:
-                del sendable[lane]
+        for partition_queue in list(sendable):
+            if not partition_queue.queue:
+                del sendable[partition_queue]
                 continue
-            leader = leader_of(lane.where)
+            leader = leader_of(partition_queue.where)
             if leader is None:
                 leaderless = True
             else:
-                by_node.setdefault(leader.leader, []).append(lane)
-        for node_id, lanes in by_node.items():
-            self._pump_node(node_id, lanes)
+                by_node.setdefault(leader.leader, []).append(partition_queue)
+        for node_id, queues in by_node.items():
+            self._pump_node(node_id, queues)
         if leaderless or self._cluster.is_stale:
-            self._errands.update_metadata(self._lacks_leaders)
+            self._background_tasks.update_metadata(self._lacks_leaders)
 
-    def _pump_node(self, node_id: int, lanes: list[Lane]) -> None:
-        link = self._cluster.pool.ready(self._cluster.metadata.brokers[node_id])
-        if link is None:
-            self._errands.connect(node_id)
+    def _pump_node(self, node_id: int, queues: list[PartitionQueue]) -> None:
+        connection = self._cluster.pool.ready(self._cluster.metadata.brokers[node_id])
+        if connection is None:
+            self._background_tasks.connect(node_id)
             return
-        if link.throttled_s > 0:
-            self._wake_in("throttle", link.throttled_s)
+        if connection.throttled_s > 0:
+            self._wake_in("throttle", connection.throttled_s)
             return
         while self._in_flight.get(node_id, 0) < self._max_in_flight:
-            taken = self._take(lanes)
+            taken = self._take(queues)
             if not taken:
                 return
-            self._send(link, taken)
+            self._send(connection, taken)
 
-    def _take(self, lanes: list[Lane]) -> _Taken:
+    def _take(self, queues: list[PartitionQueue]) -> _Taken:
         """At most one batch of each lane, as many bytes as a request may have."""
         taken: _Taken = []
         size = 0
         now = self._loop.time()
-        for lane in lanes:
-            batch = self._next(lane, now)
+        for partition_queue in queues:
+            batch = self._next(partition_queue, now)
             if batch is None:
                 continue
             if taken and size + batch.size > self._max_request_bytes:
                 break
-            lane.queue.popleft()
-            self._accumulator.took(lane, batch)
+            partition_queue.queue.popleft()
+            self._accumulator.took(partition_queue, batch)
             if self.identity is not None:
-                self._number(lane, batch, self.identity)
+                self._number(partition_queue, batch, self.identity)
             size += batch.size
-            taken.append((lane, batch))
-            lane.in_flight.append(batch)
+            taken.append((partition_queue, batch))
+            partition_queue.in_flight.append(batch)
         # One broker after the other comes first, so that a full request does not always leave out the same.
-        if len(lanes) > 1:
-            lanes.append(lanes.pop(0))
+        if len(queues) > 1:
+            queues.append(queues.pop(0))
         return taken
 
-    def _next(self, lane: Lane, now: float) -> ProducerBatch | None:
+    def _next(self, partition_queue: PartitionQueue, now: float) -> ProducerBatch | None:
         """The batch of a lane that may be sent now."""
-        if not lane.queue:
-            self._accumulator.sendable.pop(lane, None)
+        if not partition_queue.queue:
+            self._accumulator.sendable.pop(partition_queue, None)
             return None
-        head = lane.queue[0]
-        if head is lane.open and not lane.due:
-            self._accumulator.sendable.pop(lane, None)
+        head = partition_queue.queue[0]
+        if head is partition_queue.open and not partition_queue.due:
+            self._accumulator.sendable.pop(partition_queue, None)
             return None
         if head.not_before > now:
             self._wake_in("retry", head.not_before - now)
             return None
-        if self.transactions is not None and not self.transactions.may_send(lane.where):
+        if self.transactions is not None and not self.transactions.may_send(partition_queue.where):
             return None
-        if lane.in_flight and not self._may_follow(lane, head):
+        if partition_queue.in_flight and not self._may_follow(partition_queue, head):
             return None
         return head
 
-    def _may_follow(self, lane: Lane, head: ProducerBatch) -> bool:
+    def _may_follow(self, partition_queue: PartitionQueue, head: ProducerBatch) -> bool:
         """Whether a batch may be sent while others of its lane are under way."""
         if self.identity is None:
             return self._max_in_flight > 1
@@ -166,30 +166,36 @@ class Sender:
         # A partition that knows nothing of a producer takes any first number.  So the first batch goes alone:
         # were it refused for a moment and the next one taken, it could never come in its place.  A partition
         # that knows it takes only 0 as the first number of another epoch (KIP-360), so no epoch has to wait.
-        if lane.identity != pair or lane.rewrite or lane.known_producer_id != pair[0]:
+        if (
+            partition_queue.identity != pair
+            or partition_queue.rewrite
+            or partition_queue.known_producer_id != pair[0]
+        ):
             return False
         # A batch that is sent again waits until it is the first: then the order cannot change.
-        return not head.has_sequence or head.base_sequence < lane.in_flight[0].base_sequence
+        return not head.has_sequence or head.base_sequence < partition_queue.in_flight[0].base_sequence
 
-    def _number(self, lane: Lane, batch: ProducerBatch, identity: Identity) -> None:
+    def _number(self, partition_queue: PartitionQueue, batch: ProducerBatch, identity: Identity) -> None:
         """Give a batch its sequence number; a batch that is sent again keeps the one it has."""
-        if lane.identity != identity.pair and (lane.rewrite or not batch.has_sequence):
-            lane.identity = identity.pair
-            lane.next_sequence = 0
-            lane.last_acked = NO_SEQUENCE
-            lane.rewrite = False
+        if partition_queue.identity != identity.pair and (partition_queue.rewrite or not batch.has_sequence):
+            partition_queue.identity = identity.pair
+            partition_queue.next_sequence = 0
+            partition_queue.last_acked = NO_SEQUENCE
+            partition_queue.rewrite = False
             batch.unsequence()
-            for waiting in lane.queue:
+            for waiting in partition_queue.queue:
                 waiting.unsequence()
         if not batch.has_sequence:
-            batch.sequence(*lane.identity, lane.next_sequence)
-            lane.next_sequence = (lane.next_sequence + batch.record_count) & MAX_SEQUENCE
+            batch.sequence(*partition_queue.identity, partition_queue.next_sequence)
+            partition_queue.next_sequence = (
+                partition_queue.next_sequence + batch.record_count
+            ) & MAX_SEQUENCE
 
-    def _send(self, link: Link, taken: _Taken) -> None:
-        node_id = link.node.id
+    def _send(self, connection: BrokerConnection, taken: _Taken) -> None:
+        node_id = connection.node.id
         gate = self.transactions
         highest = LAST_ANNOUNCED_VERSION if gate is not None and gate.announces_partitions else None
-        version = link.version_for(PRODUCE_KEY, highest)
+        version = connection.version_for(PRODUCE_KEY, highest)
         batches = [batch for _, batch in taken]
         request = produce_request(
             batches,
@@ -202,13 +208,13 @@ class Sender:
         for batch in batches:
             batch.attempts += 1
         if not self._acks:
-            link.tell(request, version, None)
-            for lane, batch in taken:
-                lane.in_flight.remove(batch)
+            connection.tell(request, version, None)
+            for partition_queue, batch in taken:
+                partition_queue.in_flight.remove(batch)
                 self._succeed(batch, NO_OFFSET, NO_TIME)
             return
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        link.tell(request, version, partial(self._answered, node_id, taken), self._request_timeout_ms)
+        connection.tell(request, version, partial(self._answered, node_id, taken), self._request_timeout_ms)
 
     # ----------------------------------------------------------------------------------------- the answers
 
@@ -218,90 +224,95 @@ class Sender:
         self._in_flight[node_id] -= 1
         if isinstance(message, ProduceResponse):
             answers = answers_by_partition(message, self._cluster.metadata)
-            for lane, batch in taken:
-                answer = answers.get(lane.where)
-                lane.in_flight.remove(batch)
+            for partition_queue, batch in taken:
+                answer = answers.get(partition_queue.where)
+                partition_queue.in_flight.remove(batch)
                 if answer is None:
-                    self._failed(lane, batch, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "no word of it"))
+                    self._failed(
+                        partition_queue, batch, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "no word of it")
+                    )
                 else:
-                    self._judge(lane, batch, answer)
+                    self._judge(partition_queue, batch, answer)
         else:
             failure = error if isinstance(error, KafkaError) else error_for(ErrorCode.NETWORK_EXCEPTION)
-            for lane, batch in taken:
-                lane.in_flight.remove(batch)
-                self._failed(lane, batch, failure)
+            for partition_queue, batch in taken:
+                partition_queue.in_flight.remove(batch)
+                self._failed(partition_queue, batch, failure)
         self.wake()
 
     def _judge(
-        self, lane: Lane, batch: ProducerBatch, answer: ProduceResponse.PartitionProduceResponse
+        self,
+        partition_queue: PartitionQueue,
+        batch: ProducerBatch,
+        answer: ProduceResponse.PartitionProduceResponse,
     ) -> None:
         code = answer.error_code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            if batch.has_sequence and (batch.producer_id, batch.producer_epoch) == lane.identity:
+            if batch.has_sequence and (batch.producer_id, batch.producer_epoch) == partition_queue.identity:
                 last = (batch.base_sequence + batch.record_count - 1) & MAX_SEQUENCE
-                lane.last_acked = max(lane.last_acked, last)
-                lane.known_producer_id = batch.producer_id
+                partition_queue.last_acked = max(partition_queue.last_acked, last)
+                partition_queue.known_producer_id = batch.producer_id
             self._succeed(batch, answer.base_offset, answer.log_append_time_ms)
             return
         if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.is_done:
-            self._split(lane, batch)
+            self._split(partition_queue, batch)
             return
-        error = error_for(code, refusal_text(answer, lane.where))
+        error = error_for(code, refusal_text(answer, partition_queue.where))
         if isinstance(error, RetriableError):
             self._cluster.metadata.expire()
-        self._failed(lane, batch, error)
+        self._failed(partition_queue, batch, error)
 
-    def _failed(self, lane: Lane, batch: ProducerBatch, error: KafkaError) -> None:
+    def _failed(self, partition_queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         """Send it again if that may help, else give it up."""
         if batch.is_done:
             # It was given up while it was under way, and its numbers with it.
             return
         if error.code in _LOST_SEQUENCE:
             # Perhaps the partition has forgotten the producer.
-            lane.known_producer_id = NO_PRODUCER_ID
-        if self._is_retried(lane, batch, error):
+            partition_queue.known_producer_id = NO_PRODUCER_ID
+        if self._is_retried(partition_queue, batch, error):
             pause_s = self._cluster.retries.pause_s(batch.attempts - 1)
             batch.not_before = self._loop.time() + pause_s
-            if lane.rewrite:
+            if partition_queue.rewrite:
                 batch.unsequence()
-            lane.put_back(batch)
-            self._accumulator.sendable[lane] = None
+            partition_queue.put_back(batch)
+            self._accumulator.sendable[partition_queue] = None
             if isinstance(error, RetriableError):
                 self._cluster.metadata.expire()
             return
-        self._give_up(lane, batch, error)
+        self._give_up(partition_queue, batch, error)
 
-    def _is_retried(self, lane: Lane, batch: ProducerBatch, error: KafkaError) -> bool:
+    def _is_retried(self, partition_queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> bool:
         if batch.attempts > self._retries or self._loop.time() >= batch.created_at + self._delivery_timeout_s:
             return False
         if isinstance(error, RetriableError):
             return True
         if self.identity is None or error.code not in _LOST_SEQUENCE:
             return False
-        is_next = batch.base_sequence == (lane.last_acked + 1) & MAX_SEQUENCE
-        if not is_next or lane.rewrite:
+        is_next = batch.base_sequence == (partition_queue.last_acked + 1) & MAX_SEQUENCE
+        if not is_next or partition_queue.rewrite:
             # One before it failed and is sent again, or has been given up: this one follows it.
             return True
         if self.transactions is not None:
             return False
-        self._renumber(lane)
+        self._renumber(partition_queue)
         return True
 
-    def _give_up(self, lane: Lane, batch: ProducerBatch, error: KafkaError) -> None:
+    def _give_up(self, partition_queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         if self.transactions is not None:
             self.transactions.batch_failed(error)
         elif self.identity is not None and batch.has_sequence:
             # The broker waits for the number that is now missing: go on under the next epoch.
-            self._renumber(lane)
+            self._renumber(partition_queue)
         self._accumulator.release(batch)
         batch.fail(error)
 
-    def _renumber(self, lane: Lane) -> None:
+    def _renumber(self, partition_queue: PartitionQueue) -> None:
         assert self.identity is not None
-        if not lane.rewrite:
-            lane.rewrite = True
+        if not partition_queue.rewrite:
+            partition_queue.rewrite = True
             self.identity.bump()
-            for waiting in lane.queue:
+            for waiting in partition_queue.queue:
                 waiting.unsequence()
 
     def _succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
@@ -309,18 +320,18 @@ class Sender:
             self._accumulator.release(batch)
             batch.succeed(base_offset, log_append_time_ms)
 
-    def _split(self, lane: Lane, batch: ProducerBatch) -> None:
+    def _split(self, partition_queue: PartitionQueue, batch: ProducerBatch) -> None:
         parts = batch.split(max(1, batch.size // 2))
         sequence = batch.base_sequence
         for part in parts:
             if batch.has_sequence:
                 part.sequence(batch.producer_id, batch.producer_epoch, sequence)
                 sequence = (sequence + part.record_count) & MAX_SEQUENCE
-            self._accumulator.incomplete[part] = lane
+            self._accumulator.incomplete[part] = partition_queue
         for part in reversed(parts):
-            lane.put_back(part)
+            partition_queue.put_back(part)
         batch.on_done = partial(self._accumulator.release, batch)
-        self._accumulator.sendable[lane] = None
+        self._accumulator.sendable[partition_queue] = None
 
     # --------------------------------------------------------------------------------------------- time-outs
 
@@ -333,22 +344,22 @@ class Sender:
     def _expire(self) -> None:
         self._timers.pop("age", None)
         now = self._loop.time()
-        for batch, lane in list(self._accumulator.incomplete.items()):
+        for batch, partition_queue in list(self._accumulator.incomplete.items()):
             if batch.parts is not None or batch.created_at + self._delivery_timeout_s > now:
                 continue
-            if batch in lane.queue:
-                lane.queue.remove(batch)
-                self._accumulator.took(lane, batch)
-            self._give_up(lane, batch, _expired(batch, self._delivery_timeout_s))
+            if batch in partition_queue.queue:
+                partition_queue.queue.remove(batch)
+                self._accumulator.took(partition_queue, batch)
+            self._give_up(partition_queue, batch, _expired(batch, self._delivery_timeout_s))
         self._watch_age()
         self.wake()
 
     def abort(self, error: KafkaError, *, unsent_only: bool) -> None:
         """Give up what waits, and unless told otherwise also what is under way."""
-        for batch, lane in list(self._accumulator.incomplete.items()):
-            if batch in lane.queue:
-                lane.queue.remove(batch)
-                self._accumulator.took(lane, batch)
+        for batch, partition_queue in list(self._accumulator.incomplete.items()):
+            if batch in partition_queue.queue:
+                partition_queue.queue.remove(batch)
+                self._accumulator.took(partition_queue, batch)
             elif unsent_only:
                 continue
             self._accumulator.release(batch)
@@ -368,7 +379,7 @@ class Sender:
 
     def _lacks_leaders(self) -> bool:
         leader_of = self._cluster.metadata.leader_of
-        return any(leader_of(lane.where) is None for lane in self._accumulator.sendable)
+        return any(leader_of(partition_queue.where) is None for partition_queue in self._accumulator.sendable)
 
     def _acquire_identity(self) -> None:
         if self._acquiring is None or self._acquiring.done():
@@ -389,7 +400,7 @@ class Sender:
         self._is_closed = True
         for timer in self._timers.values():
             timer.cancel()
-        await self._errands.close()
+        await self._background_tasks.close()
         if self._acquiring is not None:
             self._acquiring.cancel()
             await asyncio.gather(self._acquiring, return_exceptions=True)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import COORDINATOR_MOVED, Cluster, CoordinatorType
 from barnabas.client.errors.groups import (
     InvalidProducerEpochError,
@@ -19,7 +20,6 @@ from barnabas.client.errors.groups import (
     TransactionAbortableError,
 )
 from barnabas.client.errors.kinds import ClientError, RetriableError, check
-from barnabas.client.link import Link
 from barnabas.client.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from barnabas.client.producer.accumulator import NO_IDENTITY
 from barnabas.client.producer.identity import Identity
@@ -165,11 +165,11 @@ class Transactions:
         )
 
         async def attempt() -> None:
-            link = await self._coordinator()
-            answer = await link.ask(request, InitProducerIdResponse)
+            connection = await self._coordinator()
+            answer = await connection.ask(request, InitProducerIdResponse)
             check(answer.error_code)
             self._identity.pair = (answer.producer_id, answer.producer_epoch)
-            self._implicit = link.conversation.feature_levels.get(FEATURE, 0) >= IMPLICIT_LEVEL
+            self._implicit = connection.conversation.feature_levels.get(FEATURE, 0) >= IMPLICIT_LEVEL
 
         await self._asked(deadline, "InitProducerId", attempt)
 
@@ -201,9 +201,9 @@ class Transactions:
         highest = None if self._implicit else LAST_EXPLICIT_OFFSET_COMMIT
 
         async def attempt() -> None:
-            link = await self._cluster.coordinator(group.group_id, CoordinatorType.GROUP)
+            connection = await self._cluster.coordinator(group.group_id, CoordinatorType.GROUP)
             try:
-                check_committed(await link.ask(request, TxnOffsetCommitResponse, highest=highest))
+                check_committed(await connection.ask(request, TxnOffsetCommitResponse, highest=highest))
             except RetriableError as error:
                 if error.code in COORDINATOR_MOVED:
                     self._cluster.forget_coordinator(group.group_id, CoordinatorType.GROUP)
@@ -238,9 +238,9 @@ class Transactions:
             )
 
             async def attempt() -> None:
-                link = await self._coordinator()
+                connection = await self._coordinator()
                 highest = None if self._implicit else LAST_EXPLICIT_END_TXN
-                answer = await link.ask(request, EndTxnResponse, highest=highest)
+                answer = await connection.ask(request, EndTxnResponse, highest=highest)
                 check(answer.error_code)
                 if answer.producer_id >= 0:
                     self._identity.pair = (answer.producer_id, answer.producer_epoch)
@@ -254,7 +254,7 @@ class Transactions:
 
     # ------------------------------------------------------------------------------------ the coordinator
 
-    async def _coordinator(self) -> Link:
+    async def _coordinator(self) -> BrokerConnection:
         return await self._cluster.coordinator(self._id, CoordinatorType.TRANSACTION)
 
     async def _asked(self, deadline: Deadline, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
@@ -293,8 +293,8 @@ class Transactions:
             asked = set(self._pending)
             request = add_partitions_request(self._id, self._identity.pair, asked)
             try:
-                link = await self._coordinator()
-                answer = await link.ask(
+                connection = await self._coordinator()
+                answer = await connection.ask(
                     request, AddPartitionsToTxnResponse, highest=LAST_CLIENT_ADD_PARTITIONS
                 )
                 check_added(answer)

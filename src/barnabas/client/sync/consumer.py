@@ -13,7 +13,7 @@ from barnabas.client.consumer.consumer import Consumer as AsyncConsumer
 from barnabas.client.consumer.subscription import RebalanceListener
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync.face import Face, blocking, plain, started
-from barnabas.runtime.loop_thread import in_caller
+from barnabas.runtime.loop.loop_thread import in_caller
 
 
 class Consumer(Face[AsyncConsumer]):

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from barnabas.client.errors.local import ClosedError
-from barnabas.runtime.loop_thread import LoopThread
+from barnabas.runtime.loop.loop_thread import LoopThread
 
 C = TypeVar("C")
 # A face of a client is a face of each of the parts that the client is made of.

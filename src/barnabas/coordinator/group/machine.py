@@ -13,9 +13,9 @@ from barnabas.batch.columnar import Columns
 from barnabas.coordinator.decision import Context, Decision, ProducerStamp
 from barnabas.coordinator.entry import GROUP, Entry, Unknown, decode
 from barnabas.coordinator.events import EventKind, Events
-from barnabas.coordinator.group.classic import ClassicGroups
-from barnabas.coordinator.group.consumer import ConsumerGroups
-from barnabas.coordinator.group.offsets import Offsets
+from barnabas.coordinator.group.classic.classic import ClassicGroups
+from barnabas.coordinator.group.consumer.consumer import ConsumerGroups
+from barnabas.coordinator.group.offsets.offsets import Offsets
 from barnabas.coordinator.group.part import Part
 from barnabas.coordinator.group.table import GroupTable
 from barnabas.coordinator.timers import Timers

@@ -58,7 +58,7 @@ def id_pattern(pattern: str | None) -> Callable[[str], bool] | None:
     if not pattern:
         return None
     # Few ask by a pattern: the others need not pay for all that groups know of them.
-    from barnabas.coordinator.group.regexes import compiled
+    from barnabas.coordinator.group.subscription.regexes import compiled
 
     try:
         # By RE2 itself: with Python's own expressions a pattern could take the broker for ever.

@@ -33,7 +33,7 @@ from barnabas.coordinator.txn.transaction import (
 )
 from barnabas.metadata.delta import Delta
 from barnabas.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
-from barnabas.storage.names import TopicPartition
+from barnabas.storage.log.names import TopicPartition
 
 logger = logging.getLogger(__name__)
 

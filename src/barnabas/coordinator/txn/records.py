@@ -21,7 +21,7 @@ from barnabas.coordinator.txn.transaction import (
     Transaction,
 )
 from barnabas.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
-from barnabas.storage.names import TopicPartition
+from barnabas.storage.log.names import TopicPartition
 
 _NO_PARTITIONS: frozenset[TopicPartition] = frozenset()
 _KNOWN_STATES = frozenset(State)

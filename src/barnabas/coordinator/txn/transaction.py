@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.storage.names import TopicPartition
+from barnabas.storage.log.names import TopicPartition
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1

@@ -12,10 +12,10 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
 from barnabas.client.admin.topics import NewTopic
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import COORDINATOR_MOVED, CoordinatorType
 from barnabas.client.errors.kinds import AuthorizationError, RetriableError, check
 from barnabas.client.errors.local import KafkaTimeoutError
-from barnabas.client.link import Link
 from barnabas.client.producer.transactions import LAST_EXPLICIT_END_TXN
 from barnabas.client.waiting import Deadline
 from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -73,8 +73,8 @@ class SinkCalls(Admin):
         A broker that does not answer is left out: what it coordinates stays open until the next sweep or its
         time-out, which makes readers wait and does no other harm.
         """
-        link = await self.cluster.any_link()
-        has_pattern = link.version_for(LIST_TRANSACTIONS_KEY) >= PATTERN_VERSION
+        connection = await self.cluster.any_connection()
+        has_pattern = connection.version_for(LIST_TRANSACTIONS_KEY) >= PATTERN_VERSION
         found = await self.list_transactions(
             states=[ONGOING],
             transactional_id_pattern=task_id_pattern(sink) if has_pattern else None,
@@ -95,8 +95,8 @@ class SinkCalls(Admin):
         )
 
         async def attempt() -> None:
-            link = await self._coordinator_of(transactional_id)
-            answer = await link.ask(request, InitProducerIdResponse)
+            connection = await self._coordinator_of(transactional_id)
+            answer = await connection.ask(request, InitProducerIdResponse)
             if answer.error_code not in _ABORT_HAS_BEGUN:
                 check(answer.error_code)
 
@@ -130,14 +130,14 @@ class SinkCalls(Admin):
         )
 
         async def attempt() -> None:
-            link = await self._coordinator_of(one.transactional_id)
+            connection = await self._coordinator_of(one.transactional_id)
             highest = None if implicit else LAST_EXPLICIT_END_TXN
-            answer = await link.ask(request, EndTxnResponse, highest=highest)
+            answer = await connection.ask(request, EndTxnResponse, highest=highest)
             check(answer.error_code)
 
         await self._watched(one.transactional_id, "EndTxn", attempt)
 
-    async def _coordinator_of(self, transactional_id: str) -> Link:
+    async def _coordinator_of(self, transactional_id: str) -> BrokerConnection:
         return await self.cluster.coordinator(transactional_id, _TRANSACTION)
 
     async def _watched(

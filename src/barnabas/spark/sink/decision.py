@@ -82,8 +82,8 @@ class Decision:
             )
 
     def without(self, repaired: Iterable[OpenTransaction]) -> Decision:
-        gone = set(repaired)
-        return replace(self, transactions=tuple(one for one in self.transactions if one not in gone))
+        removed = set(repaired)
+        return replace(self, transactions=tuple(one for one in self.transactions if one not in removed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from barnabas.batch.view import BatchView
 from barnabas.batch.view import batches as whole_batches
 from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.records import IsolationLevel, OffsetSpec
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.errors.kinds import error_for
 from barnabas.client.errors.local import KafkaTimeoutError
-from barnabas.client.link import Link
 from barnabas.client.model import TopicPartition
 from barnabas.client.waiting import Deadline
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -58,7 +58,7 @@ async def fetch(
     """What a partition's leader gives from an offset on: at least one batch, if there is one."""
 
     async def ask(
-        link: Link, some: list[TopicPartition]
+        connection: BrokerConnection, some: list[TopicPartition]
     ) -> Mapping[TopicPartition, FetchResponse.PartitionData | KafkaError]:
         wanted = FetchRequest.Partition(
             partition=where.partition, fetch_offset=offset, partition_max_bytes=max_bytes
@@ -70,7 +70,7 @@ async def fetch(
             isolation_level=isolation,
             topics=[FetchRequest.Topic(topic=where.topic, partitions=[wanted])],
         )
-        answer = await link.ask(request, FetchResponse, highest=LAST_NAMED_FETCH)
+        answer = await connection.ask(request, FetchResponse, highest=LAST_NAMED_FETCH)
         if answer.error_code:
             return {where: error_for(answer.error_code)}
         found = answer.responses[0].partitions[0]

@@ -19,7 +19,7 @@ from barnabas.client.errors.data import UnknownTopicOrPartitionError
 from barnabas.client.errors.kinds import error_for
 from barnabas.client.errors.local import RecordTooLargeError
 from barnabas.client.model import TopicPartition
-from barnabas.client.producer.accumulator import Accumulator, Lane, TopicLanes
+from barnabas.client.producer.accumulator import Accumulator, PartitionQueue, TopicQueues
 from barnabas.client.producer.batches import ProducerBatch, RecordMetadata
 from barnabas.client.producer.sender import Sender
 from barnabas.client.producer.transactions import State, Transactions
@@ -68,12 +68,12 @@ class TableProducer:
     async def take(self, topic: str, rows: ArrowRows) -> None:
         """Put rows in the queues; waits for metadata and for room (`max.block.ms`)."""
         deadline = self.deadline()
-        lanes = self._accumulator.topic(await self._cluster.topic(topic, deadline))
+        queues = self._accumulator.topic(await self._cluster.topic(topic, deadline))
         row = 0
-        targets = _targets(lanes)
+        targets = _targets(queues)
         while True:
             self._raise_failure()
-            sticky = lanes.sticky.where.partition
+            sticky = queues.sticky.where.partition
             row, partition, sticks = gather_rows(
                 rows, row, self._now_ms(), targets, sticky, self._hashes_keys
             )
@@ -81,32 +81,32 @@ class TableProducer:
                 # The sender and its answers get their turn between Arrow batches.
                 await asyncio.sleep(0)
                 return
-            if not 0 <= partition < lanes.count:
+            if not 0 <= partition < queues.count:
                 raise UnknownTopicOrPartitionError(
-                    f"the topic {topic} has {lanes.count} partitions, and none with the number {partition}"
+                    f"the topic {topic} has {queues.count} partitions, and none with the number {partition}"
                 )
-            lane = lanes.lanes[partition]
-            self._accumulator.close_batch(lane)
+            queue = queues.queues[partition]
+            self._accumulator.close_batch(queue)
             targets[partition] = None
-            if sticks and lanes.sticky is not lane:
+            if sticks and queues.sticky is not queue:
                 # The batch was full: rows without key go on to another partition.
                 continue
             size = HEADER_SIZE + rows.size_of(row)
             if await self._room(size, deadline):
-                targets = _targets(lanes)
-            targets[partition] = self._open(lane, size).gatherer
+                targets = _targets(queues)
+            targets[partition] = self._open(queue, size).gatherer
 
     async def put(self, where: TopicPartition, record: Record) -> None:
         """One record, as it is, at the end of one partition's queue."""
         deadline = self.deadline()
-        lanes = self._accumulator.topic(await self._cluster.topic(where.topic, deadline))
-        lane = lanes.lanes[where.partition]
+        queues = self._accumulator.topic(await self._cluster.topic(where.topic, deadline))
+        queue = queues.queues[where.partition]
         row = (record.timestamp, record.key, record.value, record.headers)
-        if lane.open is not None and lane.open.append(*row) >= 0:
+        if queue.open is not None and queue.open.append(*row) >= 0:
             return
         size = HEADER_SIZE + largest_record(record.key, record.value, record.headers)
         await self._room(size, deadline)
-        self._open(lane, size).append(*row)
+        self._open(queue, size).append(*row)
 
     async def _room(self, size: int, deadline: Deadline) -> bool:
         """Wait for the memory of a batch; whether that took any waiting."""
@@ -120,8 +120,8 @@ class TableProducer:
         await self._accumulator.room(size, deadline)
         return True
 
-    def _open(self, lane: Lane, size: int) -> ProducerBatch:
-        batch = self._accumulator.open_batch(lane, size)
+    def _open(self, queue: PartitionQueue, size: int) -> ProducerBatch:
+        batch = self._accumulator.open_batch(queue, size)
         # Its first record stands for all of them: it is told when every part of the batch is done.
         batch.listen(partial(self._done, batch), 0, self._now_ms())
         return batch
@@ -176,9 +176,9 @@ class TableProducer:
         await self._sender.close()
 
 
-def _targets(lanes: TopicLanes) -> list[Gatherer | None]:
+def _targets(queues: TopicQueues) -> list[Gatherer | None]:
     """The batches that take rows now, by partition."""
-    return [None if lane.open is None else lane.open.gatherer for lane in lanes.lanes[: lanes.count]]
+    return [None if queue.open is None else queue.open.gatherer for queue in queues.queues[: queues.count]]
 
 
 def _parts(batch: ProducerBatch) -> list[ProducerBatch]:

@@ -15,6 +15,7 @@ from pyspark import TaskContext
 from barnabas.base.errors import KafkaError
 from barnabas.client.admin.transactions import TransactionCalls
 from barnabas.client.options import admin_options
+from barnabas.spark.sink.client_cache import ClientCache, client_cache_for, discard
 from barnabas.spark.sink.columns import SinkColumns, rows_by_topic
 from barnabas.spark.sink.decision import (
     MAX_SPARE_IDS,
@@ -24,7 +25,6 @@ from barnabas.spark.sink.decision import (
     Report,
     task_id,
 )
-from barnabas.spark.sink.desk import Desk, desk_for, discard
 from barnabas.spark.sink.options import SinkOptions
 from barnabas.spark.sink.producer import TableProducer
 from barnabas.spark.worker_process import settle
@@ -63,11 +63,11 @@ class Work:
 def write_at_least_once(work: Work, batches: Iterator[pa.RecordBatch]) -> None:
     """Write all rows; they may be there already, from an earlier attempt."""
     settle()
-    desk = desk_for(work.options)
+    client_cache = client_cache_for(work.options)
     try:
-        producer = desk.run(desk.producer())
-        _take_all(desk, producer, work, batches)
-        desk.run(producer.flush())
+        producer = client_cache.run(client_cache.producer())
+        _take_all(client_cache, producer, work, batches)
+        client_cache.run(producer.flush())
     except BaseException:
         discard(work.options)
         raise
@@ -90,21 +90,23 @@ def write_exactly_once(work: Work, plan: Plan, number: Number, batches: Iterator
     first = next((one for one in batches if one.num_rows), None)
     if first is None:
         return nothing
-    desk = desk_for(work.options)
+    client_cache = client_cache_for(work.options)
     try:
-        transactional_id = desk.run(_free_id(desk, work, plan.sink, context))
-        producer = desk.run(desk.transactional(transactional_id))
+        transactional_id = client_cache.run(_free_id(client_cache, work, plan.sink, context))
+        producer = client_cache.run(client_cache.transactional(transactional_id))
         try:
-            return number.report(plan, _written(desk, producer, work, transactional_id, first, batches))
+            return number.report(
+                plan, _written(client_cache, producer, work, transactional_id, first, batches)
+            )
         finally:
-            desk.run(producer.close())
+            client_cache.run(producer.close())
     except BaseException:
         discard(work.options)
         raise
 
 
 def _written(
-    desk: Desk,
+    client_cache: ClientCache,
     producer: TableProducer,
     work: Work,
     transactional_id: str,
@@ -118,30 +120,32 @@ def _written(
         await transactions.init(producer.deadline())
         transactions.begin()
 
-    desk.run(begin())
+    client_cache.run(begin())
     try:
-        _take_all(desk, producer, work, iter((first,)))
-        _take_all(desk, producer, work, rest)
-        desk.run(producer.flush())
+        _take_all(client_cache, producer, work, iter((first,)))
+        _take_all(client_cache, producer, work, rest)
+        client_cache.run(producer.flush())
         if any(one.first < 0 for one in producer.written):
             raise BrokenPromiseError("a broker did not tell where it wrote rows: the task must be run again")
     except Exception:
         # Nobody will ask for these rows.  If this fails too, the next sweep aborts them.
         with suppress(KafkaError):
-            desk.run(producer.give_up())
+            client_cache.run(producer.give_up())
         raise
     return OpenTransaction(transactional_id, *producer.identity, producer.written)
 
 
-def _take_all(desk: Desk, producer: TableProducer, work: Work, batches: Iterator[pa.RecordBatch]) -> None:
+def _take_all(
+    client_cache: ClientCache, producer: TableProducer, work: Work, batches: Iterator[pa.RecordBatch]
+) -> None:
     for batch in batches:
         for topic, rows in rows_by_topic(batch, work.columns, work.options.topic):
-            desk.run(producer.take(topic, rows))
+            client_cache.run(producer.take(topic, rows))
 
 
-async def _free_id(desk: Desk, work: Work, sink: str, context: TaskContext) -> str:
+async def _free_id(client_cache: ClientCache, work: Work, sink: str, context: TaskContext) -> str:
     """A transactional id that no other attempt has in use: to take one over would abort its rows."""
-    cluster = await desk.cluster()
+    cluster = await client_cache.cluster()
     calls = TransactionCalls(admin_options(work.options.kafka, {}), cluster)
     names = [
         task_id(sink, context.partitionId(), context.attemptNumber(), spare) for spare in range(MAX_SPARE_IDS)

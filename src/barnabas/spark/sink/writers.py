@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from barnabas.runtime.chance import SystemRandom
+from barnabas.runtime.random import SystemRandom
+from barnabas.spark.sink.client_cache import client_cache_for, discard
 from barnabas.spark.sink.decision import Plan, Report
-from barnabas.spark.sink.desk import desk_for, discard
 from barnabas.spark.sink.driver import Driver
 from barnabas.spark.sink.options import SinkOptions
 from barnabas.spark.sink.tasks import (
@@ -84,20 +84,20 @@ class _Planned:
 
     def driver(self) -> Driver:
         """The driver's part, for this sink."""
-        desk = desk_for(self.work.options)
-        return desk.run(_driver(self.work.options))
+        client_cache = client_cache_for(self.work.options)
+        return client_cache.run(_driver(self.work.options))
 
     def drive(self, step: Coroutine[Any, Any, Any]) -> Any:
         """Run a step of the driver's."""
         try:
-            return desk_for(self.work.options).run(step)
+            return client_cache_for(self.work.options).run(step)
         except BaseException:
             discard(self.work.options)
             raise
 
 
 async def _driver(options: SinkOptions) -> Driver:
-    return Driver(options, await desk_for(options).calls())
+    return Driver(options, await client_cache_for(options).calls())
 
 
 class ExactlyOnceStreamWriter(_Planned, DataSourceStreamArrowWriter):

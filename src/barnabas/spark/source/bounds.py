@@ -16,7 +16,7 @@ async def bounds_of(cluster: Cluster, where: TopicPartition, *, committed_only: 
     leader = (await cluster.leaders([where])).get(where)
     if leader is None:
         raise cluster.leaderless(where)
-    link = await cluster.link_to(leader.leader)
+    connection = await cluster.connection_to(leader.leader)
     found = []
     for time in (EARLIEST, LATEST):
         request = ListOffsetsRequest(
@@ -31,7 +31,7 @@ async def bounds_of(cluster: Cluster, where: TopicPartition, *, committed_only: 
                 )
             ],
         )
-        told = (await link.ask(request, ListOffsetsResponse)).topics[0].partitions[0]
+        told = (await connection.ask(request, ListOffsetsResponse)).topics[0].partitions[0]
         check(told.error_code)
         found.append(told.offset)
     return found[0], found[1]

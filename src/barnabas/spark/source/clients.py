@@ -18,7 +18,7 @@ from barnabas.client.options import consumer_options
 from barnabas.config import ADMIN
 from barnabas.config.errors import ConfigError
 from barnabas.config.settings import Settings
-from barnabas.runtime.loop_thread import LoopThread
+from barnabas.runtime.loop.loop_thread import LoopThread
 from barnabas.spark.source.offsets import OptionError
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from barnabas.base.errors import ErrorCode
 from barnabas.client.cluster import Cluster
-from barnabas.client.consumer.chunks import AbortedTransaction, Chunk
-from barnabas.client.consumer.fetch_session import FINAL_EPOCH, NO_SESSION, TOPIC_ID_VERSION
+from barnabas.client.consumer.fetch.completed_fetch import AbortedTransaction, CompletedFetch
+from barnabas.client.consumer.fetch.fetch_session import FINAL_EPOCH, NO_SESSION, TOPIC_ID_VERSION
 from barnabas.client.errors.data import OffsetNotAvailableError, UnknownTopicOrPartitionError
 from barnabas.client.errors.kinds import AuthorizationError, RetriableError, error_for
 from barnabas.client.errors.local import KafkaTimeoutError
@@ -56,7 +56,7 @@ class Fetched:
 
 def chunks(
     client: Mapping[str, str], wanted: OffsetRange, poll_timeout_ms: int, report: LossReport
-) -> Iterator[Chunk]:
+) -> Iterator[CompletedFetch]:
     """The batches of a range, in the order of their offsets.
 
     The first and last chunk may hold records that are not of the range.
@@ -74,7 +74,7 @@ def chunks(
                 if offset < wanted.end:
                     coming = clients.submit(source.fetch(offset, FETCH_BYTES))
                 continue
-            chunk = Chunk(wanted.where, fetched.data, offset, fetched.aborted, source.check_crcs)
+            chunk = CompletedFetch(wanted.where, fetched.data, offset, fetched.aborted, source.check_crcs)
             if fetched.log_start_offset > offset and not from_earliest:
                 # Retention took the beginning of what was asked for while it was being fetched.
                 _check_gap(chunk, fetched, wanted, report)
@@ -105,7 +105,7 @@ def _next_available(fetched: Fetched, wanted: OffsetRange, from_earliest: bool, 
     return first if offset < first < wanted.end else wanted.end
 
 
-def _check_gap(chunk: Chunk, fetched: Fetched, wanted: OffsetRange, report: LossReport) -> None:
+def _check_gap(chunk: CompletedFetch, fetched: Fetched, wanted: OffsetRange, report: LossReport) -> None:
     """A gap that compaction or transactions left is none; one below the first offset there is lost."""
     batch = chunk.rest().next_batch()
     first = chunk.end_offset if batch is None else max(getattr(batch, "base_offset", 0), fetched.offset)
@@ -165,12 +165,12 @@ class _Source:
         if leader is None:
             raise self._cluster.leaderless(self._where)
         node_id = leader.leader if self._preferred == NO_NODE else self._preferred
-        link = await self._cluster.link_to(node_id, Purpose.FETCHES)
+        connection = await self._cluster.connection_to(node_id, Purpose.FETCHES)
         topic_id = self._cluster.metadata.topics[self._where.topic].id
         version = None if any(topic_id) else TOPIC_ID_VERSION - 1
         limit_ms = self._settings["request.timeout.ms"] + MAX_WAIT_MS
         request = self._request(offset, size, leader)
-        answer = await link.ask(request, FetchResponse, highest=version, timeout_ms=limit_ms)
+        answer = await connection.ask(request, FetchResponse, highest=version, timeout_ms=limit_ms)
         if answer.error_code:
             raise error_for(answer.error_code)
         return await self._taken(offset, answer.responses[0].partitions[0])

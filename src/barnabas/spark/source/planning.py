@@ -146,9 +146,9 @@ def stream_ranges(
     for where, offset in sorted(first.items()):
         if offset:
             report.lost(f"the new partition {where} begins at offset {offset}, not at 0")
-    gone = start.keys() - end.keys()
-    if gone:
-        report.lost(f"{listed(gone)} are gone")
+    removed = start.keys() - end.keys()
+    if removed:
+        report.lost(f"{listed(removed)} are gone")
     ranges = []
     for where, until in sorted(end.items()):
         begin = start.get(where, first.get(where))

@@ -29,8 +29,8 @@ from barnabas.batch.build import build
 from barnabas.batch.columnar import Columns, columns_of
 from barnabas.batch.legacy import OldBatch
 from barnabas.batch.view import BatchView
-from barnabas.client.consumer.arrow import binary_array
-from barnabas.client.consumer.chunks import Chunk
+from barnabas.client.consumer.fetch.arrow import binary_array
+from barnabas.client.consumer.fetch.completed_fetch import CompletedFetch
 from barnabas.spark.source.offsets import OptionError
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ class Rows:
         }
         self._makers = [makers[field.name] for field in schema.fields]
 
-    def of(self, chunk: Chunk, start: int, end: int, not_before_ms: int | None = None) -> Iterator[Any]:
+    def of(
+        self, chunk: CompletedFetch, start: int, end: int, not_before_ms: int | None = None
+    ) -> Iterator[Any]:
         """The visible records of a chunk from offset `start` up to `end`.
 
         Batches that are older than `not_before_ms` as a whole may be left out.
@@ -116,7 +118,7 @@ class Rows:
                 yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def _groups(chunk: Chunk, end: int, not_before_ms: int | None) -> Iterator[list[BatchView]]:
+def _groups(chunk: CompletedFetch, end: int, not_before_ms: int | None) -> Iterator[list[BatchView]]:
     group: list[BatchView] = []
     size = 0
     while (batch := chunk.next_batch()) is not None:

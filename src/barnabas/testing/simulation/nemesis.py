@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection
 from enum import Enum
 from functools import partial
 
-from barnabas.runtime.disk_faults import CHANGING, Kind
-from barnabas.runtime.simulated_links import LinkFaults
-from barnabas.runtime.world import Node, World
+from barnabas.runtime.simulated.disk_faults import CHANGING, Kind
+from barnabas.runtime.simulated.links import LinkFaults
+from barnabas.runtime.simulated.world import Node, World
 
 _MS = 1_000_000
 

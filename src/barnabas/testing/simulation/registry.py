@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from barnabas.runtime.planted import PlantedBug
-from barnabas.runtime.world import World
+from barnabas.runtime.simulated.world import World
 
 Play = Callable[[World], None]
 

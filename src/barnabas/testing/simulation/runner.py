@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from barnabas.runtime.planted import Caught, PlantedBug, hunt
-from barnabas.runtime.world import World
+from barnabas.runtime.simulated.world import World
 from barnabas.testing.simulation.registry import SCENARIOS, Scenario
 
 

@@ -15,11 +15,11 @@ from barnabas.coordinator.group.assignors import range as range_assignor
 from barnabas.coordinator.group.assignors import uniform
 from barnabas.coordinator.group.assignors.load import LoadOrder
 from barnabas.coordinator.group.assignors.spec import AssignorError, GroupSpec, MemberSpec
-from barnabas.coordinator.group.consumer_group import ConsumerGroup
-from barnabas.coordinator.group.consumer_member import ConsumerMember
-from barnabas.coordinator.group.target import compute_target
+from barnabas.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.coordinator.group.consumer.member import ConsumerMember
+from barnabas.coordinator.group.subscription.target import compute_target
 from barnabas.metadata.image import EMPTY_IMAGE
-from tests.coordinator.group.assign_world import answer, cases, group_of, image_of, member_of
+from tests.coordinator.group.worlds.assign_world import answer, cases, group_of, image_of, member_of
 
 VECTORS = Path(__file__).parents[3] / "data" / "coordinator" / "assignors.jsonl.gz"
 

@@ -22,11 +22,14 @@ from barnabas.protocol.records.metadata import (
     TopicRecord,
 )
 from barnabas.protocol.schema import Message
-from barnabas.runtime.world import InvariantError, World
-from barnabas.testing.simulation.registry import scenario
-from barnabas.testing.simulation.scenarios.coordinator_book import Book
-from barnabas.testing.simulation.scenarios.coordinator_classic import ClassicConsumer
-from barnabas.testing.simulation.scenarios.coordinator_host import (
+from barnabas.runtime.simulated.world import InvariantError, World
+from barnabas.testing.simulation.coordinators.classic_consumer import ClassicConsumer
+from barnabas.testing.simulation.coordinators.consumer_protocol import ModernConsumer
+from barnabas.testing.simulation.coordinators.coordinator_log import ReplicatedLog
+from barnabas.testing.simulation.coordinators.group_book import Book
+from barnabas.testing.simulation.coordinators.loners import Loner, TransactionalCommitter
+from barnabas.testing.simulation.coordinators.members import Scene
+from barnabas.testing.simulation.coordinators.shard_host import (
     MS,
     Cluster,
     Faults,
@@ -35,10 +38,7 @@ from barnabas.testing.simulation.scenarios.coordinator_host import (
     WireFaults,
     no_silent_errors,
 )
-from barnabas.testing.simulation.scenarios.coordinator_log import ReplicatedLog
-from barnabas.testing.simulation.scenarios.coordinator_loners import Loner, TransactionalCommitter
-from barnabas.testing.simulation.scenarios.coordinator_members import Scene
-from barnabas.testing.simulation.scenarios.coordinator_modern import ModernConsumer
+from barnabas.testing.simulation.registry import scenario
 
 TROUBLED_NS = 4_000 * MS
 QUIET_NS = 20_000 * MS

@@ -17,12 +17,18 @@ from barnabas.coordinator.txn.transaction import EPOCH_BUMP_LEVEL, TRANSACTION_V
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.features import METADATA_VERSION, metadata_version_named
 from barnabas.protocol.records.metadata import FeatureLevelRecord, PartitionRecord, TopicRecord
-from barnabas.runtime.world import InvariantError, World
-from barnabas.storage.names import TopicPartition
-from barnabas.testing.simulation.registry import scenario
-from barnabas.testing.simulation.scenarios.coordinator_book import Book
-from barnabas.testing.simulation.scenarios.coordinator_broker import DataPartition, TransactionsBroker
-from barnabas.testing.simulation.scenarios.coordinator_host import (
+from barnabas.runtime.simulated.world import InvariantError, World
+from barnabas.storage.log.names import TopicPartition
+from barnabas.testing.simulation.coordinators.coordinator_log import ReplicatedLog
+from barnabas.testing.simulation.coordinators.group_book import Book
+from barnabas.testing.simulation.coordinators.producers import (
+    GROUP,
+    Attempt,
+    Outcome,
+    Producer,
+    Producers,
+)
+from barnabas.testing.simulation.coordinators.shard_host import (
     MS,
     Cluster,
     Faults,
@@ -31,14 +37,8 @@ from barnabas.testing.simulation.scenarios.coordinator_host import (
     WireFaults,
     no_silent_errors,
 )
-from barnabas.testing.simulation.scenarios.coordinator_log import ReplicatedLog
-from barnabas.testing.simulation.scenarios.coordinator_producers import (
-    GROUP,
-    Attempt,
-    Outcome,
-    Producer,
-    Producers,
-)
+from barnabas.testing.simulation.coordinators.transaction_broker import DataPartition, TransactionsBroker
+from barnabas.testing.simulation.registry import scenario
 
 TROUBLED_NS = 2_500 * MS
 QUIET_NS = 20_000 * MS
@@ -123,9 +123,9 @@ class TransactionsLife:
 
     def _restart_producers(self) -> None:
         """Whoever has crashed or was replaced is followed by another of its id, sometimes at once."""
-        gone = {one.transactional_id for one in self.alive if not one.is_alive}
+        removed = {one.transactional_id for one in self.alive if not one.is_alive}
         self.alive = [one for one in self.alive if one.is_alive]
-        for transactional_id in sorted(gone - {one.transactional_id for one in self.alive}):
+        for transactional_id in sorted(removed - {one.transactional_id for one in self.alive}):
             if self.random.integer(0, 1):
                 self._start(transactional_id)
             else:

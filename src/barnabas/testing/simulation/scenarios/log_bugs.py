@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from barnabas.runtime.disk import Buffer, Disk, WholeFiles
+from barnabas.runtime.disk.disk import Buffer, Disk, WholeFiles
 from barnabas.runtime.planted import patched
-from barnabas.storage import log_dir, segment_recovery
-from barnabas.storage.chores import FlushPlan
-from barnabas.storage.epochs import LeaderEpochs
-from barnabas.storage.local_log import LocalLog
-from barnabas.storage.log import Log
-from barnabas.storage.segment import Segment
-from barnabas.storage.segment_files import SegmentFiles
+from barnabas.storage.directories import log_dir
+from barnabas.storage.log.deferred_work import FlushPlan
+from barnabas.storage.log.leader_epochs import LeaderEpochs
+from barnabas.storage.log.local_log import LocalLog
+from barnabas.storage.log.log import Log
+from barnabas.storage.segment import segment_recovery
+from barnabas.storage.segment.segment import Segment
+from barnabas.storage.segment.segment_files import SegmentFiles
 from barnabas.testing.simulation.registry import planted
 
 FINDS = "log-life"
@@ -62,7 +63,7 @@ def recovery_point_runs_ahead() -> Iterator[None]:
 @planted("crc-not-checked", scenario=FINDS, within_seeds=SEEDS)
 def crc_not_checked() -> Iterator[None]:
     """Recovery takes a batch for sound without looking at its CRC."""
-    with patched(segment_recovery, "crc_ok", lambda head, data, start: True):
+    with patched(segment_recovery, "crc_ok", lambda header, data, start: True):
         yield
 
 

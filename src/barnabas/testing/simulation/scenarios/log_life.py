@@ -18,24 +18,24 @@ from barnabas.batch.compression import Codec
 from barnabas.batch.control import EndTransactionMarker, build_marker
 from barnabas.batch.records import Record
 from barnabas.batch.view import BatchView, patch_offsets
-from barnabas.runtime.chance import random_uuid
-from barnabas.runtime.disk_faults import Kind, PowerLost
-from barnabas.runtime.simulated_clock import SimulatedClock
-from barnabas.runtime.simulated_disk import SimulatedDisk
-from barnabas.runtime.world import World
-from barnabas.storage.cleaner import CleanerOptions, log_dir_of
-from barnabas.storage.dirs import LogDirs
+from barnabas.runtime.random import random_uuid
+from barnabas.runtime.simulated.clock import SimulatedClock
+from barnabas.runtime.simulated.disk import SimulatedDisk
+from barnabas.runtime.simulated.disk_faults import Kind, PowerLost
+from barnabas.runtime.simulated.world import World
+from barnabas.storage.cleaner.cleaner import CleanerOptions, log_dir_of
+from barnabas.storage.directories.log_dirs import LogDirs
 from barnabas.storage.failure import StorageFailure
-from barnabas.storage.jobs import JobOptions, LogJobs
-from barnabas.storage.log import Log
-from barnabas.storage.log_files import LOG
-from barnabas.storage.manager import LogManager
-from barnabas.storage.names import TopicPartition
-from barnabas.storage.options import LogOptions
-from barnabas.storage.producer_append import AppendOrigin
-from barnabas.storage.retention import expire
-from barnabas.testing.log_book import Book, check_log
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.log_files import LOG
+from barnabas.storage.log.log_options import LogOptions
+from barnabas.storage.log.names import TopicPartition
+from barnabas.storage.log.retention import expire
+from barnabas.storage.log_manager import LogManager
+from barnabas.storage.log_tasks import LogTaskOptions, LogTasks
+from barnabas.storage.producers.producer_append import AppendOrigin
 from barnabas.testing.simulation.registry import scenario
+from barnabas.testing.torn.log_book import Book, check_log
 
 DIRS = ("/data/one", "/data/two")
 STEPS = 150
@@ -90,7 +90,7 @@ class LogLife:
         self.epoch = 0
         self.lives = 0
         self.manager: LogManager
-        self.jobs: LogJobs
+        self.jobs: LogTasks
         self.start(lost_power=False)
 
     def _new_book(self, partition: TopicPartition) -> Book:
@@ -112,7 +112,7 @@ class LogLife:
             cleaner_options=CleanerOptions(backoff_ms=0, dedupe_buffer_size=1 << 16),
         )
         self.manager.open()
-        self.jobs = LogJobs(self.manager, JobOptions(log_segment_delete_delay_ms=500))
+        self.jobs = LogTasks(self.manager, LogTaskOptions(log_segment_delete_delay_ms=500))
         self.jobs.start()
         for partition, book in self.books.items():
             self._compare(partition, book, lost_power=lost_power)

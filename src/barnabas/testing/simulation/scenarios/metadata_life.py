@@ -15,15 +15,15 @@ from barnabas.base.effects import Effect
 from barnabas.base.errors import KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.batch.view import BatchView
-from barnabas.broker.modes import snapshotting
-from barnabas.broker.modes.controller_driver import ControllerDriver
-from barnabas.broker.modes.kraft import KraftMetadata
-from barnabas.broker.modes.loading import MetadataLoader
-from barnabas.broker.modes.metadata_folder import MetadataFolder, log_options
-from barnabas.broker.modes.quorum_setup import static_voters
-from barnabas.broker.modes.snapshot_files import SnapshotFiles
-from barnabas.config.node import Node as Configuration
-from barnabas.controller.configs import OpType
+from barnabas.broker.modes.kraft import snapshot_generator as snapshotting
+from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
+from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
+from barnabas.broker.modes.kraft.metadata_folder import MetadataFolder, log_options
+from barnabas.broker.modes.kraft.metadata_folder_loader import MetadataFolderLoader
+from barnabas.broker.modes.kraft.quorum_setup import static_voters
+from barnabas.broker.modes.kraft.snapshot_files import SnapshotFiles
+from barnabas.config.node.node import Node as Configuration
+from barnabas.controller.configs.configs import OpType
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import EMPTY_IMAGE, ConfigResource, Image
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
@@ -34,16 +34,14 @@ from barnabas.protocol.schema import Message
 from barnabas.raft.node import RaftNode
 from barnabas.raft.quorum_state import ElectionState
 from barnabas.raft.snapshot import SnapshotId
-from barnabas.runtime.chance import SeededRandom
-from barnabas.runtime.disk import Disk, WholeFiles
+from barnabas.runtime.disk.disk import Disk, WholeFiles
 from barnabas.runtime.planted import patched
-from barnabas.runtime.simulated_clock import SimulatedClock
-from barnabas.runtime.simulated_disk import SimulatedDisk
-from barnabas.runtime.world import InvariantError, Node, World
+from barnabas.runtime.random import SeededRandom
+from barnabas.runtime.simulated.clock import SimulatedClock
+from barnabas.runtime.simulated.disk import SimulatedDisk
+from barnabas.runtime.simulated.world import InvariantError, Node, World
 from barnabas.storage.failure import StorageFailure
-from barnabas.testing.simulation.nemesis import Nemesis, Strike
-from barnabas.testing.simulation.registry import planted, scenario
-from barnabas.testing.simulation.scenarios.metadata_node import (
+from barnabas.testing.simulation.metadata_node import (
     DATA,
     NODE_ID,
     configuration,
@@ -53,6 +51,8 @@ from barnabas.testing.simulation.scenarios.metadata_node import (
     make_metadata,
     registration,
 )
+from barnabas.testing.simulation.nemesis import Nemesis, Strike
+from barnabas.testing.simulation.registry import planted, scenario
 
 MS = 1_000_000
 TROUBLED_NS = 3_000 * MS
@@ -235,7 +235,7 @@ class _Survivor:
         return loader.load().replay.delta.image
 
 
-class _LoaderUpTo(MetadataLoader):
+class _LoaderUpTo(MetadataFolderLoader):
     """Leaves out what was written, but not committed."""
 
     last_offset = -1

@@ -27,11 +27,11 @@ from barnabas.base.effects import (
     Send,
     SetTimer,
 )
-from barnabas.runtime.disk import Disk
-from barnabas.runtime.executor import Executor, GroupCommit
+from barnabas.runtime.disk.disk import Disk
+from barnabas.runtime.loop.executor import Executor, GroupCommit
 from barnabas.runtime.planted import patched
-from barnabas.runtime.simulated_disk import SimulatedDisk
-from barnabas.runtime.world import InvariantError, Node, World
+from barnabas.runtime.simulated.disk import SimulatedDisk
+from barnabas.runtime.simulated.world import InvariantError, Node, World
 from barnabas.testing.simulation.nemesis import Nemesis, Strike
 from barnabas.testing.simulation.registry import planted, scenario
 

@@ -1,0 +1,1 @@
+"""Changes of options and log levels that this broker examines itself."""

@@ -1,0 +1,88 @@
+"""The log behind a shard: entries become batches of a partition that this broker leads.
+
+What lives here: how entries and markers are put into batches.  What may not: what they say (coordinator/),
+and appending itself (replicas.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from barnabas.batch.build import build
+from barnabas.batch.compression import Codec
+from barnabas.batch.control import EndTransactionMarker, build_marker
+from barnabas.batch.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record
+from barnabas.broker.replicas.hosted_partition import Hosted
+from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.coordinator.decision import Marker, ProducerStamp
+from barnabas.coordinator.entry import Entry, encode
+from barnabas.runtime.disk.disk import Buffer
+from barnabas.storage.log.log import Log
+from barnabas.storage.producers.producer_append import AppendOrigin, Verification
+
+# What a batch and each of its records need at most beside keys and values.
+BATCH_OVERHEAD_BYTES = 61
+RECORD_OVERHEAD_BYTES = 26
+_ALL_IN_SYNC = -1
+_NO_ONE = ProducerStamp(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+
+
+class PartitionStore:
+    """Appends to one partition of a coordinator's topic."""
+
+    def __init__(
+        self, replicas: ReplicaManager, hosted: Hosted, log: Log, codec: Callable[[], Codec]
+    ) -> None:
+        self._replicas = replicas
+        self._hosted = hosted
+        self._log = log
+        self._codec = codec
+
+    @property
+    def high_watermark(self) -> int:
+        return self._log.high_watermark
+
+    def append(
+        self,
+        entries: Sequence[Entry],
+        producer: ProducerStamp | None,
+        now_ms: int,
+        verification: object | None,
+        *,
+        atomic: bool,
+    ) -> tuple[int, int]:
+        """See `coordinator.shard.Store`."""
+        records: list[Record] = []
+        room = self._log.options.max_message_bytes - BATCH_OVERHEAD_BYTES
+        for index, entry in enumerate(entries):
+            key, value = encode(entry)
+            room -= len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
+            if room < 0 and records and not atomic:
+                break
+            records.append(Record(index, now_ms, key, value))
+        stamp = producer or _NO_ONE
+        batch = build(
+            records,
+            codec=self._codec(),
+            producer_id=stamp.producer_id,
+            producer_epoch=stamp.producer_epoch,
+            transactional=producer is not None,
+        )
+        return len(records), self._append(batch, verification)
+
+    def append_marker(self, marker: Marker, now_ms: int) -> int:
+        """The offset behind the end of a transaction."""
+        batch = build_marker(
+            EndTransactionMarker(marker.committed, marker.coordinator_epoch),
+            timestamp=now_ms,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+        )
+        return self._append(batch, None)
+
+    def _append(self, batch: Buffer, verification: object | None) -> int:
+        assert verification is None or isinstance(verification, Verification), "it came from this log"
+        result = self._replicas.append(
+            self._hosted, batch, _ALL_IN_SYNC, verification, AppendOrigin.COORDINATOR
+        )
+        return result.last_offset + 1

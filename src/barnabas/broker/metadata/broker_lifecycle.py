@@ -1,0 +1,283 @@
+"""A broker's life in its cluster: registered, caught up, unfenced, and at its end let go.
+
+What lives here: registration and heartbeats, as requests through the controller channel.  What may not: what
+starting and stopping mean for the broker itself (server).
+
+The states are Apache Kafka's.  A heartbeat is due 10 ms after the last one while the broker catches up, 50 ms
+after the first of a controlled shutdown, each broker.heartbeat.interval.ms otherwise; what fails is tried
+again after twice the time of the last try.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Protocol
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import Uuid
+from barnabas.config.node.listeners import Endpoint
+from barnabas.config.settings import Settings
+from barnabas.metadata.image import Image
+from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from barnabas.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from barnabas.protocol.schema import Message
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.timers import TimerService
+
+logger = logging.getLogger(__name__)
+
+REGISTRATION_VERSION = 4
+HEARTBEAT_VERSION = 1
+SECURITY_PROTOCOL_NUMBERS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+# Brokers act for themselves: the principal of the connection between nodes.
+OWN_PRINCIPAL = "User:ANONYMOUS"
+CATCHING_UP_MS = 10
+FIRST_SHUTDOWN_HEARTBEAT_MS = 50
+FIRST_RETRY_MS = 100
+# Answers to a heartbeat that say that this registration is gone, or another one has taken its place.
+_NOT_OURS = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
+_MS = 1_000_000
+
+
+class State(Enum):
+    """Where a broker is in its life."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7
+
+
+class ControllerChannel(Protocol):
+    """The way to the controller, and what it has decided so far."""
+
+    @property
+    def image(self) -> Image: ...
+
+    def ask(self, request: Message, version: int, principal: str) -> Promise[Message]: ...
+
+
+class Lifecycle:
+    """Of one broker, from start to stop."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        incarnation_id: Uuid,
+        settings: Settings,
+        channel: ControllerChannel,
+        clock: Clock,
+        timers: TimerService,
+    ) -> None:
+        self.state = State.NOT_RUNNING
+        self.broker_epoch = -1
+        self.caught_up: Promise[None] = Promise()
+        self.unfenced: Promise[None] = Promise()
+        self.let_go: Promise[None] = Promise()
+        self._broker_id = broker_id
+        self._incarnation_id = incarnation_id
+        self._settings = settings
+        self._channel = channel
+        self._clock = clock
+        self._timers = timers
+        self._registration: BrokerRegistrationRequest | None = None
+        self._is_registered = False
+        self._ready_to_unfence = False
+        self._in_flight = False
+        self._send_at_once = False
+        self._retry_ms = FIRST_RETRY_MS
+        self._asked_to_go = False
+        self._offline_dirs: list[Uuid] = []
+
+    # What the broker tells --------------------------------------------------------------------------------
+
+    def start(
+        self,
+        cluster_id: str,
+        listeners: Sequence[Endpoint],
+        features: Mapping[str, tuple[int, int]],
+        log_dirs: Sequence[Uuid],
+        previous_epoch: int | None,
+    ) -> None:
+        """Register; `caught_up` is told when the broker has all metadata that was there before it."""
+        self.state = State.STARTING
+        self._registration = BrokerRegistrationRequest(
+            broker_id=self._broker_id,
+            cluster_id=cluster_id,
+            incarnation_id=self._incarnation_id,
+            listeners=[
+                BrokerRegistrationRequest.Listener(
+                    name=one.listener_name,
+                    host=one.host or "",
+                    port=one.port,
+                    security_protocol=SECURITY_PROTOCOL_NUMBERS[one.security_protocol],
+                )
+                for one in listeners
+            ],
+            features=[
+                BrokerRegistrationRequest.Feature(
+                    name=name, min_supported_version=lowest, max_supported_version=highest
+                )
+                for name, (lowest, highest) in features.items()
+            ],
+            rack=self._settings["broker.rack"],
+            log_dirs=sorted(log_dirs, key=lambda one: (one.most_significant, one.least_significant)),
+            previous_broker_epoch=-1 if previous_epoch is None else previous_epoch,
+        )
+        limit_ms = self._settings["initial.broker.registration.timeout.ms"]
+        self._timers.set((self, "registration"), self._after_ns(limit_ms), self._registration_took_too_long)
+        self._communicate()
+
+    def ready_to_unfence(self) -> Promise[None]:
+        """The logs are open: clients may come."""
+        self._ready_to_unfence = True
+        self._schedule(0)
+        return self.unfenced
+
+    def shut_down(self) -> Promise[None]:
+        """Give leaderships away; done when the controller lets us go, or at once if we never ran."""
+        if self.state is State.RUNNING:
+            self.state = State.PENDING_CONTROLLED_SHUTDOWN
+            self._schedule(0)
+        else:
+            self.stop()
+        return self.let_go
+
+    def stop(self) -> None:
+        """Say no more."""
+        self.state = State.SHUTTING_DOWN
+        self._timers.cancel((self, "communication"))
+        self._timers.cancel((self, "registration"))
+        if not self.let_go.done:
+            self.let_go.set(None)
+
+    def dir_failed(self, directory_id: Uuid) -> None:
+        """Tell the controller with the next heartbeat, which is due now (KIP-858)."""
+        if directory_id not in self._offline_dirs:
+            self._offline_dirs.append(directory_id)
+            if self._is_registered:
+                self._schedule(0)
+
+    # Communication ------------------------------------------------------------------------------------------
+
+    def _after_ns(self, delay_ms: int) -> int:
+        return self._clock.monotonic_ns() + delay_ms * _MS
+
+    def _schedule(self, delay_ms: int) -> None:
+        """One request at a time: what is wanted at once while one is under way follows it."""
+        if self.state in (State.NOT_RUNNING, State.SHUTTING_DOWN):
+            return
+        if self._in_flight:
+            self._send_at_once = self._send_at_once or delay_ms == 0
+            return
+        if self._send_at_once:
+            self._send_at_once, delay_ms = False, 0
+        self._timers.set((self, "communication"), self._after_ns(delay_ms), self._communicate)
+
+    def _communicate(self) -> None:
+        if self.state is State.SHUTTING_DOWN or self._in_flight:
+            return
+        self._in_flight = True
+        if not self._is_registered:
+            assert self._registration is not None
+            self._ask(self._registration, REGISTRATION_VERSION, self._registered)
+            return
+        heartbeat = BrokerHeartbeatRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._channel.image.offset,
+            want_fence=not self._ready_to_unfence,
+            want_shut_down=self.state is State.PENDING_CONTROLLED_SHUTDOWN,
+            offline_log_dirs=list(self._offline_dirs),
+        )
+        self._ask(heartbeat, HEARTBEAT_VERSION, self._heard)
+
+    def _ask(self, request: Message, version: int, on_answer: Callable[[Message], None]) -> None:
+        self._channel.ask(request, version, OWN_PRINCIPAL).then(on_answer, self._failed)
+
+    def _failed(self, error: BaseException) -> None:
+        self._in_flight = False
+        if self.state is State.SHUTTING_DOWN:
+            return
+        removed = isinstance(error, KafkaError) and error.code in _NOT_OURS
+        if removed and self.state is State.PENDING_CONTROLLED_SHUTDOWN:
+            logger.warning("broker %d is registered no more: nothing is left to give away", self._broker_id)
+            self.stop()
+            return
+        what = "heartbeat" if self._is_registered else "registration"
+        logger.warning("the %s of broker %d failed: %s", what, self._broker_id, error)
+        # A failure is never followed at once by the next try.
+        self._send_at_once = False
+        delay_ms = self._retry_ms
+        self._retry_ms = min(2 * delay_ms, self._settings["broker.session.timeout.ms"])
+        self._schedule(delay_ms)
+
+    def _registration_took_too_long(self) -> None:
+        if not self._is_registered and not self.caught_up.done:
+            self.state = State.SHUTTING_DOWN
+            self._timers.cancel((self, "communication"))
+            self.caught_up.fail(
+                KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    "the broker could not register with the controller within "
+                    "initial.broker.registration.timeout.ms; see the lines above for the reason",
+                )
+            )
+
+    def _registered(self, response: Message) -> None:
+        assert isinstance(response, BrokerRegistrationResponse)
+        if response.error_code:
+            self._failed(KafkaError(ErrorCode(response.error_code)))
+            return
+        self._in_flight = False
+        self._timers.cancel((self, "registration"))
+        self._retry_ms = FIRST_RETRY_MS
+        self._is_registered = True
+        self.broker_epoch = response.broker_epoch
+        logger.info("registered broker %d with epoch %d", self._broker_id, self.broker_epoch)
+        self._schedule(0)
+
+    def _heard(self, response: Message) -> None:
+        assert isinstance(response, BrokerHeartbeatResponse)
+        if response.error_code:
+            self._failed(KafkaError(ErrorCode(response.error_code)))
+            return
+        self._in_flight = False
+        self._retry_ms = FIRST_RETRY_MS
+        if self.state is State.STARTING:
+            self._heard_starting(response)
+        elif self.state is State.RECOVERY:
+            self._heard_in_recovery(response)
+        elif self.state is State.PENDING_CONTROLLED_SHUTDOWN:
+            self._heard_going(response)
+        elif self.state is State.RUNNING:
+            self._schedule(self._settings["broker.heartbeat.interval.ms"])
+
+    def _heard_starting(self, response: BrokerHeartbeatResponse) -> None:
+        if response.is_caught_up:
+            self.state = State.RECOVERY
+            self.caught_up.set(None)
+        self._schedule(CATCHING_UP_MS)
+
+    def _heard_in_recovery(self, response: BrokerHeartbeatResponse) -> None:
+        if not response.is_fenced:
+            self.state = State.RUNNING
+            logger.info("broker %d is unfenced", self._broker_id)
+            self.unfenced.set(None)
+        self._schedule(self._settings["broker.heartbeat.interval.ms"])
+
+    def _heard_going(self, response: BrokerHeartbeatResponse) -> None:
+        if response.should_shut_down:
+            self.stop()
+            return
+        delay_ms = self._settings["broker.heartbeat.interval.ms"]
+        self._schedule(delay_ms if self._asked_to_go else FIRST_SHUTDOWN_HEARTBEAT_MS)
+        self._asked_to_go = True

@@ -1,0 +1,1 @@
+"""What a broker counts, and the HTTP page on which Prometheus reads it."""

@@ -1,0 +1,296 @@
+"""KRaft mode: the metadata log in a folder of this node, its quorum, the controller, and committed deltas.
+
+What lives here: how the parts are put together, started and stopped, and what the broker sees of them.  What
+may not: anything that one of the parts decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
+from barnabas.broker.modes.kraft.describe_quorum import describe_quorum
+from barnabas.broker.modes.kraft.metadata_folder import MetadataFolder, log_options
+from barnabas.broker.modes.kraft.metadata_folder_loader import (
+    LoadedMetadata,
+    MetadataFolderLoader,
+    read_bootstrap,
+)
+from barnabas.broker.modes.kraft.periodic_tasks import PeriodicTasks
+from barnabas.broker.modes.kraft.quorum_setup import (
+    check_voters,
+    own_voter,
+    registration_request,
+    static_voters,
+)
+from barnabas.broker.modes.kraft.snapshot_generator import SnapshotGenerator
+from barnabas.config.node.listeners import Endpoint
+from barnabas.config.node.node import Node
+from barnabas.controller.activation import CannotActivateError, activation_records
+from barnabas.controller.machine import Controller
+from barnabas.controller.state import ControllerOptions
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.features import supported_features
+from barnabas.metadata.image import EMPTY_IMAGE, Image
+from barnabas.metadata.levels import CONTROLLER_REGISTRATION_LEVEL
+from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from barnabas.protocol.schema import Message
+from barnabas.raft.node import RaftNode
+from barnabas.raft.quorum_state import NOBODY
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk.disk import Disk
+from barnabas.runtime.loop.executor import WorkerPool
+from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.timers import TimerService
+from barnabas.runtime.random import Random, random_uuid
+from barnabas.storage.directories.meta_properties import read_meta_properties
+from barnabas.storage.refused import FolderRefused
+
+logger = logging.getLogger(__name__)
+
+OWN_PRINCIPAL = "User:ANONYMOUS"
+REGISTRATION_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What there is from the start on."""
+
+    folder: MetadataFolder
+    driver: ControllerDriver
+    jobs: PeriodicTasks
+    snapshotting: SnapshotGenerator
+
+
+class KraftMetadata:
+    """The cluster's metadata as this node knows it, and the channel to the controller."""
+
+    def __init__(
+        self,
+        node: Node,
+        *,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        timers: TimerService,
+        workers: WorkerPool,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self.cluster_id = ""
+        self.kraft_version = 0
+        # Where the controller is reached; whoever opens the ports may correct it before the start.
+        self.controller_endpoints: Sequence[Endpoint] = node.listeners.advertised_controllers
+        self._node = node
+        self._disk = disk
+        self._clock = clock
+        self._random = random
+        self._timers = timers
+        self._workers = workers
+        self._on_failure = on_failure
+        self._listeners: list[Callable[[Delta], None]] = []
+        self._started: Promise[None] = Promise()
+        self._folder: MetadataFolder | None = None
+        self._parts: _Parts | None = None
+        self._bootstrap: list[Message] = []
+        self._in_transaction = False
+
+    # What the broker asks
+
+    @property
+    def image(self) -> Image:
+        """All that is committed."""
+        return EMPTY_IMAGE if self._parts is None else self._parts.driver.image
+
+    @property
+    def leader_id(self) -> int:
+        """Who leads the quorum, as far as this node knows; -1 if nobody does."""
+        is_active = self._parts is not None and self._parts.driver.active_epoch is not None
+        return self._node.node_id if is_active else NOBODY
+
+    def subscribe(self, listener: Callable[[Delta], None]) -> None:
+        """Hear every committed delta, in order, from the first one on."""
+        self._listeners.append(listener)
+
+    def ask(self, request: Message, version: int, principal: str) -> Promise[Message]:
+        """The controller channel: answered when all that the answer rests on is committed."""
+        if self._parts is None:
+            answer: Promise[Message] = Promise()
+            answer.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "No controller appears to be active."))
+            return answer
+        return self._parts.driver.ask(request, version, principal)
+
+    def describe_quorum(self, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
+        if self._parts is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return describe_quorum(self._parts.driver.quorum, request, version, self._clock.wall_ms())
+
+    # Starting
+
+    def start(self) -> Promise[None]:
+        """Open the folder and load what it holds; done when this node leads and its image is committed.
+
+        StorageRefused or ConfigError, with one line that says what to do, if it cannot be.
+        """
+        settings, log_dir = self._node.settings, self._node.metadata_log_dir
+        directory_id = self._read_properties(log_dir)
+        self._folder = MetadataFolder(self._disk, self._clock, self._random, log_dir, log_options(settings))
+        loaded = MetadataFolderLoader(self._folder, static_voters(self._node)).load()
+        check_voters(loaded.quorum.voters, self._node, directory_id)
+        self.kraft_version = loaded.quorum.kraft_version
+        self._bootstrap = read_bootstrap(self._disk, log_dir)
+        self._in_transaction = loaded.replay.in_transaction
+        parts = self._put_together(self._folder, loaded, directory_id)
+        self._check_activation(parts.driver.controller)
+        self._parts = parts
+        parts.driver.start()
+        return self._started
+
+    def _check_activation(self, controller: Controller) -> None:
+        """Refuse now what no leader could go on from."""
+        try:
+            activation_records(controller.state, self._bootstrap, in_transaction=self._in_transaction)
+        except CannotActivateError as error:
+            raise FolderRefused(self._node.metadata_log_dir, str(error)) from error
+
+    def _read_properties(self, log_dir: str) -> Uuid:
+        properties = read_meta_properties(self._disk, log_dir)
+        if properties is None or properties.cluster_id is None:
+            raise FolderRefused(
+                log_dir, "it is not formatted; run `barnabas storage format` with this configuration"
+            )
+        self.cluster_id = properties.cluster_id
+        return ZERO_UUID if properties.directory_id is None else properties.directory_id
+
+    def _put_together(self, folder: MetadataFolder, loaded: LoadedMetadata, directory_id: Uuid) -> _Parts:
+        node, settings = self._node, self._node.settings
+        options = ControllerOptions(
+            node_id=node.node_id,
+            cluster_id=self.cluster_id,
+            static=settings,
+            kraft_version=self.kraft_version,
+            controller_ids=frozenset({node.node_id, *node.voters}),
+        )
+        me = own_voter(
+            loaded.quorum.voters,
+            self.kraft_version,
+            node.node_id,
+            directory_id,
+            self.controller_endpoints,
+        )
+        driver = ControllerDriver(
+            Controller(options, self._random),
+            RaftNode(me, loaded.quorum),
+            folder,
+            max_batch_bytes=folder.max_batch_bytes,
+            loaded=loaded.replay.delta,
+            clock=self._clock,
+            timers=self._timers,
+            workers=self._workers,
+            on_lead=self._lead,
+            on_committed=self._committed,
+            on_failure=self._fail,
+        )
+        snapshotting = SnapshotGenerator(
+            folder, settings, self._clock, self._timers, self._workers, self._fail
+        )
+        snapshotting.count(loaded.bytes_since_snapshot)
+        return _Parts(
+            folder, driver, PeriodicTasks(driver, settings, self._clock, self._timers), snapshotting
+        )
+
+    # Running
+
+    def _lead(self) -> None:
+        """This node leads: what it begins with, its registration, and its jobs."""
+        assert self._parts is not None
+        driver = self._parts.driver
+        first = partial(
+            driver.controller.activate,
+            self._bootstrap,
+            self._clock.monotonic_ns(),
+            in_transaction=self._in_transaction,
+        )
+        driver.append(first, atomic=True)
+        self._in_transaction = False
+        driver.when_committed(lambda: self._started.set(None), lambda _: None)
+        if driver.controller.image.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
+            self._register()
+        self._parts.jobs.start()
+        self._parts.snapshotting.start()
+
+    def _register(self) -> None:
+        unstable = bool(self._node.settings["unstable.feature.versions.enable"])
+        request = registration_request(
+            self._node.node_id,
+            random_uuid(self._random),
+            self.controller_endpoints,
+            supported_features(unstable=unstable),
+        )
+        self.ask(request, REGISTRATION_VERSION, OWN_PRINCIPAL).then(lambda _: None, self._not_registered)
+
+    def _not_registered(self, error: BaseException) -> None:
+        logger.warning("the controller could not register: %s", error)
+
+    def _committed(self, delta: Delta, size: int) -> None:
+        assert self._parts is not None
+        parts = self._parts
+        parts.folder.log.advance_high_watermark(delta.image.offset + 1)
+        for listener in self._listeners:
+            listener(delta)
+        parts.snapshotting.committed(delta.image, size, parts.driver.quorum.voters, self.kraft_version)
+
+    def _fail(self, error: BaseException) -> None:
+        if self._parts is not None:
+            self._parts.jobs.stop()
+        if not self._started.done:
+            self._started.fail(error)
+        self._on_failure(error)
+
+    # Stopping
+
+    def stop(self) -> Promise[None]:
+        """Take no more requests, wait for what is on its way to the disk, close the log cleanly."""
+        done: Promise[None] = Promise()
+        parts, folder = self._parts, self._folder
+        self._folder = None
+        if folder is None:
+            done.set(None)
+        elif parts is None or parts.driver.has_failed or parts.driver.active_epoch is None:
+            _abandon(folder, parts)
+            done.set(None)
+        else:
+            parts.jobs.stop()
+            parts.driver.active_epoch = None
+            close = partial(self._close, parts, done)
+            parts.driver.when_committed(close, lambda _: self._give_up(parts, done))
+        return done
+
+    def _close(self, parts: _Parts, done: Promise[None]) -> None:
+        parts.driver.close()
+        parts.snapshotting.close()
+
+        def closed(_: object, error: BaseException | None) -> None:
+            if error is None:
+                done.set(None)
+            else:
+                done.fail(error)
+
+        self._workers.submit(parts.folder.close, closed)
+
+    def _give_up(self, parts: _Parts, done: Promise[None]) -> None:
+        _abandon(parts.folder, parts)
+        done.set(None)
+
+
+def _abandon(folder: MetadataFolder, parts: _Parts | None) -> None:
+    """After a failure, or a start that did not come to its end: let go of the files as they are."""
+    if parts is not None:
+        parts.jobs.stop()
+        parts.driver.close()
+        parts.snapshotting.close()
+    folder.abandon()

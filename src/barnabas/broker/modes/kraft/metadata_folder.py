@@ -1,0 +1,234 @@
+"""The folder `__cluster_metadata-0`: the log, the state of the quorum, the snapshots.
+
+What lives here: the files, and how what a Raft node wants persisted reaches them.  It is the executor's
+store: `write` runs on the loop, `sync` on a worker.  What may not: elections, and what records mean.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Iterator
+from itertools import pairwise
+
+from barnabas.base.errors import KafkaError
+from barnabas.base.ids import METADATA_TOPIC_ID
+from barnabas.batch.build import build
+from barnabas.batch.control import build_quorum_batch
+from barnabas.batch.records import Record
+from barnabas.batch.view import BatchView, batches
+from barnabas.broker.modes.kraft.snapshot_files import SnapshotFiles
+from barnabas.config import Settings
+from barnabas.metadata.bootstrap import METADATA_FOLDER
+from barnabas.raft.messages import AppendBatch, DataRecords, StoreElection
+from barnabas.raft.quorum_state import (
+    MAX_QUORUM_STATE_BYTES,
+    QUORUM_STATE_FILE,
+    DamagedQuorumState,
+    ElectionState,
+    decode_quorum_state,
+    encode_quorum_state,
+)
+from barnabas.raft.snapshot import SnapshotId
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk.disk import Disk, File
+from barnabas.runtime.random import Random
+from barnabas.storage.directories.partition_metadata import read_partition_metadata, write_partition_metadata
+from barnabas.storage.log.deferred_work import FileDeletion
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.log_files import LOG
+from barnabas.storage.log.log_options import LogOptions
+from barnabas.storage.producers.producer_append import AppendOrigin
+from barnabas.storage.refused import DamagedFile, FolderRefused
+from barnabas.storage.segment.segment import Segment
+
+# Bytes of the log that are read at once while it is loaded.
+READ_BYTES = 4 * 1024 * 1024
+
+
+def log_options(settings: Settings) -> LogOptions:
+    """Of the metadata log.  Its records go by snapshots, never by age or size alone."""
+    internal = settings["internal.metadata.log.segment.bytes"]
+    segment_bytes = settings["metadata.log.segment.bytes"] if internal is None else internal
+    return LogOptions(
+        segment_bytes=segment_bytes,
+        segment_index_bytes=min(segment_bytes, LogOptions().segment_index_bytes),
+        segment_ms=settings["metadata.log.segment.ms"],
+        max_message_bytes=settings["internal.metadata.max.batch.size.in.bytes"],
+        retention_ms=-1,
+        retention_bytes=-1,
+        file_delete_delay_ms=settings["internal.metadata.delete.delay.millis"],
+    )
+
+
+class MetadataFolder:
+    """Open from its making on."""
+
+    def __init__(self, disk: Disk, clock: Clock, random: Random, log_dir: str, options: LogOptions) -> None:
+        self.path = f"{log_dir}/{METADATA_FOLDER}"
+        self.max_batch_bytes = min(options.max_message_bytes, options.segment_bytes)
+        self._disk = disk
+        self._clock = clock
+        # As Apache Kafka does, the whole log is checked at every start: nothing else says what is in it.
+        self.log = Log.open(
+            disk,
+            clock,
+            self.path,
+            options,
+            random=random,
+            clean=False,
+            recovery_point=0,
+            log_start_offset=0,
+        )
+        # What a process that was killed had written is in memory only; it counts from now on.
+        self.log.flush()
+        disk.sync_folder(log_dir)
+        if read_partition_metadata(disk, self.path) is None:
+            write_partition_metadata(disk, self.path, METADATA_TOPIC_ID)
+        self.snapshots = SnapshotFiles(disk, self.path)
+        self.snapshots.find(self.log.log_start_offset)
+        self._check_snapshots()
+        self._elections: deque[StoreElection] = deque()
+        # What is not synced, a file for each batch and a folder for each new name.  A worker takes from the
+        # left what the loop adds on the right; the handles are the worker's own.
+        self._unsynced: deque[File | str] = deque()
+        self._active: Segment | None = None
+        self._files: list[File] = []
+
+    def _check_snapshots(self) -> None:
+        """A log that does not begin at 0 needs a snapshot of what came before; one that ends too early is
+        begun anew behind the latest."""
+        latest = self.snapshots.latest
+        if self.log.log_start_offset > 0 and latest is None:
+            raise FolderRefused(
+                self.path,
+                f"the log begins at offset {self.log.log_start_offset} and no snapshot holds what was before;"
+                " bring the missing .checkpoint file back from a copy",
+            )
+        if latest is not None and self._ends_before(latest):
+            self.log.truncate_fully_to(latest.offset)
+            self.snapshots.remove(self.snapshots.retire(latest))
+
+    def _ends_before(self, snapshot: SnapshotId) -> bool:
+        epoch = self.log.epochs.latest_epoch or 0
+        behind = snapshot.epoch == epoch and snapshot.offset > self.log.end_offset
+        return snapshot.epoch > epoch or behind
+
+    # Reading
+
+    def election(self) -> ElectionState:
+        """What the quorum's file says; a node that has none has never voted."""
+        path = f"{self.path}/{QUORUM_STATE_FILE}"
+        if not self._disk.exists(path):
+            return ElectionState()
+        if self._disk.size(path) > MAX_QUORUM_STATE_BYTES:
+            raise DamagedFile(path, f"has more than {MAX_QUORUM_STATE_BYTES} bytes")
+        try:
+            return decode_quorum_state(self._disk.read_bytes(path))
+        except DamagedQuorumState as error:
+            raise DamagedFile(path, f"{error}; bring it back from a copy") from error
+
+    def last_epoch(self) -> int:
+        """The epoch of the last batch, or of the snapshot that stands for it."""
+        epoch = self.log.epochs.latest_epoch
+        if epoch is not None:
+            return epoch
+        latest = self.snapshots.latest
+        return 0 if latest is None else latest.epoch
+
+    def batches_from(self, offset: int) -> Iterator[BatchView]:
+        """Every batch of the log from this offset on."""
+        end = self.log.end_offset
+        while offset < end:
+            found = self.log.read(offset, READ_BYTES, upper_bound=end)
+            if found.slice is None:
+                return
+            for batch in batches(found.slice.read()):
+                if batch.last_offset >= offset:
+                    yield batch
+                    offset = batch.next_offset
+
+    # What a Raft node wants persisted
+
+    def write(self, entry: object) -> None:
+        """On the loop.  An error of any kind is an OSError to the executor: the node stops."""
+        try:
+            match entry:
+                case StoreElection():
+                    self._elections.append(entry)
+                case AppendBatch():
+                    self._append(entry)
+        except KafkaError as error:
+            raise OSError(errno.EIO, error.message, self.path) from error
+
+    def _append(self, entry: AppendBatch) -> None:
+        first, epoch = entry.base_offset, entry.epoch
+        if isinstance(entry.records, DataRecords):
+            now_ms = entry.records.timestamp_ms
+            records = [
+                Record(first + number, now_ms, None, value)
+                for number, value in enumerate(entry.records.values)
+            ]
+            buffer = build(records, leader_epoch=epoch)
+        else:
+            now_ms = self._clock.wall_ms()
+            buffer = build_quorum_batch(
+                entry.records.messages, timestamp=now_ms, base_offset=first, leader_epoch=epoch
+            )
+        self.log.append_as_leader(buffer, epoch, origin=AppendOrigin.RAFT_LEADER)
+        self.log.epochs.write_out()
+        self._mark_unsynced()
+
+    def _mark_unsynced(self) -> None:
+        """After the append: a worker that takes the file from now on syncs what was just written, too."""
+        segment = self.log.active
+        if segment is not self._active:
+            self._active = segment
+            self._files.append(self._disk.open(segment.path(LOG)))
+            self._unsynced.append(self.path)
+        self._unsynced.append(self._files[-1])
+
+    def sync(self) -> None:
+        """On a worker: votes first, then batches."""
+        while self._elections:
+            entry = self._elections.popleft()
+            content = encode_quorum_state(entry.state, entry.voter_ids, entry.kraft_version)
+            self._disk.write_atomically(f"{self.path}/{QUORUM_STATE_FILE}", content)
+        taken: dict[File | str, None] = {}
+        while self._unsynced:
+            taken[self._unsynced.popleft()] = None
+        for unsynced in taken:
+            if isinstance(unsynced, str):
+                self._disk.sync_folder(unsynced)
+            else:
+                unsynced.sync()
+
+    # Letting go
+
+    def delete_before(self, snapshot: SnapshotId) -> tuple[list[FileDeletion], list[SnapshotId]]:
+        """What this snapshot makes superfluous gets other names, and is to be removed later.
+
+        The log goes by whole segments: no file would remember a start in the middle of one.
+        """
+        segments = list(self.log.segments)
+        old = [
+            segment for segment, following in pairwise(segments) if following.base_offset <= snapshot.offset
+        ]
+        self.log.remove_segments(old, f"snapshot {snapshot.file_name} holds what is in them")
+        return self.log.take_file_deletions(), self.snapshots.retire(snapshot)
+
+    def close(self) -> None:
+        """Cleanly; everything is synced before."""
+        self.log.flush()
+        self.log.close()
+        self._release()
+
+    def abandon(self) -> None:
+        """As it is: the disk has failed, or the process is about to end."""
+        self.log.abandon()
+        self._release()
+
+    def _release(self) -> None:
+        for file in self._files:
+            file.close()
+        self._files.clear()

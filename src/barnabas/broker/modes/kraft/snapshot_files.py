@@ -1,0 +1,139 @@
+"""The snapshots in the folder of the metadata log: found, written, read, and let go.
+
+What lives here: the files.  A snapshot is written under another name, synced, and then gets its own, so that
+one with its own name is whole.  What may not: what is in one (raft.snapshot), and when one is due.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+from barnabas.batch.control import read_quorum_message
+from barnabas.batch.view import LOG_OVERHEAD, BatchView, CorruptBatch
+from barnabas.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from barnabas.raft.snapshot import MAX_BATCH_BYTES, SnapshotId, SnapshotState, parse_snapshot_name
+from barnabas.runtime.disk.disk import Disk, File
+from barnabas.storage.refused import DamagedFile
+
+logger = logging.getLogger(__name__)
+
+
+class SnapshotFiles:
+    """Of one folder; `ids` are those that are there, oldest first."""
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self.ids: list[SnapshotId] = []
+        self._disk = disk
+        self._folder = folder
+
+    def find(self, log_start_offset: int) -> None:
+        """List what is there; what was not finished, was let go, or lies before the log is removed."""
+        for name in self._disk.names(self._folder):
+            parsed = parse_snapshot_name(name)
+            if parsed is None:
+                continue
+            snapshot, state = parsed
+            if state is SnapshotState.WHOLE and snapshot.offset >= log_start_offset:
+                self.ids.append(snapshot)
+            else:
+                self._disk.remove(f"{self._folder}/{name}")
+        self.ids.sort()
+
+    @property
+    def latest(self) -> SnapshotId | None:
+        return self.ids[-1] if self.ids else None
+
+    def write(self, snapshot: SnapshotId, batches: Iterable[bytearray]) -> None:
+        """To be run on a worker; `written` is to be called afterwards."""
+        partial = f"{self._folder}/{snapshot.partial_name}"
+        self._disk.remove(partial)
+        file = self._disk.open(partial, create=True)
+        try:
+            for batch in batches:
+                file.append([batch])
+            file.sync()
+        finally:
+            file.close()
+        self._disk.rename(partial, self.path(snapshot))
+        self._disk.sync_folder(self._folder)
+
+    def written(self, snapshot: SnapshotId) -> None:
+        if snapshot not in self.ids:
+            self.ids.append(snapshot)
+            self.ids.sort()
+
+    def read(self, snapshot: SnapshotId) -> Iterator[BatchView]:
+        """Its batches, each checked; DamagedFile if one is not sound or the end is missing."""
+        return read_snapshot(self._disk, self.path(snapshot))
+
+    def timestamp_ms(self, snapshot: SnapshotId) -> int:
+        """The time of the last record in it."""
+        for batch in self.read(snapshot):
+            for record in batch.records():
+                message = read_quorum_message(record)
+                if isinstance(message, SnapshotHeaderRecord):
+                    return message.last_contained_log_timestamp
+            break
+        return -1
+
+    def size(self, snapshot: SnapshotId) -> int:
+        return self._disk.size(self.path(snapshot))
+
+    def retire(self, before: SnapshotId) -> list[SnapshotId]:
+        """Rename those that are older; their files go with `remove`."""
+        going = [snapshot for snapshot in self.ids if snapshot < before]
+        for snapshot in going:
+            self._disk.rename(self.path(snapshot), f"{self._folder}/{snapshot.deleted_name}")
+        self.ids = [snapshot for snapshot in self.ids if snapshot >= before]
+        return going
+
+    def remove(self, retired: Iterable[SnapshotId]) -> None:
+        for snapshot in retired:
+            self._disk.remove(f"{self._folder}/{snapshot.deleted_name}")
+
+    def path(self, snapshot: SnapshotId) -> str:
+        return f"{self._folder}/{snapshot.file_name}"
+
+
+def read_snapshot(disk: Disk, path: str) -> Iterator[BatchView]:
+    """The batches of a file in the form of a snapshot, each checked, up to the footer that must end it."""
+    file = disk.open(path, writable=False)
+    try:
+        position = 0
+        is_whole = False
+        while position < file.size and not is_whole:
+            batch = _batch(file, position)
+            is_whole = batch.is_control and any(
+                isinstance(read_quorum_message(record), SnapshotFooterRecord) for record in batch.records()
+            )
+            yield batch
+            position += batch.size
+        if not is_whole:
+            raise _damaged(file, position, "the end of the snapshot is missing")
+    finally:
+        file.close()
+
+
+def _batch(file: File, position: int) -> BatchView:
+    head = file.read_at(position, LOG_OVERHEAD)
+    size = LOG_OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
+    most = min(MAX_BATCH_BYTES + LOG_OVERHEAD, file.size - position)
+    if len(head) < LOG_OVERHEAD or not LOG_OVERHEAD < size <= most:
+        raise _damaged(file, position, "no batch begins here")
+    try:
+        batch = BatchView(file.read_at(position, size))
+        sound = batch.crc_ok()
+    except CorruptBatch as error:
+        raise _damaged(file, position, error.message) from error
+    if not sound:
+        raise _damaged(file, position, "the checksum of a batch is wrong")
+    return batch
+
+
+def _damaged(file: File, position: int, fault: str) -> DamagedFile:
+    return DamagedFile(
+        file.path,
+        f"at byte {position}: {fault}; bring the file back from a copy, or remove it if the log still reaches"
+        " back to an older snapshot or to offset 0",
+    )

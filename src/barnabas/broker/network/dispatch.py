@@ -1,0 +1,307 @@
+"""The way of a request: parse, authorise, quota, handler, metrics.
+
+What lives here: the head of a request, the choice of its handler, and what becomes of its answer or its
+error.  What may not: sockets and frames (listener), and what an API does (handlers).
+
+Small pipelined requests are what this file is written for: nothing is made for a request that the next one
+could use again, and an API on the hot path may answer with bytes (`requests`, `quick`).
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
+from barnabas.broker.network.request_context import CloseConnectionError, Pieces, RequestContext
+from barnabas.broker.network.routes import Route
+from barnabas.broker.quotas.client_quotas import Limits, Quotas
+from barnabas.broker.security.authorizer import Authorizer
+from barnabas.protocol.apis import API_VERSIONS_KEY, api
+from barnabas.protocol.frame import write_response_pieces
+from barnabas.protocol.primitives import ProtocolError, skip_tagged_fields
+from barnabas.protocol.schema import Message
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk.disk import Buffer, Slice
+from barnabas.runtime.loop.promise import Promise
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+logger = logging.getLogger(__name__)
+
+_HEAD = struct.Struct(">hhih")
+_HEAD_SIZE = _HEAD.size
+_ANSWER_HEAD = struct.Struct(">ii")
+_ANSWER_HEAD_WITH_TAGS = struct.Struct(">iix")
+_SIZE_BYTES = 4
+_BUFFERS = (bytes, bytearray, memoryview)
+
+
+def _free() -> int:
+    """Nothing is counted."""
+    return 0
+
+
+class ClientConnection(Protocol):
+    """The connection that a request came from."""
+
+    context: RequestContext
+    client_id_bytes: bytes
+
+    def answer(self, *parts: Buffer | Slice) -> None:
+        """Queue a response."""
+        ...
+
+    def wait(self) -> None:
+        """The answer will come later: take no further request."""
+        ...
+
+    def go_on(self) -> None:
+        """The answer that was waited for is queued, or there is none."""
+        ...
+
+    def mute(self, throttle_ms: int) -> None:
+        """Read nothing for this long (KIP-219)."""
+        ...
+
+    def fail(self, reason: str) -> None:
+        """Close the connection: there is no answer that this client could read."""
+        ...
+
+
+class Dispatch:
+    """Serves the requests of one listener."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        routes: Mapping[int, Route],
+        authorizer: Authorizer,
+        quotas: Quotas,
+        clock: Clock,
+    ) -> None:
+        self._broker = broker
+        self.routes = routes
+        self._may_call = authorizer.may_call
+        self._quotas = quotas
+        self._now_ns = clock.monotonic_ns
+
+    def serve(self, frame: memoryview, connection: ClientConnection) -> None:
+        """One request.  ProtocolError: close the connection, its bytes make no sense."""
+        try:
+            key, version, correlation_id, client_id_size = _HEAD.unpack_from(frame)
+        except struct.error:
+            raise ProtocolError(f"a request of {len(frame)} bytes is cut off within its header") from None
+        route = self.routes.get(key)
+        if route is None or not route.lowest <= version <= route.highest:
+            route, version = self._other_route(key, version)
+        context = connection.context
+        body = _HEAD_SIZE + client_id_size if client_id_size > 0 else _HEAD_SIZE
+        if frame[_HEAD_SIZE:body] != connection.client_id_bytes:
+            _read_client_id(frame, body, connection)
+        if version >= route.flexible_from:
+            body = _skip_tags(frame, body)
+        context.api_key = key
+        context.api_version = version
+        context.correlation_id = correlation_id
+        if not self._may_call(context, route.api):
+            self._refuse_unread(frame, body, connection, route)
+            return
+        if self._quotas.is_set:
+            limits = self._quotas.limits_of(context)
+            if limits is not None:
+                self._serve_limited(frame, body, connection, route, limits)
+                return
+        quick = route.quick
+        if quick is not None:
+            try:
+                pieces = quick(self._broker, frame, body, context)
+            except Exception as error:
+                self._refuse(connection, route, self._read(frame, body, version, route), error)
+                return
+            if pieces is not None:
+                head = _ANSWER_HEAD_WITH_TAGS if version >= route.tagged_header_from else _ANSWER_HEAD
+                connection.answer(_answer_head(head, correlation_id, pieces), *pieces)
+                route.metrics.record(self._now_ns() - context.received_ns)
+                return
+        self._serve_message(frame, body, connection, route)
+
+    def _other_route(self, key: int, version: int) -> tuple[Route, int]:
+        """Of a version that is not served: only ApiVersions answers then, and in version 0 (KIP-511)."""
+        route = self.routes.get(key)
+        if route is None:
+            raise ProtocolError(f"the API with key {key} is not served on this listener")
+        if key == API_VERSIONS_KEY:
+            return route, version
+        raise ProtocolError(
+            f"version {version} of {route.api.name} is not served, only {route.lowest} to {route.highest}",
+            code=ErrorCode.UNSUPPORTED_VERSION,
+        )
+
+    # The ways of a request ------------------------------------------------------------------------------
+
+    def _serve_limited(
+        self, frame: memoryview, body: int, connection: ClientConnection, route: Route, limits: Limits
+    ) -> None:
+        """A client with a quota: what it sends and how long that takes is counted."""
+        began_ns = self._now_ns()
+        throttle_ms = limits.received(route.api.key, len(frame))
+        self._serve_message(
+            frame,
+            body,
+            connection,
+            route,
+            lambda: max(throttle_ms, limits.worked(self._now_ns() - began_ns)),
+        )
+
+    def _serve_message(
+        self,
+        frame: memoryview,
+        body: int,
+        connection: ClientConnection,
+        route: Route,
+        charge: Callable[[], int] = _free,
+    ) -> None:
+        """Read the message, have it handled, and answer now or later."""
+        context = connection.context
+        request = self._read(frame, body, context.api_version, route)
+        try:
+            answer = route.handle(self._broker, request, context)
+        except Exception as error:
+            self._refuse(connection, route, request, error, charge())
+            return
+        throttle_ms = charge()
+        if answer.__class__ is Promise:
+            connection.wait()
+            answer.then(
+                partial(self._come, connection, route, throttle_ms),
+                partial(self._refuse_late, connection, route, request),
+            )
+        else:
+            self._answer(connection, route, throttle_ms, answer)
+
+    def _read(self, frame: memoryview, body: int, version: int, route: Route) -> Message:
+        if not route.lowest <= version <= route.highest:
+            # Nobody can read this ApiVersions request; its handler sees the version and says so.
+            return route.api.request()
+        message, _ = route.api.request.decode_from(frame, body, version)
+        return message
+
+    def _come(
+        self, connection: ClientConnection, route: Route, throttle_ms: int, answer: Message | None
+    ) -> None:
+        self._answer(connection, route, throttle_ms, answer)
+        connection.go_on()
+
+    def _refuse_late(
+        self, connection: ClientConnection, route: Route, request: Message, error: BaseException
+    ) -> None:
+        self._refuse(connection, route, request, error)
+        connection.go_on()
+
+    def _answer(
+        self, connection: ClientConnection, route: Route, throttle_ms: int, answer: Message | None
+    ) -> None:
+        context = connection.context
+        if self._quotas.is_set:
+            _throttle(connection, throttle_ms, answer)
+        if answer is not None:
+            version = context.api_version if route.lowest <= context.api_version <= route.highest else 0
+            try:
+                pieces = write_response_pieces(answer, version, context.correlation_id)
+            except Exception:
+                # Whoever keeps a promise must not suffer from an answer that cannot be written.
+                logger.exception("the answer of %s to %r cannot be written", route.api.name, context)
+                connection.fail("its answer cannot be written")
+                return
+            # What handlers put into records fields are slices of the disk.
+            connection.answer(*cast("Pieces", pieces))
+        route.metrics.record(self._now_ns() - context.received_ns)
+
+    # Refusals -------------------------------------------------------------------------------------------
+
+    def _refuse_unread(
+        self, frame: memoryview, body: int, connection: ClientConnection, route: Route
+    ) -> None:
+        request = self._read(frame, body, connection.context.api_version, route)
+        self._refuse(connection, route, request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+
+    def _refuse(
+        self,
+        connection: ClientConnection,
+        route: Route,
+        request: Message,
+        error: BaseException,
+        throttle_ms: int = 0,
+    ) -> None:
+        """The one place that turns an error into a response."""
+        route.metrics.errors += 1
+        if isinstance(error, CloseConnectionError):
+            connection.fail(str(error))
+            return
+        if isinstance(error, KafkaError):
+            code, text = error.code, error.message
+        else:
+            logger.error("%s failed for %r", route.api.name, connection.context, exc_info=error)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            text = ERRORS[code].text
+        response = refusal(route, request, code, text)
+        if response is None:
+            connection.fail(f"{route.api.name} has no answer that could say {code.name}: {text}")
+            return
+        self._answer(connection, route, throttle_ms, response)
+
+
+def _throttle(connection: ClientConnection, throttle_ms: int, answer: Message | None) -> None:
+    """Tell the client for how long it is not read from: by its requests, or by what it fetched."""
+    told: Any = answer
+    if hasattr(told, "throttle_time_ms"):
+        told.throttle_time_ms = throttle_ms = max(told.throttle_time_ms, throttle_ms)
+    if throttle_ms:
+        connection.mute(throttle_ms)
+
+
+def refusal(route: Route, request: Message, code: ErrorCode, text: str) -> Message | None:
+    """The API's answer to a request that failed as a whole; None if the API has none."""
+    if not route.is_loaded:
+        route.load()
+    if route.refuse is not None:
+        return route.refuse(request, code, text)
+    response: Any = api(route.api.key).response.schema.new()
+    if not hasattr(response, "error_code"):
+        return None
+    response.error_code = code
+    if hasattr(response, "error_message"):
+        response.error_message = text
+    message: Message = response
+    return message
+
+
+def _read_client_id(frame: memoryview, end: int, connection: ClientConnection) -> None:
+    """The connection names itself, for the first time or anew."""
+    if end > len(frame):
+        size = end - _HEAD_SIZE
+        raise ProtocolError(f"a client id of {size} bytes does not fit", position=_HEAD_SIZE)
+    given = bytes(frame[_HEAD_SIZE:end])
+    connection.client_id_bytes = given
+    connection.context.client_id = str(given, "utf-8", "replace")
+
+
+def _skip_tags(frame: memoryview, position: int) -> int:
+    try:
+        count = frame[position]
+        return skip_tagged_fields(frame, position + 1, count) if count else position + 1
+    except IndexError:
+        raise ProtocolError("a request is cut off within its header", position=position) from None
+
+
+def _answer_head(head: struct.Struct, correlation_id: int, pieces: Pieces) -> bytes:
+    """Size, correlation id and, in newer versions, no tagged fields."""
+    size = head.size - _SIZE_BYTES
+    for piece in pieces:
+        size += len(piece) if isinstance(piece, _BUFFERS) else piece.length
+    return head.pack(size, correlation_id)

@@ -1,0 +1,335 @@
+"""Listeners: the doors of a broker, and what happens on each connection before a request reaches its handler.
+
+What lives here: accepting within the limits, frames, one request in progress per connection, idle time,
+draining.  What may not: sockets (runtime) and what a request says (dispatch).
+
+A connection goes through transport (plain, for now), authenticator (everybody is ANONYMOUS, for now) and is
+then ready; each of these is a step that can be seen here.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable
+
+from barnabas.broker.metrics.registry import Metrics
+from barnabas.broker.network.connection_limits import ConnectionLimits
+from barnabas.broker.network.dispatch import Dispatch
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.network.routes import Role
+from barnabas.config.node.listeners import Endpoint
+from barnabas.protocol.primitives import ProtocolError
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk.disk import Buffer, Slice
+from barnabas.runtime.loop.timers import TimerService
+from barnabas.runtime.network.network import (
+    Address,
+    CloseReason,
+    Connection,
+    Listener,
+    Network,
+    StreamHandler,
+)
+
+logger = logging.getLogger(__name__)
+
+ANONYMOUS = "User:ANONYMOUS"
+# Idle connections are looked for this often, or four times within the allowed time if that is short.
+IDLE_SWEEP_MS = 10_000
+_SIZE = struct.Struct(">i")
+_SIZE_BYTES = _SIZE.size
+_MS = 1_000_000
+
+
+def authenticate(peer: Address) -> str:
+    """The principal of a connection.  Without SASL and TLS there is only one."""
+    return ANONYMOUS
+
+
+class RequestStream(StreamHandler):
+    """One client's connection: frames in, answers out, one request in progress at a time."""
+
+    __slots__ = (
+        "_broker_listener",
+        "_busy",
+        "_connection",
+        "_draining",
+        "_limit",
+        "_muted",
+        "_now_ns",
+        "_serve",
+        "client_id_bytes",
+        "context",
+        "last_active_ns",
+    )
+
+    _connection: Connection
+
+    def __init__(self, broker_listener: BrokerListener, peer: Address) -> None:
+        self._broker_listener = broker_listener
+        self._serve = broker_listener.dispatch.serve
+        self._limit = broker_listener.max_request_bytes
+        self._now_ns = broker_listener.clock.monotonic_ns
+        self._busy = False
+        self._muted = False
+        self._draining = False
+        self.last_active_ns = self._now_ns()
+        self.client_id_bytes = b""
+        self.context = RequestContext(
+            0,
+            0,
+            0,
+            "",
+            principal=authenticate(peer),
+            listener=broker_listener.name,
+            peer=peer,
+            received_ns=self.last_active_ns,
+        )
+
+    # What the connection tells ---------------------------------------------------------------------------
+
+    def connected(self, connection: Connection) -> None:
+        self._connection = connection
+        self._broker_listener.joined(self)
+
+    def data_received(self, view: memoryview) -> int:
+        connection = self._connection
+        self.last_active_ns = self.context.received_ns = self._now_ns()
+        end = len(view)
+        position = 0
+        while end - position >= _SIZE_BYTES:
+            if self._busy:
+                # More requests have come before the first was answered: leave them with the sender.
+                connection.pause_reading()
+                break
+            if not connection.reading:
+                break
+            size: int = _SIZE.unpack_from(view, position)[0]
+            if not 0 <= size <= self._limit:
+                raise ProtocolError(f"a request of {size} bytes: 0 to {self._limit} are allowed")
+            start = position + _SIZE_BYTES
+            stop = start + size
+            if stop > end:
+                connection.expect(size + _SIZE_BYTES)
+                break
+            position = stop
+            self._serve(view[start:stop], self)
+        return position
+
+    def closed(self, reason: CloseReason, error: BaseException | None) -> None:
+        on_disconnect, self.context.on_disconnect = self.context.on_disconnect, None
+        if on_disconnect is not None:
+            on_disconnect()
+        if reason is CloseReason.HANDLER_FAILED:
+            self._broker_listener.failed(self, error)
+        self._broker_listener.left(self)
+
+    # What dispatch asks for -------------------------------------------------------------------------------
+
+    def answer(self, *parts: Buffer | Slice) -> None:
+        self._connection.send(*parts)
+        if self._draining:
+            self._connection.close_when_sent()
+
+    def wait(self) -> None:
+        self._busy = True
+
+    def go_on(self) -> None:
+        self._busy = False
+        self.context.on_disconnect = None
+        self.last_active_ns = self._now_ns()
+        if self._draining:
+            self._connection.close_when_sent()
+        elif not self._muted:
+            self._connection.resume_reading()
+
+    def mute(self, throttle_ms: int) -> None:
+        self._muted = True
+        self._connection.pause_reading()
+        self._broker_listener.after(throttle_ms, self, self._speak_again)
+
+    def _speak_again(self) -> None:
+        self._muted = False
+        if not self._busy:
+            self._connection.resume_reading()
+
+    def fail(self, reason: str) -> None:
+        logger.info("closing the connection from %s: %s", self.context.peer, reason)
+        self._connection.close()
+
+    # What the door asks for -------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._busy
+
+    def drain(self) -> None:
+        """Answer what is in progress, send it, close."""
+        self._draining = True
+        if not self._busy:
+            self._connection.close_when_sent()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class BrokerListener:
+    """One listener of `listeners`, with its role."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        role: Role,
+        dispatch: Dispatch,
+        limits: ConnectionLimits,
+        metrics: Metrics,
+        *,
+        network: Network,
+        clock: Clock,
+        timers: TimerService,
+        max_request_bytes: int,
+        max_idle_ms: int,
+    ) -> None:
+        self.endpoint = endpoint
+        self.name = endpoint.listener_name
+        self.role = role
+        self.dispatch = dispatch
+        self.clock = clock
+        self.max_request_bytes = max_request_bytes
+        self._limits = limits
+        self._metrics = metrics
+        self._network = network
+        self._timers = timers
+        self._max_idle_ms = max_idle_ms
+        # A dict for its order: a simulated world must not depend on where objects lie in memory.
+        self._streams: dict[RequestStream, None] = {}
+        self._listener: Listener | None = None
+        self._is_open = False
+        self.on_empty: Callable[[], None] | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where it listens really: with port 0 the system chose."""
+        assert self._listener is not None
+        return self._listener.address
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._streams)
+
+    def bind(self) -> None:
+        """Take the port; who connects waits until `open`.  OSError if it is not to be had."""
+        self._listener = self._network.listen(self.endpoint.host or "", self.endpoint.port, self._accept)
+        self._listener.pause_accepting()
+
+    def open(self) -> None:
+        """Let clients in."""
+        self._is_open = True
+        self.make_room()
+        self._sweep_later()
+
+    def make_room(self) -> None:
+        """Accept, if the limits allow it; called again whenever somebody has left."""
+        if self._listener is None or not self._is_open:
+            return
+        if self._limits.has_room(self.name):
+            self._listener.resume_accepting()
+        else:
+            self._listener.pause_accepting()
+
+    def drain(self) -> None:
+        """Accept nobody, answer what is in progress, let everybody go."""
+        self._stop_listening()
+        for stream in list(self._streams):
+            stream.drain()
+
+    def close(self) -> None:
+        """Close whatever is left."""
+        self._stop_listening()
+        for stream in list(self._streams):
+            stream.close()
+
+    def _stop_listening(self) -> None:
+        self._is_open = False
+        self._timers.cancel((self, "sweep"))
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def _accept(self, peer: Address) -> StreamHandler | None:
+        if not self._limits.is_welcome(peer.host):
+            self._metrics.connections_refused += 1
+            logger.info(
+                "refusing a connection from %s: it has as many as max.connections.per.ip allows", peer.host
+            )
+            return None
+        return RequestStream(self, peer)
+
+    # What the streams tell ---------------------------------------------------------------------------------
+
+    def joined(self, stream: RequestStream) -> None:
+        self._streams[stream] = None
+        self._metrics.connections_accepted += 1
+        self._limits.opened(self.name, stream.context.peer.host)
+        self.make_room()
+
+    def left(self, stream: RequestStream) -> None:
+        if stream not in self._streams:
+            return
+        del self._streams[stream]
+        self._timers.cancel((stream, "silent"))
+        self._limits.closed(self.name, stream.context.peer.host)
+        self.make_room()
+        if not self._streams and self.on_empty is not None:
+            self.on_empty()
+
+    def failed(self, stream: RequestStream, error: BaseException | None) -> None:
+        self._metrics.connections_failed += 1
+        if isinstance(error, ProtocolError):
+            logger.info("closed the connection from %s: %s", stream.context.peer, error.message)
+        else:
+            logger.error("a fault while serving %r", stream.context, exc_info=error)
+
+    def after(self, delay_ms: int, stream: RequestStream, action: Callable[[], None]) -> None:
+        self._timers.set((stream, "silent"), self.clock.monotonic_ns() + delay_ms * _MS, action)
+
+    # Idle connections --------------------------------------------------------------------------------------
+
+    def _sweep_later(self) -> None:
+        if self._max_idle_ms < 0:
+            return
+        delay_ms = max(1, min(IDLE_SWEEP_MS, self._max_idle_ms // 4))
+        self._timers.set((self, "sweep"), self.clock.monotonic_ns() + delay_ms * _MS, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close who has not said anything for connections.max.idle.ms and waits for no answer."""
+        latest_ns = self.clock.monotonic_ns() - self._max_idle_ms * _MS
+        for stream in list(self._streams):
+            if stream.is_idle and stream.last_active_ns < latest_ns:
+                stream.close()
+        self._sweep_later()
+
+
+def drain_all(
+    listeners: list[BrokerListener], deadline_ns: int, timers: TimerService, done: Callable[[], None]
+) -> None:
+    """Drain every door; `done` when the last connection has gone, at the latest at the deadline."""
+    key = (id(listeners), "drain")
+
+    def finish() -> None:
+        timers.cancel(key)
+        for broker_listener in listeners:
+            broker_listener.on_empty = None
+            broker_listener.close()
+        done()
+
+    def look() -> None:
+        if not any(broker_listener.connection_count for broker_listener in listeners):
+            finish()
+
+    for broker_listener in listeners:
+        broker_listener.on_empty = look
+        broker_listener.drain()
+    timers.set(key, deadline_ns, finish)
+    look()

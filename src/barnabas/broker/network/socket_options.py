@@ -1,0 +1,31 @@
+"""What the options of a node ask of its sockets.
+
+Apache Kafka's own server.properties names the default sizes of the buffers, so only another value tells that
+somebody chose it; the system's choice is better than those defaults, and a longer queue at the door does no
+harm.
+"""
+
+from __future__ import annotations
+
+from barnabas.config import BROKER
+from barnabas.config.settings import Settings
+from barnabas.runtime.network.network import NetworkLimits
+
+_SYSTEM_CHOOSES = -1
+
+
+def network_limits(settings: Settings) -> NetworkLimits:
+    """The limits of a node's network."""
+    usual = NetworkLimits()
+    backlog = _chosen(settings, "socket.listen.backlog.size")
+    return NetworkLimits(
+        listen_backlog=usual.listen_backlog if backlog is None else backlog,
+        receive_buffer_bytes=_chosen(settings, "socket.receive.buffer.bytes"),
+        send_buffer_bytes=_chosen(settings, "socket.send.buffer.bytes"),
+    )
+
+
+def _chosen(settings: Settings, name: str) -> int | None:
+    """The value unless it is the default or leaves the choice to the system."""
+    value: int = settings[name]
+    return None if value in (BROKER.defaults()[name], _SYSTEM_CHOOSES) else value

@@ -1,0 +1,275 @@
+"""What a broker's replicas ask of the controller: another ISR, and to note in which directory a log lies.
+
+What lives here: gathering what partitions want, sending it as one request, and trying again.  What may not:
+when an ISR should change (replica/partition.py) and what the controller makes of it.
+
+Each of the two kinds has one request under way at a time; what comes up meanwhile goes with the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Protocol
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import Uuid
+from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from barnabas.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+from barnabas.protocol.schema import Message
+from barnabas.replica.partition import Partition, Proposal
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.timers import TimerService
+from barnabas.storage.log.log import Log
+
+logger = logging.getLogger(__name__)
+
+# Requests between the nodes of a cluster, as long as there is one principal.
+PRINCIPAL = "User:ANONYMOUS"
+ALTER_PARTITION_VERSION = 3
+ASSIGN_VERSION = 0
+RETRY_MS = 50
+ASSIGN_RETRY_MS = 1_000
+# More than this in one request would hold the controller too long (Apache Kafka has the same limit).
+ASSIGNMENTS_PER_REQUEST = 2_250
+_MS = 1_000_000
+
+
+class Channel(Protocol):
+    """The way to the controller."""
+
+    def ask(self, request: Message, version: int, principal: str) -> Promise[Message]: ...
+
+
+class AlterPartitionContext(Protocol):
+    """What these requests need to know of their broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def metadata(self) -> Channel: ...
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+
+Pending = dict[tuple[Uuid, int], tuple[Partition[Log], Proposal]]
+
+
+class AlterPartitionManager:
+    """Sends the proposals of partitions as AlterPartition."""
+
+    def __init__(
+        self,
+        broker: AlterPartitionContext,
+        broker_id: int,
+        timers: TimerService,
+        at_tick_end: Callable[[Callable[[], None]], None],
+        on_advance: Callable[[Partition[Log]], None],
+    ) -> None:
+        self._broker = broker
+        self._broker_id = broker_id
+        self._timers = timers
+        self._at_tick_end = at_tick_end
+        self._on_advance = on_advance
+        self._waiting: Pending = {}
+        self._is_due = False
+        self._is_sent = False
+
+    def submit(self, partition: Partition[Log]) -> None:
+        """The partition has a proposal; it leaves with others of this tick."""
+        proposal = partition.proposal
+        if proposal is None:
+            return
+        self._waiting[partition.topic_id, partition.index] = (partition, proposal)
+        self._send_at_tick_end()
+
+    def _send_at_tick_end(self) -> None:
+        if not self._is_due and not self._is_sent:
+            self._is_due = True
+            self._at_tick_end(self._send)
+
+    def _send(self) -> None:
+        self._is_due = False
+        # A delta may have told what was wanted.
+        asked = {key: pair for key, pair in self._waiting.items() if pair[0].proposal is pair[1]}
+        self._waiting = {}
+        if not asked:
+            return
+        self._is_sent = True
+        request = self._request(asked)
+        answer = self._broker.metadata.ask(request, ALTER_PARTITION_VERSION, PRINCIPAL)
+        answer.then(
+            lambda response: self._answered(asked, response), lambda error: self._failed(asked, error)
+        )
+
+    def _request(self, asked: Pending) -> AlterPartitionRequest:
+        topics: dict[Uuid, list[AlterPartitionRequest.PartitionData]] = defaultdict(list)
+        own_epoch = self._broker.broker_epoch
+        for (topic_id, index), (_, proposal) in asked.items():
+            isr = [
+                AlterPartitionRequest.BrokerState(
+                    broker_id=one, broker_epoch=own_epoch if one == self._broker_id else epoch
+                )
+                for one, epoch in proposal.isr
+            ]
+            topics[topic_id].append(
+                AlterPartitionRequest.PartitionData(
+                    partition_index=index,
+                    leader_epoch=proposal.leader_epoch,
+                    new_isr_with_epochs=isr,
+                    partition_epoch=proposal.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=self._broker_id,
+            broker_epoch=own_epoch,
+            topics=[
+                AlterPartitionRequest.TopicData(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in topics.items()
+            ],
+        )
+
+    def _answered(self, asked: Pending, response: Message) -> None:
+        assert isinstance(response, AlterPartitionResponse), "AlterPartition is answered by its response"
+        self._is_sent = False
+        if response.error_code:
+            code = ErrorCode(response.error_code)
+            self._failed(asked, KafkaError(code))
+            return
+        now_ns = self._broker.clock.monotonic_ns()
+        answers = {
+            (topic.topic_id, one.partition_index): one
+            for topic in response.topics
+            for one in topic.partitions
+        }
+        again: Pending = {}
+        for key, (partition, proposal) in asked.items():
+            answer = answers.get(key)
+            if answer is None or answer.error_code:
+                code = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else ErrorCode(answer.error_code)
+                if partition.refused(proposal, code):
+                    again[key] = (partition, proposal)
+            elif partition.agreed(
+                proposal, frozenset(answer.isr), answer.leader_epoch, answer.partition_epoch, now_ns
+            ):
+                self._on_advance(partition)
+        self._try_again(again)
+
+    def _failed(self, asked: Pending, error: BaseException) -> None:
+        self._is_sent = False
+        logger.warning("AlterPartition failed (%s); trying again", error)
+        self._try_again(asked)
+
+    def _try_again(self, again: Pending) -> None:
+        self._waiting = {**again, **self._waiting}
+        if again:
+            deadline_ns = self._broker.clock.monotonic_ns() + RETRY_MS * _MS
+            self._timers.set((self, "again"), deadline_ns, self._send_at_tick_end)
+        elif self._waiting:
+            self._send_at_tick_end()
+
+    def stop(self) -> None:
+        self._waiting.clear()
+        self._timers.cancel((self, "again"))
+
+
+class DirAssignments:
+    """Tells the controller, by AssignReplicasToDirs, where logs lie that it expects elsewhere (KIP-858)."""
+
+    def __init__(
+        self,
+        broker: AlterPartitionContext,
+        broker_id: int,
+        timers: TimerService,
+        at_tick_end: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._broker = broker
+        self._broker_id = broker_id
+        self._timers = timers
+        self._at_tick_end = at_tick_end
+        self._waiting: dict[tuple[Uuid, int], Uuid] = {}
+        self._is_due = False
+        self._is_sent = False
+
+    def submit(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None:
+        self._waiting[topic_id, index] = directory_id
+        self._send_at_tick_end()
+
+    def _send_at_tick_end(self) -> None:
+        if not self._is_due and not self._is_sent:
+            self._is_due = True
+            self._at_tick_end(self._send)
+
+    def _send(self) -> None:
+        self._is_due = False
+        keys = list(self._waiting)[:ASSIGNMENTS_PER_REQUEST]
+        asked = {key: self._waiting.pop(key) for key in keys}
+        if not asked:
+            return
+        self._is_sent = True
+        answer = self._broker.metadata.ask(self._request(asked), ASSIGN_VERSION, PRINCIPAL)
+        answer.then(
+            lambda response: self._answered(asked, response), lambda error: self._failed(asked, error)
+        )
+
+    def _request(self, asked: dict[tuple[Uuid, int], Uuid]) -> AssignReplicasToDirsRequest:
+        directories: dict[Uuid, dict[Uuid, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for (topic_id, index), directory_id in asked.items():
+            directories[directory_id][topic_id].append(index)
+        return AssignReplicasToDirsRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self._broker.broker_epoch,
+            directories=[
+                AssignReplicasToDirsRequest.DirectoryData(
+                    id=directory_id,
+                    topics=[
+                        AssignReplicasToDirsRequest.TopicData(
+                            topic_id=topic_id,
+                            partitions=[
+                                AssignReplicasToDirsRequest.PartitionData(partition_index=index)
+                                for index in indexes
+                            ],
+                        )
+                        for topic_id, indexes in topics.items()
+                    ],
+                )
+                for directory_id, topics in directories.items()
+            ],
+        )
+
+    def _answered(self, asked: dict[tuple[Uuid, int], Uuid], response: Message) -> None:
+        assert isinstance(response, AssignReplicasToDirsResponse), "it is answered by its response"
+        self._is_sent = False
+        if response.error_code:
+            self._failed(asked, KafkaError(ErrorCode(response.error_code)))
+            return
+        refused = {
+            (topic.topic_id, one.partition_index): ErrorCode(one.error_code)
+            for directory in response.directories
+            for topic in directory.topics
+            for one in topic.partitions
+            if one.error_code
+        }
+        if refused:
+            # The partition is gone, or no longer ours: the next delta says so.
+            logger.info("the controller does not take the directories of %s", refused)
+        if self._waiting:
+            self._send_at_tick_end()
+
+    def _failed(self, asked: dict[tuple[Uuid, int], Uuid], error: BaseException) -> None:
+        self._is_sent = False
+        logger.warning("AssignReplicasToDirs failed (%s); trying again", error)
+        self._waiting = {**asked, **self._waiting}
+        deadline_ns = self._broker.clock.monotonic_ns() + ASSIGN_RETRY_MS * _MS
+        self._timers.set((self, "again"), deadline_ns, self._send_at_tick_end)
+
+    def stop(self) -> None:
+        self._waiting.clear()
+        self._timers.cancel((self, "again"))

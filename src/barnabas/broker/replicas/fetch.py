@@ -1,0 +1,293 @@
+"""A fetch under way: its partitions read within its limits, now or when there is enough, and answered.
+
+What lives here: limits over several partitions, waiting for bytes, and the answer with its session.  What may
+not: reading one partition (replicas_read.py), and what a session remembers (replica/sessions.py).
+
+Partitions are read in order; each takes from what is left of the request's bytes, and the first that has
+records may give its first batch whole, however large, so that every reader gets on (KIP-74).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.base.errors import ErrorCode
+from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.replicas.current_leader import current_leader, leader_endpoint
+from barnabas.broker.replicas.partition_reads import NO_RECORDS, PartitionData, Reader, error_data, read
+from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.replica.fetch_sessions import INITIAL_EPOCH, PartitionKey, Session
+from barnabas.replica.purgatory import DelayedOperation
+from barnabas.runtime.loop.promise import Promise
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+FIRST_VERSION_WITH_ENDPOINTS = 16
+LAST_VERSION_WITHOUT_STORAGE_ERROR = 5
+_SIZE_BYTES = 4
+_BUFFERS = (bytes, bytearray, memoryview)
+_TELL_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class Wanted(NamedTuple):
+    """One partition of a fetch."""
+
+    key: PartitionKey
+    topic: str
+    topic_id: Uuid
+    request: FetchRequest.Partition
+
+
+class Fetch:
+    """A request under way."""
+
+    __slots__ = (
+        "_broker",
+        "_call",
+        "_limits",
+        "_min_bytes",
+        "_reader",
+        "_refused",
+        "_replicas",
+        "_request",
+        "_session",
+        "_version",
+        "_wanted",
+        "found_bytes",
+        "max_bytes",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: FetchRequest,
+        context: RequestContext,
+        reader: Reader,
+        session: Session | None,
+        wanted: list[Wanted],
+        refused: list[tuple[PartitionKey, PartitionData]],
+    ) -> None:
+        self._broker = broker
+        self._replicas: ReplicaManager = broker.replicas
+        self._request = request
+        self._call = context
+        self._version = context.api_version
+        self._reader = reader
+        self._session = session
+        self._wanted = wanted
+        self._refused = refused
+        self.max_bytes = min(request.max_bytes, broker.settings["fetch.max.bytes"])
+        self._limits = None
+        if broker.quotas.is_set and not reader.is_follower:
+            self._limits = broker.quotas.limits_of(context)
+            if self._limits is not None:
+                self.max_bytes = min(self.max_bytes, self._limits.max_fetch_bytes)
+        self._min_bytes = min(request.min_bytes, self.max_bytes)
+        self.found_bytes = 0
+
+    def answer(self) -> Answer[FetchResponse]:
+        """Now, if there is enough or something that the client must know; else later."""
+        answers = self.read(is_first_look=True)
+        if self._reader.cold:
+            return self._answer_when_warm()
+        if self._request.max_wait_ms <= 0 or not self._wanted or self.is_enough(answers):
+            return self.response(answers)
+        self._reader.may_wait = True  # what comes from now on has just been written
+        operation = FetchWaiter(self, self._min_bytes - self.found_bytes)
+        room = self._replicas.room
+        partitions = self._replicas.partitions
+        hosted = [partitions[one.topic, one.request.partition] for one in self._wanted]
+        deadline_ns = self._replicas.now_ns() + self._request.max_wait_ms * 1_000_000
+        room.wait(operation, hosted, deadline_ns)
+        self._call.on_disconnect = partial(room.forget, operation)
+        return operation.promise
+
+    def _answer_when_warm(self) -> Promise[FetchResponse]:
+        """Have a worker read what lies on the device alone, then look again: the loop waits for no disk."""
+        promise: Promise[FetchResponse] = Promise()
+        cold, self._reader.cold = self._reader.cold, []
+
+        def warmed() -> None:
+            # Now or never: what has fallen out of memory again is waited for.
+            self._reader.may_wait = True
+            answer = self.answer()
+            if isinstance(answer, Promise):
+                answer.then(promise.set, promise.fail)
+            else:
+                assert answer is not None, "a fetch is always answered"
+                promise.set(answer)
+
+        self._replicas.storage.warm(cold, warmed)
+        return promise
+
+    def read(self, *, is_first_look: bool) -> list[tuple[PartitionKey, PartitionData]]:
+        """Every partition, within what is left of the limit."""
+        replicas = self._replicas
+        partitions = replicas.partitions
+        left = self.max_bytes
+        min_one_batch = True
+        found = 0
+        answers = []
+        for one in self._wanted:
+            wanted = one.request
+            hosted = partitions.get((one.topic, wanted.partition))
+            if hosted is None or hosted.is_offline:
+                code = replicas.missing(one.topic, wanted.partition).code
+                answers.append((one.key, error_data(wanted.partition, code)))
+                continue
+            limit = min(wanted.partition_max_bytes, left)
+            if limit < 0:
+                answers.append((one.key, error_data(wanted.partition, ErrorCode.UNKNOWN_SERVER_ERROR)))
+                continue
+            hosted.traffic.fetches += is_first_look
+            data = read(
+                replicas,
+                self._reader,
+                hosted,
+                one.topic_id,
+                wanted,
+                limit,
+                min_one_batch=min_one_batch,
+                is_first_look=is_first_look,
+            )
+            if data.records is not NO_RECORDS:
+                size: int = data.records.length  # type: ignore[union-attr]  # what was read is a slice
+                found += size
+                left = max(0, left - size)
+                min_one_batch = False
+            answers.append((one.key, data))
+        self.found_bytes = found
+        return answers
+
+    def is_enough(self, answers: list[tuple[PartitionKey, PartitionData]]) -> bool:
+        """Whether the client gets this now: enough bytes, an error, or more in the segments that follow."""
+        if self.found_bytes >= self._min_bytes:
+            return True
+        for (_, data), one in zip(answers, self._wanted, strict=True):
+            if data.error_code or data.diverging_epoch.epoch != -1:
+                return True
+            if data.records is not NO_RECORDS and self._has_ended_segment(one):
+                return True
+        return False
+
+    def _has_ended_segment(self, one: Wanted) -> bool:
+        """What was read is of a segment that is closed: a read never goes beyond, so waiting is in vain."""
+        hosted = self._replicas.partitions.get((one.topic, one.request.partition))
+        log = None if hosted is None else hosted.log
+        return log is not None and one.request.fetch_offset < log.active.base_offset
+
+    @property
+    def missing_bytes(self) -> int:
+        missing: int = self._min_bytes - self.found_bytes
+        return missing
+
+    # Answering
+
+    def response(self, answers: list[tuple[PartitionKey, PartitionData]]) -> FetchResponse:
+        response = FetchResponse(throttle_time_ms=0, responses=[])
+        if self._limits is not None:
+            response.throttle_time_ms = self._limits.fetched(self._size_of(answers))
+            if response.throttle_time_ms:
+                # Nothing is given, and nothing is noted in the session: the client asks for it again.
+                response.session_id = 0 if self._session is None else self._session.id
+                return response
+        partitions = self._replicas.partitions
+        for (_, data), one in zip(answers, self._wanted, strict=True):
+            if data.error_code:
+                self._finish(response, one, data)
+            elif data.records is not NO_RECORDS:
+                hosted = partitions[one.topic, one.request.partition]
+                hosted.traffic.bytes_out += data.records.length  # type: ignore[union-attr]  # a slice
+        answers += self._refused
+        request, session = self._request, self._session
+        if session is not None:
+            response.session_id = session.id
+            named = self._replicas.sessions.filter(session, request.session_epoch, answers)
+            if isinstance(named, ErrorCode):
+                response.error_code = named
+                return response
+            answers = named
+        elif request.session_epoch == INITIAL_EPOCH:
+            response.session_id = self._replicas.sessions.create(
+                request, self._version, answers, privileged=self._reader.is_follower
+            )
+        _group(response, answers, by_id=self._version >= FIRST_VERSION_WITH_TOPIC_IDS)
+        return response
+
+    def _size_of(self, answers: list[tuple[PartitionKey, PartitionData]]) -> int:
+        """What an answer would take, as Apache Kafka reckons it; within a session what is new in it."""
+        told = [pair for pair in answers if self._session is None or pair[1].records is not NO_RECORDS]
+        whole = FetchResponse(throttle_time_ms=0, responses=[])
+        _group(whole, told, by_id=self._version >= FIRST_VERSION_WITH_TOPIC_IDS)
+        pieces = whole.encode_pieces(self._version)
+        sizes = (len(one) if isinstance(one, _BUFFERS) else one.length for one in pieces)
+        return _SIZE_BYTES + sum(sizes)
+
+    def _finish(self, response: FetchResponse, one: Wanted, data: PartitionData) -> None:
+        """How an error is told depends on the version of the request."""
+        code = data.error_code
+        if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version <= LAST_VERSION_WITHOUT_STORAGE_ERROR:
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif code in _TELL_LEADER and self._version >= FIRST_VERSION_WITH_ENDPOINTS:
+            self._tell_leader(response, one, data)
+
+    def _tell_leader(self, response: FetchResponse, one: Wanted, data: PartitionData) -> None:
+        image = self._broker.image
+        leader = current_leader(self._replicas, image, one.topic, one.request.partition)
+        data.current_leader = FetchResponse.LeaderIdAndEpoch(
+            leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
+        )
+        if self._reader.is_follower:
+            return  # brokers know where brokers are
+        end = leader_endpoint(image, leader.leader_id, self._call.listener)
+        if end is not None and all(known.node_id != end.node_id for known in response.node_endpoints):
+            response.node_endpoints.append(
+                FetchResponse.NodeEndpoint(node_id=end.node_id, host=end.host, port=end.port, rack=end.rack)
+            )
+
+
+class FetchWaiter(DelayedOperation):
+    """A fetch that waits for bytes, or for something that its client must know."""
+
+    __slots__ = ("_fetch", "promise")
+
+    def __init__(self, fetch: Fetch, missing_bytes: int) -> None:
+        super().__init__(missing_bytes)
+        self.promise: Promise[FetchResponse] = Promise()
+        self._fetch = fetch
+
+    def try_complete(self) -> bool:
+        answers = self._fetch.read(is_first_look=False)
+        if not self._fetch.is_enough(answers):
+            self.missing = self._fetch.missing_bytes
+            return False
+        self.promise.set(self._fetch.response(answers))
+        return True
+
+    def expire(self) -> None:
+        self.promise.set(self._fetch.response(self._fetch.read(is_first_look=False)))
+
+
+def _group(
+    response: FetchResponse, answers: list[tuple[PartitionKey, PartitionData]], *, by_id: bool
+) -> None:
+    """Partitions of one topic that follow each other share its entry."""
+    last: object = None
+    partitions: list[PartitionData] = []
+    for (topic, _), data in answers:
+        if topic != last:
+            last = topic
+            partitions = []
+            response.responses.append(
+                FetchResponse.FetchableTopicResponse(
+                    topic="" if by_id else topic,  # type: ignore[arg-type]  # a name, unless by id
+                    topic_id=topic if by_id else ZERO_UUID,  # type: ignore[arg-type]  # an id, if by id
+                    partitions=partitions,
+                )
+            )
+        partitions.append(data)

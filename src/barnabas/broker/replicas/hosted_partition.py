@@ -1,0 +1,99 @@
+"""One partition on this broker, and the words in which the controller's decisions about it are told.
+
+What lives here: plain data.  What may not: carrying a decision out (replicas.py) and the rules of replication
+(replica/partition.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from barnabas.base.ids import Uuid
+from barnabas.base.topic_names import is_internal
+from barnabas.broker.context import BrokerContext
+from barnabas.broker.replicas.alter_partition_manager import Channel
+from barnabas.config.node.node import Node
+from barnabas.metadata.topics import Partition as PartitionState
+from barnabas.replica.partition import NEVER_FLUSH, Partition, Rules
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.names import TopicPartition
+
+
+class ReplicaContext(BrokerContext, Protocol):
+    """What replicas need to know of their broker beside that; the epoch changes in its life, too."""
+
+    @property
+    def node(self) -> Node: ...
+
+    @property
+    def metadata(self) -> Channel: ...
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+
+class Traffic:
+    """What went in and out of one topic here, for metrics; these only grow."""
+
+    __slots__ = ("bytes_in", "bytes_out", "fetches", "partitions", "produces", "records_in")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.records_in = 0
+        self.produces = 0
+        self.fetches = 0
+        # How many partitions of the topic are here.
+        self.partitions = 0
+
+
+class Hosted(Partition[Log]):
+    """A partition that has a replica here."""
+
+    __slots__ = ("damage", "is_offline", "is_simple", "traffic")
+
+    def __init__(self, topic: str, index: int, topic_id: Uuid, rules: Rules, traffic: Traffic) -> None:
+        super().__init__(topic, index, topic_id, rules)
+        self.traffic = traffic
+        # Its log is, or may be, in a directory that failed.
+        self.is_offline = False
+        # What was last found wrong with its records, and told to whoever runs the broker.
+        self.damage = ""
+        # Whether what is appended here is committed at once, for whoever may write; see `judge`.
+        self.is_simple = False
+
+    def judge(self) -> None:
+        """After every change of its state: may produce take the short way here?"""
+        self.is_simple = (
+            self.is_leader
+            and self.log is not None
+            and not self.followers
+            and not self.is_under_min_isr
+            and self.flush_messages == NEVER_FLUSH
+            and not is_internal(self.topic)
+        )
+
+    @property
+    def name(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.index)
+
+
+class Become(Enum):
+    """What a delta makes of a replica."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One partition's way into a new state; a state is told unless the replica goes."""
+
+    become: Become
+    topic: str
+    topic_id: Uuid
+    index: int
+    state: PartitionState | None

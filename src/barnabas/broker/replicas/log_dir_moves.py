@@ -1,0 +1,176 @@
+"""Replicas on their way to another directory of the same broker (KIP-113, AlterReplicaLogDirs).
+
+What lives here: which replica goes where, the copying, and the moment when the copy takes over.  What may
+not: files (storage/manager.py has the folders' names and the change of roles) and what a client is told
+(handlers/).
+
+The copy is a follower of its own replica: it is appended to a piece at a time, between requests.  It takes
+over when it has all that the log has and what it had at first is on stable storage, so that no record is safe
+before and not after.  Copies that a stop has interrupted go on with the next start.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from typing import Protocol
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.replicas.alter_partition_manager import DirAssignments
+from barnabas.broker.replicas.hosted_partition import Hosted
+from barnabas.broker.replicas.replica_logs import BETWEEN_SLICES_MS, ReplicaStorage
+from barnabas.runtime.loop.timers import TimerService
+from barnabas.storage.cleaner.cleaner import log_dir_of
+from barnabas.storage.failure import StorageFailure
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.log_files import FUTURE_FOLDER
+from barnabas.storage.log.names import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+# What is copied between two looks at the clock, and how long copying may hold the loop.
+PIECE_BYTES = 1 << 18
+SLICE_NS = 5_000_000
+# While a copy waits for the device, or for its records to be flushed.
+WAIT_MS = 20
+FOLDER_NAME_BYTES = 255
+# The unique part of a folder on its way: a dot and 32 digits.
+UNIQUE_BYTES = 33
+_MS = 1_000_000
+
+
+class Table(Protocol):
+    """What a move needs to know of the replicas here."""
+
+    partitions: dict[tuple[str, int], Hosted]
+    storage: ReplicaStorage
+    assignments: DirAssignments
+
+    def now_ns(self) -> int: ...
+
+    def find(self, topic: str, index: int) -> Hosted: ...
+
+
+class LogDirMoves:
+    """All moves of one broker.  For the loop's thread."""
+
+    def __init__(self, table: Table, timers: TimerService) -> None:
+        self._table = table
+        self._timers = timers
+        # Up to where a copy has to be flushed before it may take over.
+        self._safe_from: dict[TopicPartition, int] = {}
+        self._is_running = False
+
+    def start(self) -> None:
+        """Go on with the copies that were found on disk."""
+        self._is_running = True
+        self._soon(0)
+
+    def stop(self) -> None:
+        self._is_running = False
+        self._timers.cancel((self, "copy"))
+
+    # Asking -------------------------------------------------------------------------------------------------
+
+    def move(self, name: TopicPartition, path: str) -> None:
+        """Begin to move a replica; KafkaError says why not.  Where it is already, a move under way ends."""
+        manager = self._table.storage.manager
+        if len(name.topic) + len(f"-{name.partition}{FUTURE_FOLDER}") + UNIQUE_BYTES > FOLDER_NAME_BYTES:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+        path = self._known(path)
+        if not manager.dirs.is_live(path):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory {path} is offline")
+        current, future = manager.logs.get(name), manager.futures.get(name)
+        hosted = self._table.partitions.get(name)
+        if hosted is not None and hosted.is_offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} is in a directory that is offline")
+        if future is not None and log_dir_of(future) != path:
+            manager.delete(name, future=True)
+            self._safe_from.pop(name, None)
+            future = None
+        if all(log is None or log_dir_of(log) != path for log in (current, future)):
+            manager.prefer(name, path)
+        if hosted is None or current is None:
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{name} has no replica here")
+        if future is None and log_dir_of(current) != path:
+            manager.get_or_create(name, topic_id=hosted.topic_id, future=True)
+            self._table.storage.run_jobs_soon()
+            logger.info("%s moves from %s to %s", name, log_dir_of(current), path)
+        self._soon(0)
+
+    def forget(self, name: TopicPartition) -> None:
+        """The replica goes, and so does its copy: a topic of the same name would not be the same."""
+        if name in self._table.storage.manager.futures:
+            self._table.storage.manager.begin_delete(name, future=True)
+        self._safe_from.pop(name, None)
+
+    def _known(self, path: str) -> str:
+        """The directory as log.dirs names it: clients see and ask for absolute paths."""
+        paths = self._table.storage.manager.dirs.paths
+        return next((one for one in paths if os.path.abspath(one) == path), path)
+
+    # Copying ------------------------------------------------------------------------------------------------
+
+    def _soon(self, delay_ms: int) -> None:
+        if self._is_running and self._table.storage.manager.futures:
+            self._timers.set((self, "copy"), self._table.now_ns() + delay_ms * _MS, self._copy)
+
+    def _copy(self) -> None:
+        """A slice of work on all copies, one after another."""
+        until_ns = self._table.now_ns() + SLICE_NS
+        wait_ms = WAIT_MS
+        for name in list(self._table.storage.manager.futures):
+            for _ in self._steps(name):
+                if self._table.now_ns() >= until_ns:
+                    self._soon(BETWEEN_SLICES_MS)
+                    return
+        self._soon(wait_ms)
+
+    def _steps(self, name: TopicPartition) -> Iterator[None]:
+        """Pieces of one copy, until it has all there is; then, if it may, it takes over."""
+        manager = self._table.storage.manager
+        while (future := manager.futures.get(name)) is not None:
+            hosted, current = self._table.partitions.get(name), manager.logs.get(name)
+            if hosted is None or current is None:
+                return  # its own directory has failed: nobody can say what the copy lacks
+            try:
+                if not self._copy_piece(hosted, current, future):
+                    self._take_over(name, hosted, current, future)
+                    return
+            except StorageFailure as failure:
+                manager.fail(failure.folder.rpartition("/")[0], failure)
+                return
+            yield
+
+    def _copy_piece(self, hosted: Hosted, current: Log, future: Log) -> bool:
+        """Append the next piece; False when there is none."""
+        if future.options is not current.options:
+            future.set_options(current.options)
+        if future.end_offset < current.log_start_offset:
+            future.truncate_fully_to(current.log_start_offset)
+        if future.end_offset >= current.end_offset:
+            return False
+        found = current.read(future.end_offset, PIECE_BYTES, upper_bound=current.end_offset)
+        assert found.slice is not None, "there are records before the end"
+        future.append_as_follower(bytearray(found.slice.read()), hosted.leader_epoch)
+        return True
+
+    def _take_over(self, name: TopicPartition, hosted: Hosted, current: Log, future: Log) -> None:
+        safe_from = self._safe_from.setdefault(name, future.end_offset)
+        if future.recovery_point < safe_from:
+            self._table.storage.flush(future)
+            return
+        future.advance_high_watermark(min(current.high_watermark, future.end_offset))
+        if current.log_start_offset > future.log_start_offset:
+            future.advance_log_start(current.log_start_offset)
+        manager = self._table.storage.manager
+        manager.replace_with_future(name)
+        self._safe_from.pop(name, None)
+        hosted.log = future
+        hosted.judge()
+        directory_id = self._table.storage.directory_id_of(future)
+        if directory_id is not None:
+            self._table.assignments.submit(hosted.topic_id, hosted.index, directory_id)
+        self._table.storage.run_jobs_soon()
+        logger.info("%s has moved from %s to %s", name, log_dir_of(current), log_dir_of(future))

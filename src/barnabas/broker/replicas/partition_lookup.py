@@ -1,0 +1,86 @@
+"""Finding a partition on this broker, or the reason why it cannot be served here.
+
+What lives here: which partitions are here, what a client is told of those that are not, and what the image
+says of other brokers.  What may not: how partitions come and go (replicas.py).
+"""
+
+from __future__ import annotations
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.replicas.hosted_partition import Hosted, ReplicaContext
+from barnabas.storage.log.log import Log
+
+
+class PartitionTable:
+    """The partitions with a replica here."""
+
+    def __init__(self, broker: ReplicaContext) -> None:
+        self._broker = broker
+        self.broker_id = broker.node.node_id
+        # By topic name and number; a TopicPartition is such a key too.
+        self.partitions: dict[tuple[str, int], Hosted] = {}
+
+    def find(self, topic: str, index: int) -> Hosted:
+        """The partition, if it is here and its directory serves."""
+        partition = self.partitions.get((topic, index))
+        if partition is None or partition.is_offline:
+            raise self.missing(topic, index)
+        return partition
+
+    def missing(self, topic: str, index: int) -> KafkaError:
+        """Why a partition cannot be served here: unknown, elsewhere, or in a directory that failed."""
+        partition = self.partitions.get((topic, index))
+        if partition is not None and partition.is_offline:
+            text = f"Partition {topic}-{index} is in an offline log directory"
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text)
+        known = self._broker.image.topic_named(topic)
+        if known is not None and index in known.partitions:
+            text = f"{topic}-{index} has no replica on broker {self.broker_id}"
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def not_leader(self, partition: Hosted) -> KafkaError:
+        """Why a partition that is here takes no records."""
+        if partition.is_offline:
+            return self.missing(partition.topic, partition.index)
+        text = (
+            f"Leader not local for partition {partition.topic}-{partition.index} on broker {self.broker_id}"
+        )
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
+
+    def log_of(self, partition: Hosted, current_leader_epoch: int, *, leader_only: bool) -> Log:
+        """The log to read from, if the client's epoch (-1: none) is the current one and we may serve it."""
+        if current_leader_epoch != -1 and current_leader_epoch != partition.leader_epoch:
+            is_old = current_leader_epoch < partition.leader_epoch
+            code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise KafkaError(
+                code,
+                f"{partition.topic}-{partition.index} is in leader epoch {partition.leader_epoch},"
+                f" not {current_leader_epoch}",
+            )
+        log = partition.log
+        if log is None or (leader_only and not partition.is_leader):
+            raise self.not_leader(partition)
+        return log
+
+    # Other brokers
+
+    def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
+        """Refuse what a follower asked in an earlier life (KIP-903)."""
+        known = self._broker.image.brokers.get(broker_id)
+        if broker_epoch != -1 and known is not None and not known.fenced and known.epoch > broker_epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {broker_id} has the epoch {known.epoch} by now, not {broker_epoch}",
+            )
+
+    def is_eligible(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether the broker of this life may be in an ISR (KIP-841, KIP-903)."""
+        broker = self._broker.image.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker.in_controlled_shutdown:
+            return False
+        return broker_epoch in (-1, broker.epoch)
+
+    def is_alive(self, broker_id: int) -> bool:
+        broker = self._broker.image.brokers.get(broker_id)
+        return broker is not None and not broker.fenced

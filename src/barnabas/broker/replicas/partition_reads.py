@@ -1,0 +1,215 @@
+"""Reading a partition for a fetch: the bytes, the watermarks, or the error that the client is told.
+
+What lives here: what one partition answers to one fetch.  What may not: sessions, limits over several
+partitions and waiting (fetch.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.batch.view import CorruptBatch
+from barnabas.broker.replicas.hosted_partition import Hosted
+from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.runtime.disk.disk import Slice
+from barnabas.storage.failure import StorageFailure
+from barnabas.storage.log.log import Log
+
+logger = logging.getLogger(__name__)
+
+PartitionData = FetchResponse.PartitionData
+
+NO_EPOCH = -1
+NO_REPLICA = -1
+# The last replica id that is no broker's: a tool that looks at what followers see.
+FUTURE_REPLICA = -3
+NO_RECORDS = b""
+# Parts of an answer that are nearly always at their defaults; encoders leave them out then.
+_SAME_EPOCH = FetchResponse.EpochEndOffset()
+_NO_LEADER = FetchResponse.LeaderIdAndEpoch()
+_NO_SNAPSHOT = FetchResponse.SnapshotId()
+
+
+class Isolation(Enum):
+    """Up to where a reader may see."""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    COMMITTED = "last stable offset"
+
+
+class Reader:
+    """Who reads, in what way; the same for all partitions of a fetch."""
+
+    __slots__ = ("broker_epoch", "cold", "isolation", "leader_only", "may_wait", "replica_id")
+
+    def __init__(self, replica_id: int, broker_epoch: int, isolation_level: int, version: int) -> None:
+        self.replica_id = replica_id
+        self.broker_epoch = broker_epoch
+        if replica_id >= 0 or replica_id == FUTURE_REPLICA:
+            self.isolation = Isolation.LOG_END
+        else:
+            self.isolation = Isolation.COMMITTED if isolation_level == 1 else Isolation.HIGH_WATERMARK
+        # Consumers may read from followers since KIP-392, where there is a word for it.
+        self.leader_only = replica_id >= 0 or (replica_id == NO_REPLICA and version < 11)
+        # Whether to wait for the device; else ranges that lie there alone are gathered in `cold`, unread.
+        self.may_wait = False
+        self.cold: list[Slice] = []
+
+    @property
+    def is_follower(self) -> bool:
+        return self.replica_id >= 0
+
+
+def error_data(index: int, code: ErrorCode, *, unread: bool = False) -> PartitionData:
+    """What a partition answers that could not be read; `unread`: nobody tried."""
+    return PartitionData(
+        partition_index=index,
+        error_code=code,
+        high_watermark=-1,
+        diverging_epoch=_SAME_EPOCH,
+        current_leader=_NO_LEADER,
+        snapshot_id=_NO_SNAPSHOT,
+        aborted_transactions=[] if unread else None,
+        records=NO_RECORDS,
+    )
+
+
+def read(
+    replicas: ReplicaManager,
+    reader: Reader,
+    hosted: Hosted,
+    topic_id: Uuid,
+    wanted: FetchRequest.Partition,
+    max_bytes: int,
+    *,
+    min_one_batch: bool,
+    is_first_look: bool,
+) -> PartitionData:
+    """At most so many bytes from where the reader is; or the first batch whole, however large (KIP-74)."""
+    try:
+        if topic_id != ZERO_UUID and topic_id != hosted.topic_id:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        log = replicas.log_of(hosted, wanted.current_leader_epoch, leader_only=reader.leader_only)
+        if reader.replica_id >= 0:
+            return _read_as_follower(
+                replicas, reader, hosted, log, wanted, max_bytes, min_one_batch, is_first_look
+            )
+        return _read_log(replicas, reader, log, wanted, max_bytes, min_one_batch)
+    except StorageFailure as failure:
+        if hosted.log is not None:
+            replicas.storage.fail(hosted.log, failure)
+        return error_data(wanted.partition, failure.code)
+    except CorruptBatch as error:
+        _tell(hosted, error)
+        return error_data(wanted.partition, error.code)
+    except KafkaError as error:
+        return error_data(wanted.partition, error.code)
+
+
+def _tell(hosted: Hosted, error: CorruptBatch) -> None:
+    """The client hears of it each time, the log once."""
+    if hosted.damage != error.message:
+        hosted.damage = error.message
+        advice = "it is not served; restore the file, or let consumers go on behind it"
+        logger.error("%s: %s: %s", hosted.name, error.message, advice)
+
+
+def _read_as_follower(
+    replicas: ReplicaManager,
+    reader: Reader,
+    hosted: Hosted,
+    log: Log,
+    wanted: FetchRequest.Partition,
+    max_bytes: int,
+    min_one_batch: bool,
+    is_first_look: bool,
+) -> PartitionData:
+    """As the leader: what the follower asks for tells how far it is."""
+    follower = hosted.follower(reader.replica_id, knows_epoch=wanted.current_leader_epoch != NO_EPOCH)
+    data = _read_log(replicas, reader, log, wanted, max_bytes, min_one_batch)
+    if is_first_look and data.diverging_epoch is _SAME_EPOCH:
+        replicas.check_broker_epoch(reader.replica_id, reader.broker_epoch)
+        if hosted.follower_fetched(
+            follower,
+            wanted.fetch_offset,
+            log_start_offset=wanted.log_start_offset,
+            broker_epoch=reader.broker_epoch,
+            now_ns=replicas.now_ns(),
+        ):
+            replicas.room.changed(hosted)
+        replicas.isr_changes.submit(hosted)
+    return data
+
+
+def _read_log(
+    replicas: ReplicaManager,
+    reader: Reader,
+    log: Log,
+    wanted: FetchRequest.Partition,
+    max_bytes: int,
+    min_one_batch: bool,
+) -> PartitionData:
+    high_watermark = log.high_watermark
+    last_stable_offset = log.last_stable_offset
+    isolation = reader.isolation
+    if isolation is Isolation.HIGH_WATERMARK:
+        bound = high_watermark
+    else:
+        bound = last_stable_offset if isolation is Isolation.COMMITTED else log.end_offset
+    diverging = _SAME_EPOCH
+    records: bytes | Slice = NO_RECORDS
+    aborted = None
+    if wanted.last_fetched_epoch != NO_EPOCH:
+        diverging = _divergence(log, wanted)
+    if diverging is _SAME_EPOCH:
+        result = log.read(
+            wanted.fetch_offset,
+            max_bytes,
+            upper_bound=bound,
+            min_one_batch=min_one_batch,
+            read_committed=isolation is Isolation.COMMITTED,
+            may_wait=reader.may_wait,
+        )
+        if result.cold is not None:
+            reader.cold.append(result.cold)
+        # A batch that does not fit is left out: the client asks again, with this partition first (KIP-74).
+        if result.slice is not None and not result.first_batch_incomplete:
+            records = result.slice
+        if result.aborted is not None:
+            aborted = [
+                FetchResponse.AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+                for one in result.aborted
+            ]
+    return PartitionData(
+        partition_index=wanted.partition,
+        error_code=0,
+        high_watermark=high_watermark,
+        last_stable_offset=last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        diverging_epoch=diverging,
+        current_leader=_NO_LEADER,
+        snapshot_id=_NO_SNAPSHOT,
+        aborted_transactions=aborted,
+        records=records,
+    )
+
+
+def _divergence(log: Log, wanted: FetchRequest.Partition) -> FetchResponse.EpochEndOffset:
+    """Where the reader's log parts from ours, by its last epoch (KIP-595); the default if it does not."""
+    epoch = wanted.last_fetched_epoch
+    end = log.end_offset_for_epoch(epoch)
+    if end.epoch == NO_EPOCH or end.end_offset == -1:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"Could not determine the end offset of the last fetched epoch {epoch} from the request",
+        )
+    if wanted.fetch_offset < log.log_start_offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if end.epoch < epoch or end.end_offset < wanted.fetch_offset:
+        return FetchResponse.EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset)
+    return _SAME_EPOCH

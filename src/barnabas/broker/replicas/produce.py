@@ -1,0 +1,351 @@
+"""A produce request under way: verified, appended, acknowledged, answered.
+
+What lives here: what becomes of a request whose parts were checked.  What may not: those checks
+(handlers/produce.py), the log, and who is in sync (replica/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.base.topic_names import is_internal
+from barnabas.batch.check import InvalidRecords
+from barnabas.batch.view import BatchView
+from barnabas.broker.network.request_context import Answer, CloseConnectionError, RequestContext
+from barnabas.broker.replicas.current_leader import current_leader, leader_endpoint
+from barnabas.broker.replicas.hosted_partition import Hosted
+from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.replicas.transaction_checks import TransactionalWrite, Verdicts
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.replica.purgatory import DelayedOperation
+from barnabas.runtime.loop.promise import Promise
+from barnabas.storage.log.names import TopicPartition
+from barnabas.storage.producers.producer_append import Verification
+
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+FIRST_VERSION_THAT_ADDS = 12
+FIRST_VERSION_WITH_ABORTABLE = 11
+FIRST_VERSION_WITH_LEADER = 10
+RECORD_ERRORS_SHOWN = 3
+# The one client that may write to internal topics.
+ADMIN_CLIENT_ID = "__admin_client"
+# Refusals that Apache Kafka answers without the log's start offset.
+_WITHOUT_LOG_START = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    )
+)
+# What a coordinator may say that older clients would not try again after; they do after this.
+_RETRIED_BY_ALL = frozenset(
+    (
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    )
+)
+
+
+class Write:
+    """One partition's part of a request, and what became of it."""
+
+    __slots__ = ("answer", "hosted", "name", "records", "required_offset", "topic_id", "verification")
+
+    def __init__(self, name: TopicPartition, topic_id: Uuid, records: memoryview) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.records = records
+        self.hosted: Hosted | None = None
+        self.verification: Verification | None = None
+        self.required_offset = 0
+        self.answer = ProduceResponse.PartitionProduceResponse(
+            index=name.partition, error_code=0, base_offset=-1
+        )
+
+    def refuse(self, code: ErrorCode) -> None:
+        self.answer.error_code = code
+
+    @property
+    def is_refused(self) -> bool:
+        return self.answer.error_code != 0
+
+
+class Produce:
+    """A request under way."""
+
+    __slots__ = ("_broker", "_call", "_replicas", "_request", "_version", "_writes")
+
+    def __init__(
+        self, broker: Broker, request: ProduceRequest, context: RequestContext, writes: Sequence[Write]
+    ) -> None:
+        self._broker = broker
+        self._replicas: ReplicaManager = broker.replicas
+        self._request = request
+        self._call = context
+        self._version = context.api_version
+        self._writes = writes
+
+    # The coordinator's word
+
+    def verify_and_append(self, transactional: Sequence[Write]) -> Promise[ProduceResponse]:
+        """Ask about those whose transaction their partition does not know; append when all is known."""
+        producers = {_producer_of(write.records) for write in transactional}
+        if len(producers) > 1:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                "Transactional records contained more than one producer ID",
+            )
+        promise: Promise[ProduceResponse] = Promise()
+        unknown = [write for write in transactional if self._start_verification(write)]
+        if not unknown:
+            self._append_into(promise, {})
+            return promise
+        (producer_id, producer_epoch), *_ = producers
+        transactional_id = self._request.transactional_id
+        assert transactional_id is not None, "it was checked"
+        question = TransactionalWrite(
+            transactional_id,
+            producer_id,
+            producer_epoch,
+            [write.name for write in unknown],
+            may_add=self._version >= FIRST_VERSION_THAT_ADDS,
+            knows_abortable=self._version >= FIRST_VERSION_WITH_ABORTABLE,
+        )
+        answer = self._replicas.verifier.verify(question)
+        if not answer.done:
+            for write in self._writes:
+                # The receive buffer is used again before the coordinator answers.
+                write.records = memoryview(bytearray(write.records))
+        answer.then(lambda verdicts: self._append_into(promise, verdicts), promise.fail)
+        return promise
+
+    def _start_verification(self, write: Write) -> bool:
+        """Whether the coordinator has to be asked about this partition."""
+        batch = BatchView(write.records)
+        try:
+            hosted = self._replicas.find(*write.name)
+            log = self._replicas.log_of(hosted, -1, leader_only=True)
+            write.verification = log.start_verification(
+                batch.producer_id,
+                batch.base_sequence,
+                batch.producer_epoch,
+                supports_epoch_bump=self._version >= FIRST_VERSION_THAT_ADDS,
+            )
+        except KafkaError as error:
+            write.refuse(error.code)
+            return False
+        return write.verification is not None
+
+    def _append_into(self, promise: Promise[ProduceResponse], verdicts: Verdicts) -> None:
+        for write in self._writes:
+            code = verdicts.get(write.name, ErrorCode.NONE)
+            if code and not write.is_refused:
+                _refuse_unverified(write, code)
+        try:
+            answer = self.append()
+        except Exception as error:
+            promise.fail(error)
+            return
+        if isinstance(answer, Promise):
+            answer.then(promise.set, promise.fail)
+        else:
+            promise.set(answer)  # type: ignore[arg-type]  # None is what acks=0 is answered
+
+    # Appending
+
+    def append(self) -> Answer[ProduceResponse]:
+        acks = self._request.acks
+        if acks not in (-1, 0, 1):
+            for write in self._writes:
+                if not write.is_refused:
+                    write.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
+            return self.response()
+        for write in self._writes:
+            if not write.is_refused:
+                self._append_one(write, acks)
+        if acks == 0:
+            self._be_silent()
+            return None
+        waiting = [write for write in self._writes if self._must_wait(write, acks)]
+        if waiting:
+            return self._wait(waiting, acks)
+        return self.response()
+
+    def _append_one(self, write: Write, acks: int) -> None:
+        topic, index = write.name
+        answer = write.answer
+        if is_internal(topic) and self._call.client_id != ADMIN_CLIENT_ID:
+            write.refuse(ErrorCode.INVALID_TOPIC_EXCEPTION)
+            return
+        try:
+            hosted = write.hosted = self._replicas.find(topic, index)
+            result = self._replicas.append(hosted, write.records, acks, write.verification)
+        except KafkaError as error:
+            self.refuse_append(write, error)
+            return
+        answer.base_offset = result.first_offset
+        answer.log_append_time_ms = result.log_append_time_ms
+        answer.log_start_offset = result.log_start_offset
+        write.required_offset = result.last_offset + 1
+
+    def refuse_append(self, write: Write, error: KafkaError) -> None:
+        answer = write.answer
+        answer.error_code = error.code
+        hosted = write.hosted
+        if isinstance(error, InvalidRecords):
+            _tell_records(answer, write.name, error)
+        elif error.code in _WITHOUT_LOG_START:
+            return
+        if hosted is not None and hosted.log is not None:
+            answer.log_start_offset = hosted.log.log_start_offset
+
+    def _be_silent(self) -> None:
+        """acks=0: nobody waits for an answer; an error can only be told by closing the connection."""
+        refused = [write for write in self._writes if write.is_refused]
+        if refused:
+            names = ", ".join(f"{one.name}: {ErrorCode(one.answer.error_code).name}" for one in refused)
+            raise CloseConnectionError(f"a produce with acks=0 failed ({names})")
+
+    # Waiting
+
+    def _must_wait(self, write: Write, acks: int) -> bool:
+        if write.is_refused or write.hosted is None:
+            return False
+        code = self._replicas.answer_to(write.hosted, acks, write.required_offset)
+        if code is None:
+            return True
+        write.answer.error_code = code
+        return False
+
+    def _wait(self, waiting: list[Write], acks: int) -> Promise[ProduceResponse]:
+        operation = AcksWaiter(self, self._replicas, waiting, acks)
+        deadline_ns = self._broker.clock.monotonic_ns() + max(self._request.timeout_ms, 0) * 1_000_000
+        keys = [write.hosted for write in waiting if write.hosted is not None]
+        room = self._replicas.room
+        room.wait(operation, keys, deadline_ns)
+        self._call.on_disconnect = partial(room.forget, operation)
+        return operation.promise
+
+    # Answering
+
+    def response(self) -> ProduceResponse:
+        by_id = self._version >= FIRST_VERSION_WITH_TOPIC_IDS
+        topics: dict[str | Uuid, ProduceResponse.TopicProduceResponse] = {}
+        response = ProduceResponse(responses=[])
+        for write in self._writes:
+            key = write.topic_id if by_id else write.name.topic
+            topic = topics.get(key)
+            if topic is None:
+                topic = topics[key] = ProduceResponse.TopicProduceResponse(
+                    name="" if by_id else write.name.topic,
+                    topic_id=write.topic_id if by_id else ZERO_UUID,
+                    partition_responses=[],
+                )
+                response.responses.append(topic)
+            topic.partition_responses.append(write.answer)
+            wrong_broker = write.answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if wrong_broker and self._version >= FIRST_VERSION_WITH_LEADER:
+                self._tell_leader(response, write)
+        return response
+
+    def _tell_leader(self, response: ProduceResponse, write: Write) -> None:
+        image = self._broker.image
+        leader = current_leader(self._replicas, image, *write.name)
+        write.answer.current_leader = ProduceResponse.LeaderIdAndEpoch(
+            leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
+        )
+        end = leader_endpoint(image, leader.leader_id, self._call.listener)
+        if end is not None and all(known.node_id != end.node_id for known in response.node_endpoints):
+            response.node_endpoints.append(
+                ProduceResponse.NodeEndpoint(node_id=end.node_id, host=end.host, port=end.port, rack=end.rack)
+            )
+
+
+class AcksWaiter(DelayedOperation):
+    """A produce whose records are written, until those who must have them have them."""
+
+    __slots__ = ("_acks", "_produce", "_replicas", "_writes", "promise")
+
+    def __init__(self, produce: Produce, replicas: ReplicaManager, writes: list[Write], acks: int) -> None:
+        super().__init__()
+        self.promise: Promise[ProduceResponse] = Promise()
+        self._produce = produce
+        self._replicas = replicas
+        self._writes = writes
+        self._acks = acks
+
+    def try_complete(self) -> bool:
+        self._writes = [write for write in self._writes if not self._is_answered(write)]
+        if self._writes:
+            return False
+        self.promise.set(self._produce.response())
+        return True
+
+    def _is_answered(self, write: Write) -> bool:
+        assert write.hosted is not None, "only what was appended waits"
+        code = self._replicas.answer_to(write.hosted, self._acks, write.required_offset)
+        if code is None:
+            return False
+        write.answer.error_code = code
+        return True
+
+    def expire(self) -> None:
+        for write in self._writes:
+            write.refuse(ErrorCode.REQUEST_TIMED_OUT)
+        self.promise.set(self._produce.response())
+
+
+def _tell_records(
+    answer: ProduceResponse.PartitionProduceResponse, name: TopicPartition, error: InvalidRecords
+) -> None:
+    """What is wrong with each record (KIP-467), in Apache Kafka's words."""
+    where = "" if error.code is ErrorCode.INVALID_TIMESTAMP else f" in topic partition {name}"
+    answer.record_errors = [
+        ProduceResponse.BatchIndexAndErrorMessage(
+            batch_index=one.index, batch_index_error_message=one.message + where
+        )
+        for one in error.record_errors
+    ]
+    answer.error_message = error.message
+    if error.code is ErrorCode.INVALID_RECORD:
+        shown = ", ".join(
+            f"RecordError(batchIndex={one.batch_index}, message='{one.batch_index_error_message}')"
+            for one in answer.record_errors[:RECORD_ERRORS_SHOWN]
+        )
+        answer.error_message = (
+            f"One or more records have been rejected due to {len(answer.record_errors)} record errors in"
+            f" total, and only showing the first three errors at most: [{shown}]"
+        )
+
+
+def _producer_of(records: memoryview) -> tuple[int, int]:
+    batch = BatchView(records)
+    return batch.producer_id, batch.producer_epoch
+
+
+def _refuse_unverified(write: Write, code: ErrorCode) -> None:
+    """In words that every client knows what to do about."""
+    if code is ErrorCode.INVALID_TXN_STATE:
+        write.refuse(code)
+        write.answer.error_message = "Partition was not added to the transaction"
+    elif code in _RETRIED_BY_ALL:
+        write.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
+        write.answer.error_message = (
+            f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
+        )
+    else:
+        write.refuse(code)

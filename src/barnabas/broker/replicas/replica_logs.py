@@ -1,0 +1,288 @@
+"""The logs behind a broker's replicas: opened, configured, flushed, kept in shape, and given up on.
+
+What lives here: the broker's LogManager on the loop's timers and workers, and the options of topics.  What
+may not: leadership and what clients are answered (replicas.py).
+
+Storage jobs and compaction run in slices of a few milliseconds between requests; whatever waits for the
+device (flushes, checkpoints) runs on workers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from barnabas.base.ids import LOST_DIR, MIGRATING_DIR, UNASSIGNED_DIR, Uuid
+from barnabas.broker.context import BrokerContext
+from barnabas.config.errors import ConfigError
+from barnabas.config.settings import Settings
+from barnabas.config.topics import topic_settings
+from barnabas.metadata.image import ConfigResource
+from barnabas.runtime.disk.disk import Disk, Slice
+from barnabas.runtime.loop.executor import WorkerPool
+from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.timers import TimerService
+from barnabas.runtime.loop.workers import WorkersBusyError
+from barnabas.storage.cleaner.cleaner import CleanerOptions, log_dir_of
+from barnabas.storage.directories.log_dirs import LogDirs
+from barnabas.storage.failure import StorageFailure
+from barnabas.storage.log.deferred_work import FlushPlan
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.log_options import LogOptions
+from barnabas.storage.log.names import TopicPartition
+from barnabas.storage.log_loader import LoadProgress
+from barnabas.storage.log_manager import LogManager
+from barnabas.storage.log_tasks import LogTaskOptions, LogTasks
+
+logger = logging.getLogger(__name__)
+
+# How long storage work may hold the loop before requests get their turn.
+SLICE_NS = 5_000_000
+# How long compaction may: it goes on for minutes, and every request that comes meanwhile waits for a slice.
+CLEANER_SLICE_NS = 1_000_000
+# Until the next slice when there is more to do: long enough for sockets and timers to be served.
+BETWEEN_SLICES_MS = 1
+# When the workers take no more.
+RETRY_MS = 100
+_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOptions:
+    """What a topic's configuration means for its partitions."""
+
+    log: LogOptions
+    min_insync_replicas: int
+
+
+class ReplicaStorage:
+    """All logs of one broker."""
+
+    def __init__(
+        self,
+        broker: BrokerContext,
+        disk: Disk,
+        dirs: LogDirs,
+        directory_ids: Mapping[str, Uuid],
+        *,
+        timers: TimerService,
+        workers: WorkerPool,
+    ) -> None:
+        self._broker = broker
+        self._clock = broker.clock
+        self._timers = timers
+        self._workers = workers
+        self._defaults: TopicOptions | None = None
+        self.manager = LogManager(
+            disk,
+            broker.clock,
+            broker.random,
+            dirs,
+            lambda topic: self.topic_options(topic).log,
+            cleaner_options=CleanerOptions.of(broker.settings),
+            directory_ids=directory_ids,
+        )
+        self.jobs = LogTasks(
+            self.manager, LogTaskOptions.of(broker.settings), flush=self.flush, offload=self._offload
+        )
+        # Told when all before the log's recovery point has become safe.
+        self.on_flushed: Callable[[Log], None] = _nothing
+        self._flushing: set[Log] = set()
+        # Logs that want another flush once the one under way is done, and up to where.
+        self._flush_again: dict[Log, int] = {}
+        self._is_running = False
+
+    # The options of topics
+
+    def topic_options(self, topic: str) -> TopicOptions:
+        """As the image has them now.  Topics without options of their own share one object."""
+        overrides = self._broker.image.configs_of(ConfigResource.TOPIC, topic)
+        if overrides:
+            return self._read_options(topic, dict(overrides))
+        if self._defaults is None:
+            self._defaults = self._read_options(topic, {})
+        return self._defaults
+
+    def forget_defaults(self) -> None:
+        """The broker's own settings have changed."""
+        self._defaults = None
+
+    def _read_options(self, topic: str, overrides: dict[str, str]) -> TopicOptions:
+        broker = self._broker.settings
+        try:
+            settings = topic_settings(overrides, broker)
+        except ConfigError as error:
+            # The controller let it in, so it must not stop us: what we cannot read is left out.
+            logger.warning("topic %s: %s; options that cannot be read are ignored", topic, error)
+            settings = topic_settings(dict(_readable(overrides, broker)), broker)
+        return TopicOptions(LogOptions.of(settings, broker), settings["min.insync.replicas"])
+
+    def set_options(self, partition: TopicPartition, log: Log, options: LogOptions) -> None:
+        """A topic's options changed; cleaning stops at once where it is no longer wanted."""
+        was_compacted = log.options.cleanup_compact
+        log.set_options(options)
+        if was_compacted and not options.cleanup_compact and self.manager.cleaner is not None:
+            self.manager.cleaner.abort(partition)
+
+    # Starting and stopping
+
+    def load(self, is_stray: Callable[[TopicPartition, Uuid | None], bool]) -> Promise[None]:
+        """Open every log that the directories hold, a slice at a time."""
+        done: Promise[None] = Promise()
+        self._load_slice(self.manager.load(is_stray), done)
+        return done
+
+    def _load_slice(self, loading: Iterator[LoadProgress], done: Promise[None]) -> None:
+        until_ns = self._clock.monotonic_ns() + SLICE_NS
+        try:
+            for _ in loading:
+                if self._clock.monotonic_ns() >= until_ns:
+                    self._after((self, "load"), 0, partial(self._load_slice, loading, done))
+                    return
+        except Exception as error:
+            done.fail(error)
+            return
+        done.set(None)
+
+    def start_jobs(self) -> None:
+        """From now on the jobs run by their timers."""
+        self._is_running = True
+        self.jobs.start()
+        self._run_jobs()
+        if self.manager.cleaner is not None:
+            self._run_cleaner()
+
+    def stop(self, broker_epoch: int) -> None:
+        """Flush and close everything, and mark the directories as closed cleanly."""
+        self._is_running = False
+        for job in ("load", "jobs", "cleaner"):
+            self._timers.cancel((self, job))
+        for log_dir in list(self.manager.live):
+            self.manager.checkpoint_high_watermarks(log_dir)
+        self.manager.close(broker_epoch)
+
+    def _after(self, key: tuple[Hashable, str], delay_ms: int, action: Callable[[], None]) -> None:
+        self._timers.set(key, self._clock.monotonic_ns() + delay_ms * _MS, action)
+
+    # Jobs by the clock
+
+    def run_jobs_soon(self) -> None:
+        """Something has come up (a deletion, a new partition) that the jobs see to."""
+        if self._is_running:
+            self._after((self, "jobs"), BETWEEN_SLICES_MS, self._run_jobs)
+
+    def _run_jobs(self) -> None:
+        until_ns = self._clock.monotonic_ns() + SLICE_NS
+        wait_ms = self.jobs.run_due(1)
+        while not wait_ms and self._clock.monotonic_ns() < until_ns:
+            wait_ms = self.jobs.run_due(1)
+        if self._is_running:
+            self._after((self, "jobs"), max(wait_ms, BETWEEN_SLICES_MS), self._run_jobs)
+
+    def _run_cleaner(self) -> None:
+        cleaner = self.manager.cleaner
+        assert cleaner is not None, "only a cleaner that is there is run"
+        until_ns = self._clock.monotonic_ns() + CLEANER_SLICE_NS
+        wait_ms = 0
+        while not wait_ms and self._is_running and self._clock.monotonic_ns() < until_ns:
+            sync = cleaner.pending_sync
+            if sync is not None and not sync.is_done:
+                self._workers.submit(sync.run, self._cleaner_synced)
+                return
+            wait_ms = cleaner.step()
+        if self._is_running:
+            self._after((self, "cleaner"), max(wait_ms, BETWEEN_SLICES_MS), self._run_cleaner)
+
+    def _cleaner_synced(self, _: object, error: BaseException | None) -> None:
+        """How it ended is seen in the cleaner's next step; only that it never began is told here."""
+        if self._is_running:
+            delay_ms = BETWEEN_SLICES_MS if error is None else RETRY_MS
+            self._after((self, "cleaner"), delay_ms, self._run_cleaner)
+
+    def _offload(self, context: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """For the jobs: work that the workers cannot take now is offered again."""
+
+        def came_home(_: object, error: BaseException | None) -> None:
+            if not isinstance(error, WorkersBusyError):
+                done(error)
+            elif self._is_running:
+                self._after((context, "offload"), RETRY_MS, partial(self._offload, context, done))
+
+        self._workers.submit(context, came_home)
+
+    def warm(self, slices: Sequence[Slice], done: Callable[[], None]) -> None:
+        """Have a worker bring these into memory; `done` comes also if that failed."""
+
+        def bring_in() -> None:
+            for each in slices:
+                each.bring_in()
+
+        self._workers.submit(bring_in, lambda _, error: done())
+
+    # Flushing
+
+    def flush(self, log: Log, up_to: int | None = None) -> None:
+        """Bring a log's records to stable storage, on a worker; what is asked for meanwhile comes after."""
+        if log in self._flushing:
+            wanted = log.end_offset if up_to is None else up_to
+            self._flush_again[log] = max(wanted, self._flush_again.get(log, 0))
+            return
+        try:
+            plan = log.plan_flush(up_to)
+        except StorageFailure as failure:
+            self.fail(log, failure)
+            return
+        if plan is not None:
+            self._flushing.add(log)
+            self._workers.submit(plan.run, partial(self._flushed, log, plan))
+
+    def _flushed(self, log: Log, plan: FlushPlan, _: object, error: BaseException | None) -> None:
+        self._flushing.discard(log)
+        again = self._flush_again.pop(log, None)
+        if error is None and not log.is_closed:
+            log.flushed(plan)
+        plan.close()  # it was not run if the workers took no more
+        if log.is_closed:
+            return
+        if isinstance(error, OSError | StorageFailure):
+            self.fail(log, error)
+        elif error is not None:
+            logger.warning("%r could not be flushed (%s); trying again", log, error)
+            self._after((log, "flush"), RETRY_MS, partial(self.flush, log, again))
+        else:
+            self.on_flushed(log)
+            if again is not None and again > log.recovery_point:
+                self.flush(log, again)
+
+    # Directories
+
+    def may_hold(self, directory_id: Uuid) -> bool:
+        """False if a partition's log is, as far as one knows, in a directory that is offline (KIP-858)."""
+        if not self.manager.dirs.offline or directory_id in (UNASSIGNED_DIR, MIGRATING_DIR):
+            return True
+        return directory_id != LOST_DIR and any(
+            directory.directory_id == directory_id for directory in self.manager.live.values()
+        )
+
+    def directory_id_of(self, log: Log) -> Uuid | None:
+        directory = self.manager.live.get(log_dir_of(log))
+        return None if directory is None else directory.directory_id
+
+    def fail(self, log: Log, error: Exception) -> None:
+        """The log's directory let us down: it goes offline with all that is in it (M-E5)."""
+        self.manager.fail(log_dir_of(log), error)
+
+
+def _nothing(log: Log) -> None:
+    """Nobody listens yet."""
+
+
+def _readable(overrides: Mapping[str, str], broker: Settings) -> Iterator[tuple[str, str]]:
+    for name, value in overrides.items():
+        try:
+            topic_settings({name: value}, broker)
+        except ConfigError:
+            continue
+        yield name, value

@@ -1,0 +1,433 @@
+"""The replicas on this broker: the controller's deltas become leaders and followers with logs.
+
+What lives here: how a delta changes the partitions here, appending to them, and what happens to them when a
+directory fails.  What may not: finding one (replicas_table.py), the rules of replication (replica/), files
+(replicas_storage.py), reading for a fetch (replicas_read.py), and what an answer looks like (handlers/).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import MIGRATING_DIR, Uuid
+from barnabas.broker.coordinators.producer_ids import ProducerIds
+from barnabas.broker.replicas.alter_partition_manager import AlterPartitionManager, DirAssignments
+from barnabas.broker.replicas.hosted_partition import Become, Hosted, ReplicaContext, Traffic, Transition
+from barnabas.broker.replicas.log_dir_moves import LogDirMoves
+from barnabas.broker.replicas.partition_lookup import PartitionTable
+from barnabas.broker.replicas.replica_logs import ReplicaStorage
+from barnabas.broker.replicas.transaction_checks import NoCoordinator, TransactionVerifier
+from barnabas.broker.sliced_work import SlicedWork
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.image import ConfigResource, Image
+from barnabas.metadata.topics import Partition as PartitionState
+from barnabas.replica.fetch_sessions import Sessions
+from barnabas.replica.partition import NEVER_FLUSH, Rules
+from barnabas.replica.purgatory import Purgatory
+from barnabas.runtime.disk.disk import Buffer, Disk
+from barnabas.runtime.loop.executor import WorkerPool
+from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.timers import TimerService
+from barnabas.storage.directories.log_dirs import LogDirs
+from barnabas.storage.failure import StorageFailure
+from barnabas.storage.log.appends import AppendResult
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.names import TopicPartition
+from barnabas.storage.log.plain_append import append_plain
+from barnabas.storage.producers.producer_append import AppendOrigin, Verification
+
+logger = logging.getLogger(__name__)
+
+_MS = 1_000_000
+
+# A directory has failed: its path, and its id if it has one (KIP-858).
+DirFailed = Callable[[str, Uuid | None], None]
+
+
+class ReplicaManager(PartitionTable):
+    """All partitions with a replica on this broker.  For the loop's thread."""
+
+    def __init__(
+        self,
+        broker: ReplicaContext,
+        disk: Disk,
+        dirs: LogDirs,
+        directory_ids: Mapping[str, Uuid],
+        *,
+        timers: TimerService,
+        workers: WorkerPool,
+        at_tick_end: Callable[[Callable[[], None]], None],
+    ) -> None:
+        super().__init__(broker)
+        settings = broker.settings
+        self.now_ns = broker.clock.monotonic_ns
+        self._wall_ms = broker.clock.wall_ms
+        self._timers = timers
+        self.storage = ReplicaStorage(broker, disk, dirs, directory_ids, timers=timers, workers=workers)
+        self.storage.on_flushed = self._flushed
+        self.storage.manager.on_offline(self._dir_failed)
+        self.room = Purgatory(timers, at_tick_end)
+        slots = settings["max.incremental.fetch.session.cache.slots"]
+        self.sessions = Sessions(slots, broker.clock, broker.random)
+        self.isr_changes = AlterPartitionManager(
+            broker, self.broker_id, timers, at_tick_end, self.room.changed
+        )
+        self.assignments = DirAssignments(broker, self.broker_id, timers, at_tick_end)
+        self.producer_ids = ProducerIds(broker, self.broker_id)
+        self.moves = LogDirMoves(self, timers)
+        self.verifier: TransactionVerifier = NoCoordinator()
+        # Told when a directory fails, after its partitions have gone offline.
+        self.on_dir_failed: list[DirFailed] = []
+        # Told when a partition was led, followed, removed or taken offline here.
+        self.on_changed: list[Callable[[Hosted], None]] = []
+        self.traffic: dict[str, Traffic] = {}
+        self._lag_max_ms: int = settings["replica.lag.time.max.ms"]
+        self._rules = Rules(self.broker_id, self._lag_max_ms * _MS, self.is_eligible, self.is_alive)
+        self._changes = SlicedWork(timers, self.now_ns, self._after_slice)
+        self._has_changed = False
+        self._is_started = False
+
+    # Starting and stopping
+
+    def start(self) -> Promise[None]:
+        """Open all logs and become what the image says; deltas are taken from then on."""
+        done: Promise[None] = Promise()
+        self.storage.load(self._is_stray).then(lambda _: self._loaded(done), done.fail)
+        return done
+
+    def _loaded(self, done: Promise[None]) -> None:
+        self._is_started = True
+        self._changes.add(self._take_image(self._broker.image, done))
+
+    def _take_image(self, image: Image, done: Promise[None]) -> Iterator[None]:
+        for topic in image.topics.values():
+            for index, state in topic.partitions.items():
+                if self.broker_id in state.replicas:
+                    self._transit(self._transition(image, topic.id, index))
+                    yield
+        self.storage.start_jobs()
+        self.moves.start()
+        self._check_isrs()
+        done.set(None)
+
+    def stop(self) -> None:
+        """Answer nobody any more, flush and close every log, and mark the directories as closed cleanly."""
+        self._is_started = False
+        self._changes.stop()
+        self._timers.cancel((self, "isr"))
+        self.isr_changes.stop()
+        self.assignments.stop()
+        self.moves.stop()
+        self.room.close()
+        for partition in self.partitions.values():
+            partition.lose_log()
+            partition.judge()
+        self.partitions.clear()
+        self.storage.stop(self._broker.broker_epoch)
+
+    def _is_stray(self, partition: TopicPartition, topic_id: Uuid | None) -> bool:
+        """Whether a log found on disk belongs to no partition that the image has here."""
+        image = self._broker.image
+        topic = image.topic_named(partition.topic) if topic_id is None else image.topics.get(topic_id)
+        state = None if topic is None else topic.partitions.get(partition.partition)
+        return state is None or self.broker_id not in state.replicas
+
+    # Deltas
+
+    def apply(self, delta: Delta) -> None:
+        """Become what a committed delta says; much takes a while.  Settings and image are new already."""
+        if self._is_started:  # else the whole image is taken when the logs are open
+            self._changes.add(self._take_delta(delta))
+
+    def _take_delta(self, delta: Delta) -> Iterator[None]:
+        # What goes comes first: a new topic may have an old one's name.
+        for topic in delta.removed_topics:
+            for index in topic.partitions:
+                self._transit(Transition(Become.GONE, topic.name, topic.id, index, None))
+                yield
+        for key in sorted(delta.partitions):
+            self._transit(self._transition(delta.image, *key))
+            yield
+        self._apply_configs(delta)
+
+    def _after_slice(self) -> None:
+        if self._has_changed:
+            self._has_changed = False
+            self.storage.manager.finish_deletes()
+            self.storage.run_jobs_soon()
+
+    def _transition(self, image: Image, topic_id: Uuid, index: int) -> Transition | None:
+        topic = image.topics.get(topic_id)
+        state = None if topic is None else topic.partitions.get(index)
+        if topic is None or state is None:
+            return None
+        if self.broker_id not in state.replicas:
+            become = Become.GONE
+        else:
+            become = Become.LEADER if state.leader == self.broker_id else Become.FOLLOWER
+        return Transition(become, topic.name, topic_id, index, state)
+
+    def _transit(self, transition: Transition | None) -> None:
+        """Take a partition into its new state."""
+        if transition is None:
+            return
+        self._has_changed = True
+        try:
+            self._transit_one(transition)
+        except KafkaError as error:
+            logger.error("%s-%d: %s", transition.topic, transition.index, error)
+
+    def _transit_one(self, transition: Transition) -> None:
+        name = TopicPartition(transition.topic, transition.index)
+        known = self.partitions.get(name)
+        if transition.become is Become.GONE:
+            if known is not None and known.topic_id == transition.topic_id:
+                self._remove(name, known)
+            return
+        state = transition.state
+        assert state is not None, "who stays has a state"
+        is_new = known is None or known.topic_id != transition.topic_id
+        if known is None or is_new:
+            if known is not None and not known.is_offline:
+                self._remove(name, known)
+            known = self._host(name, transition.topic_id)
+        log = self._open_log(name, known, state, is_new=is_new)
+        if transition.become is Become.LEADER:
+            now_ns = self.now_ns()
+            self._guard(known, lambda: known.lead(state, log, now_ns))
+        else:
+            known.follow(state, log)
+        known.judge()
+        # Whoever waits here may have to ask another leader now, or hear of a higher watermark.
+        self._changed(known)
+
+    def _changed(self, partition: Hosted) -> None:
+        self.room.changed(partition)
+        for listener in self.on_changed:
+            listener(partition)
+
+    def _host(self, name: TopicPartition, topic_id: Uuid) -> Hosted:
+        traffic = self.traffic.get(name.topic)
+        if traffic is None:
+            traffic = self.traffic[name.topic] = Traffic()
+        traffic.partitions += 1
+        hosted = Hosted(name.topic, name.partition, topic_id, self._rules, traffic)
+        self.partitions[name] = hosted
+        self._configure(hosted)
+        return hosted
+
+    def _open_log(
+        self, name: TopicPartition, partition: Hosted, state: PartitionState, *, is_new: bool
+    ) -> Log:
+        if partition.log is not None:
+            self._note_directory(partition, partition.log, state)
+            return partition.log
+        manager = self.storage.manager
+        directory_id = state.directory_of(self.broker_id)
+        if partition.is_offline or (name not in manager.logs and not self.storage.may_hold(directory_id)):
+            self._take_offline(partition)
+            raise self.missing(*name)
+        try:
+            log = manager.get_or_create(
+                name, topic_id=partition.topic_id, is_new=is_new, directory_id=directory_id
+            )
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._take_offline(partition)
+            raise
+        log.set_high_watermark(manager.checkpointed_high_watermarks.pop(name, 0))
+        self._note_directory(partition, log, state)
+        return log
+
+    def _note_directory(self, partition: Hosted, log: Log, state: PartitionState) -> None:
+        """Tell the controller where the log lies, if it does not know (KIP-858)."""
+        expected = state.directory_of(self.broker_id)
+        actual = self.storage.directory_id_of(log)
+        if actual is not None and expected not in (actual, MIGRATING_DIR):
+            self.assignments.submit(partition.topic_id, partition.index, actual)
+
+    def _remove(self, name: TopicPartition, partition: Hosted) -> None:
+        del self.partitions[name]
+        was_offline = partition.is_offline
+        partition.lose_log()
+        partition.judge()
+        self._changed(partition)
+        partition.traffic.partitions -= 1
+        if not partition.traffic.partitions:
+            self.traffic.pop(name.topic, None)
+        if was_offline:
+            logger.warning("%s is gone, but its log is in a directory that is offline", name)
+            return
+        self.moves.forget(name)
+        self.storage.manager.begin_delete(name)
+
+    # Options
+
+    def _apply_configs(self, delta: Delta) -> None:
+        changed = set()
+        for kind, name in delta.configs:
+            if kind == ConfigResource.TOPIC:
+                changed.add(name)
+            elif kind == ConfigResource.BROKER and name in ("", str(self.broker_id)):
+                self.storage.forget_defaults()
+                changed.update(topic for topic, _ in self.partitions)
+        if changed:
+            for partition in list(self.partitions.values()):
+                if partition.topic in changed:
+                    self._configure(partition)
+
+    def _configure(self, partition: Hosted) -> None:
+        options = self.storage.topic_options(partition.topic)
+        log = partition.log
+        if log is not None and log.options is not options.log:
+            self.storage.set_options(partition.name, log, options.log)
+        partition.flush_messages = options.log.flush_messages
+        partition.set_min_isr(options.min_insync_replicas)
+        partition.judge()
+        if partition.is_leader and partition.advance(self.now_ns()):
+            self.room.changed(partition)
+
+    # Appending
+
+    def append(
+        self,
+        partition: Hosted,
+        records: Buffer,
+        acks: int,
+        verification: Verification | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendResult:
+        """Append batches to a partition that we lead.  See `answer_to` for when to answer a client."""
+        log = partition.log
+        if log is None or not partition.is_leader:
+            raise self.not_leader(partition)
+        if partition.is_under_min_isr:
+            partition.check_acks(acks)
+        try:
+            result = log.append_as_leader(
+                records, partition.leader_epoch, origin=origin, verification=verification
+            )
+        except StorageFailure as failure:
+            self.storage.fail(log, failure)
+            raise
+        if result.bytes_appended:
+            traffic = partition.traffic
+            traffic.produces += 1
+            traffic.bytes_in += result.bytes_appended
+            traffic.records_in += result.last_offset - result.first_offset + 1
+            self._appended(partition, log, result.bytes_appended)
+        return result
+
+    def append_simply(self, partition: Hosted, records: Buffer) -> AppendResult:
+        """`append` to a partition that `is_simple`, in fewer steps for a plain batch: it is committed now."""
+        result = self.append_if_plain(partition, records)
+        return self.append(partition, records, 1) if result is None else result
+
+    def append_if_plain(self, partition: Hosted, records: Buffer) -> AppendResult | None:
+        """None: nothing has happened, the batch takes more steps."""
+        log = partition.log
+        assert log is not None, "a simple partition has a log"
+        try:
+            result = append_plain(log, records, partition.leader_epoch, self._wall_ms())
+        except StorageFailure as failure:
+            self.storage.fail(log, failure)
+            raise
+        if result is None:
+            return None
+        log.advance_high_watermark(log.end_offset)
+        traffic = partition.traffic
+        traffic.produces += 1
+        traffic.bytes_in += result.bytes_appended
+        traffic.records_in += result.last_offset - result.first_offset + 1
+        self.room.arrived(partition, result.bytes_appended)
+        return result
+
+    def _appended(self, partition: Hosted, log: Log, size: int) -> None:
+        if partition.flush_messages != NEVER_FLUSH and partition.flushed_end(log) < log.end_offset:
+            self.storage.flush(log)
+        elif log.is_closed_part_unflushed:
+            # A segment was closed: what it holds is brought to stable storage in the background.
+            self.storage.flush(log, log.active.base_offset)
+        if partition.followers:
+            # Followers see the records now, consumers when the high watermark has passed them.
+            self.room.arrived(partition, size)
+            if partition.advance(self.now_ns()):
+                self.room.changed(partition)
+        elif partition.advance(0):
+            self.room.arrived(partition, size)
+
+    def answer_to(self, partition: Hosted, acks: int, required_offset: int) -> ErrorCode | None:
+        """The answer to a produce whose records end before this offset; None: not yet."""
+        if acks == -1:
+            code = partition.acknowledged(required_offset)
+            return ErrorCode.KAFKA_STORAGE_ERROR if code and partition.is_offline else code
+        log = partition.log
+        if log is None:
+            return self.not_leader(partition).code
+        return ErrorCode.NONE if partition.flushed_end(log) >= required_offset else None
+
+    def _flushed(self, log: Log) -> None:
+        partition = self.partitions.get((log.topic, log.partition))
+        if partition is not None and partition.log is log and partition.flush_messages != NEVER_FLUSH:
+            partition.advance(self.now_ns())
+            self.room.changed(partition)
+
+    # Deleting records
+
+    def delete_records(self, partition: Hosted, offset: int) -> int:
+        """Let all before an offset go (-1: all that is committed); the offset from which on they stay."""
+        log = partition.log
+        if log is None or not partition.is_leader:
+            raise self.not_leader(partition)
+        if not log.options.cleanup_delete:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"Records of partition {partition.topic}-{partition.index}"
+                " can not be deleted due to the configured policy",
+            )
+        wanted = log.high_watermark if offset == -1 else offset
+        if wanted < 0:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{wanted} is no offset")
+        self._guard(partition, lambda: log.advance_log_start(wanted))
+        return wanted
+
+    # The ISR
+
+    def _check_isrs(self) -> None:
+        """Each half of replica.lag.time.max.ms: followers that lag are proposed to leave."""
+        now_ns = self.now_ns()
+        for partition in self.partitions.values():
+            if len(partition.isr) > 1 and partition.propose_leaving(now_ns):
+                self.isr_changes.submit(partition)
+        self._timers.set((self, "isr"), now_ns + max(self._lag_max_ms // 2, 1) * _MS, self._check_isrs)
+
+    # Failing
+
+    def _guard(self, partition: Hosted, action: Callable[[], object]) -> None:
+        """A directory that fails meanwhile goes offline; the caller hears of it all the same."""
+        log = partition.log
+        try:
+            action()
+        except StorageFailure as failure:
+            failed = partition.log or log
+            if failed is not None:
+                self.storage.fail(failed, failure)
+            raise
+
+    def _take_offline(self, partition: Hosted) -> None:
+        partition.is_offline = True
+        partition.lose_log()
+        partition.judge()
+        self._changed(partition)
+
+    def _dir_failed(self, log_dir: str, reason: str, names: list[TopicPartition]) -> None:
+        directory_id = self.storage.manager.directory_ids.get(log_dir)
+        for name in names:
+            partition = self.partitions.get(name)
+            # What was lost may be a copy on its way there.
+            if partition is not None and name not in self.storage.manager.logs:
+                self._take_offline(partition)
+        for listener in self.on_dir_failed:
+            listener(log_dir, directory_id)

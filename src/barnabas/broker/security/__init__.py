@@ -1,0 +1,1 @@
+"""Authorization of requests: the authorizers, and what is refused before they are asked."""

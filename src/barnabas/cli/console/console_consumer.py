@@ -1,0 +1,312 @@
+"""`barnabas console-consumer`: prints the records of topics, as Apache Kafka's kafka-console-consumer does.
+
+Unlike there, a consumer that ends without what it was asked for does not end with 0: a topic that is not
+there, brokers that do not answer, fewer records than --max-messages in the time of --timeout-ms.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, BinaryIO
+
+from barnabas.cli.framework.arguments import KafkaParser
+from barnabas.cli.framework.connecting import add_connection_flags, client_properties
+from barnabas.cli.framework.exits import CommandError, Exit, one_line
+from barnabas.cli.framework.flag_rules import FlagRules
+from barnabas.cli.framework.interrupts import Ending, ending_by
+from barnabas.cli.framework.key_values import key_values
+from barnabas.cli.framework.numbers import long_integer, whole_number
+
+if TYPE_CHECKING:
+    from barnabas.batch.engine.consume import ConsumerRecord
+    from barnabas.cli.console.formatters import Formatter
+    from barnabas.client.sync import Consumer
+
+PROGRAM = "barnabas console-consumer"
+MISSING_SERVER = f'Missing required argument "[bootstrap-server]" (see {PROGRAM} --help)'
+POLL_MS = 1_000
+# So long nothing may come before the tool looks whether there is a cluster, and the topic, at all.
+QUIET_MS = 10_000
+NO_LIMIT = -1
+LARGEST_GROUP_NUMBER = 99_999
+ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
+PARTS = "timestamp, partition, offset, delivery, epoch, headers, key, value"
+_EARLIEST, _LATEST = -2, -1
+
+
+def make_parser() -> KafkaParser:
+    parser = KafkaParser(
+        PROGRAM,
+        "Print the records of topics.",
+        f"properties: print.X=true|false for X = {PARTS};\n"
+        "  key.separator, line.separator, headers.separator, null.literal;\n"
+        "  key.deserializer, value.deserializer, headers.deserializer (String, Long, UUID, ...)",
+    )
+    add_connection_flags(parser, config_flags=("--consumer.config", "--command-config"), old_zookeeper=True)
+    add = parser.add_argument
+    add("--topic", metavar="TOPIC", help="the topic to read")
+    add("--include", metavar="REGEX", help="read all topics whose name matches; --whitelist of old")
+    add("--whitelist", dest="include", metavar="REGEX", help="the old name of --include")
+    add("--partition", type=whole_number(0), metavar="N", help="read this partition only; from its end on")
+    add("--offset", metavar="OFFSET", help="where to begin in --partition: a number, earliest or latest")
+    add(
+        "--from-beginning",
+        action="store_true",
+        help="begin at the first record unless the group has an offset",
+    )
+    add(
+        "--group", metavar="GROUP", help="the group to read as a member of (a new one each time if not given)"
+    )
+    add("--max-messages", type=whole_number(-1), metavar="N", help="end after so many records")
+    add("--timeout-ms", type=long_integer, metavar="MS", help="end when no record has come for so long")
+    add("--isolation-level", choices=ISOLATION_LEVELS, help="which records of transactions to read")
+    for flag in ("--consumer-property", "--command-property"):
+        add(flag, dest="properties", action="append", default=[], metavar="KEY=VALUE", help="of the client")
+    add(
+        "--formatter",
+        default="DefaultMessageFormatter",
+        metavar="CLASS",
+        help="Default-, Logging-, NoOp-, Offsets-, GroupMetadata-, TransactionLog- or "
+        "ShareGroupStateMessageFormatter, with or without package",
+    )
+    for flag in ("--formatter-property", "--property"):
+        add(
+            flag, dest="formatting", action="append", default=[], metavar="KEY=VALUE", help="of the formatter"
+        )
+    add("--formatter-config", metavar="FILE", help="properties of the formatter")
+    for kind in ("key", "value"):
+        add(f"--{kind}-deserializer", metavar="CLASS", help=f"the same as {kind}.deserializer=CLASS")
+    add("--skip-message-on-error", action="store_true", help="go on after a record that cannot be printed")
+    add("--enable-systest-events", action="store_true", help="print shutdown_complete at the end")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    parser = make_parser()
+    options = parser.parse(arguments)
+    rules = FlagRules(parser, options)
+    check(rules, options)
+    properties = consumer_properties(parser, rules, options)
+    offset = start_offset(rules, options)
+    formatter = chosen_formatter(options)
+    from barnabas.client.sync import Consumer
+
+    consumer = Consumer(properties)
+    printing = Printing(consumer, formatter, options, properties)
+    try:
+        with ending_by(consumer.wakeup) as ending:
+            try:
+                begin(consumer, options, offset)
+                printing.go_on(ending)
+            finally:
+                printing.close()
+    finally:
+        sys.stdout.flush()
+        print(f"Processed a total of {printing.count} messages", file=sys.stderr)
+        if options.enable_systest_events:
+            print("shutdown_complete")
+    return Exit.OK if ending.code is None else ending.code
+
+
+# What the flags say -----------------------------------------------------------------------------------------
+
+
+def check(rules: FlagRules, options: Namespace) -> None:
+    if (options.topic is None) == (options.include is None):
+        rules.refuse("Exactly one of --include/--topic is required.")
+    if options.include is not None:
+        try:
+            re.compile(options.include)
+        except re.error as error:
+            rules.refuse(f"--include {options.include} is no regular expression: {error}")
+    if options.partition is None:
+        if options.offset is not None:
+            rules.refuse("The partition is required when offset is specified.")
+        return
+    if options.topic is None:
+        rules.refuse("The topic is required when partition is specified.")
+    if options.from_beginning and options.offset is not None:
+        rules.refuse("Options from-beginning and offset cannot be specified together.")
+
+
+def start_offset(rules: FlagRules, options: Namespace) -> int:
+    if options.offset is None:
+        return _EARLIEST if options.from_beginning else _LATEST
+    named = {"earliest": _EARLIEST, "latest": _LATEST}.get(options.offset.lower())
+    if named is not None:
+        return named
+    if not (options.offset.isascii() and options.offset.isdecimal()) or int(options.offset) >= 2**63:
+        rules.refuse(
+            f"The provided offset value '{options.offset}' is incorrect. Valid values are "
+            "'earliest', 'latest', or a non-negative long."
+        )
+    return int(options.offset)
+
+
+def consumer_properties(parser: KafkaParser, rules: FlagRules, options: Namespace) -> dict[str, object]:
+    in_file = client_properties(parser, options, MISSING_SERVER)
+    given = key_values(options.properties)
+    groups = {group_id(rules, options, in_file, given)} - {None}
+    properties = {**in_file, **given, "bootstrap.servers": in_file["bootstrap.servers"]}
+    reset = properties.setdefault("auto.offset.reset", "earliest" if options.from_beginning else "latest")
+    if options.from_beginning and reset != "earliest":
+        rules.refuse(
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', "
+            "please remove one option"
+        )
+    properties.setdefault("client.id", "console-consumer")
+    if options.isolation_level is not None:
+        properties["isolation.level"] = options.isolation_level
+    if groups:
+        properties["group.id"] = groups.pop()
+    else:
+        from barnabas.runtime.random import SystemRandom
+
+        properties["group.id"] = f"console-consumer-{SystemRandom().integer(0, LARGEST_GROUP_NUMBER)}"
+        # Nobody uses this group again.
+        properties.setdefault("enable.auto.commit", "false")
+    return properties
+
+
+def group_id(
+    rules: FlagRules, options: Namespace, in_file: dict[str, object], given: dict[str, str]
+) -> str | None:
+    places = (options.group, in_file.get("group.id"), given.get("group.id"))
+    groups = dict.fromkeys(str(group) for group in places if group is not None)
+    if len(groups) > 1:
+        rules.refuse(
+            "The group ids provided in different places (directly using '--group', "
+            "via '--consumer-property', or via '--consumer.config') do not match. Detected group ids: "
+            + ", ".join(f"'{group}'" for group in groups)
+        )
+    if groups and options.partition is not None:
+        rules.refuse("Options group and partition cannot be specified together.")
+    return next(iter(groups), None)
+
+
+def chosen_formatter(options: Namespace) -> Formatter:
+    from barnabas.cli.console.formatters import formatter
+    from barnabas.cli.framework.connecting import command_properties
+
+    properties = command_properties(options.formatter_config)
+    for kind in ("key", "value"):
+        named = getattr(options, f"{kind}_deserializer")
+        if named:
+            properties[f"{kind}.deserializer"] = named
+    return formatter(options.formatter, {**properties, **key_values(options.formatting)}, PROGRAM)
+
+
+# Consuming --------------------------------------------------------------------------------------------------
+
+
+def begin(consumer: Consumer, options: Namespace, offset: int) -> None:
+    from barnabas.client.model import TopicPartition
+
+    if options.topic is None:
+        consumer.subscribe(pattern=options.include)
+    elif options.partition is None:
+        consumer.subscribe([options.topic])
+    else:
+        where = TopicPartition(options.topic, options.partition)
+        consumer.assign([where])
+        if offset == _EARLIEST:
+            consumer.seek_to_beginning(where)
+        elif offset == _LATEST:
+            consumer.seek_to_end(where)
+        else:
+            consumer.seek(where, offset)
+
+
+class Printing:
+    """Polls and prints until it is enough."""
+
+    def __init__(
+        self, consumer: Consumer, formatter: Formatter, options: Namespace, properties: dict[str, object]
+    ) -> None:
+        from barnabas.runtime.clock import SystemClock
+
+        self.count = 0
+        self._consumer = consumer
+        self._formatter = formatter
+        self._options = options
+        self._properties = properties
+        self._out: BinaryIO = sys.stdout.buffer
+        self._monotonic_ns = SystemClock.monotonic_ns
+        # What was polled and is not printed yet.
+        self._left: list[ConsumerRecord] = []
+
+    def go_on(self, ending: Ending) -> None:
+        most: int | None = self._options.max_messages
+        most = None if most == NO_LIMIT else most
+        timeout_ms = self._options.timeout_ms
+        patience_ms = None if timeout_ms is None or timeout_ms < 0 else timeout_ms
+        last_ns, is_known = self._monotonic_ns(), False
+        while not ending.is_wanted and (most is None or self.count < most):
+            quiet_ms = (self._monotonic_ns() - last_ns) // 1_000_000
+            if patience_ms is not None and quiet_ms >= patience_ms and self.count + quiet_ms > 0:
+                return self._timed_out(patience_ms)
+            if not is_known and quiet_ms > QUIET_MS:
+                self._look()
+                is_known = True
+            wait_ms = POLL_MS if patience_ms is None else max(0, min(POLL_MS, patience_ms - quiet_ms))
+            self._left = self._consumer.poll(wait_ms, max_records=None if most is None else most - self.count)
+            if self._left:
+                is_known = True
+                self._print_all(ending)
+                last_ns = self._monotonic_ns()
+        return None
+
+    def _print_all(self, ending: Ending) -> None:
+        self._left.reverse()
+        while self._left and not ending.is_wanted:
+            record = self._left.pop()
+            self.count += 1
+            try:
+                self._formatter.write(record, self._out)
+            except ValueError as error:
+                self._cannot_print(record, error)
+        self._out.flush()
+
+    def _cannot_print(self, record: ConsumerRecord, error: ValueError) -> None:
+        where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
+        line = f"{PROGRAM}: {where} cannot be printed: {error}"
+        if not self._options.skip_message_on_error:
+            raise CommandError(f"{line} (--skip-message-on-error goes on after it)") from error
+        self._out.flush()
+        print(one_line(line), file=sys.stderr)
+
+    def _timed_out(self, patience_ms: int) -> None:
+        """The end that was asked for, if there was something to read from and no count to reach."""
+        if self.count == 0:
+            self._look(must_exist=True)
+        if self._options.max_messages not in (None, NO_LIMIT):
+            raise CommandError(
+                f"{PROGRAM}: {self.count} of {self._options.max_messages} messages came, and none for "
+                f"{patience_ms} ms (--timeout-ms allows more)",
+                Exit.TIMED_OUT,
+            )
+
+    def _look(self, *, must_exist: bool = False) -> None:
+        """Nothing has come: is there a cluster, and has it the topic?"""
+        from barnabas.cli.console.silence import explain_silence
+
+        line = explain_silence(self._properties, PROGRAM, self._options.topic, self._options.partition)
+        if line is not None:
+            if must_exist:
+                raise CommandError(line, Exit.NOT_FOUND)
+            print(line, file=sys.stderr)
+
+    def close(self) -> None:
+        """What was not printed is left to the group's next member."""
+        from barnabas.client.model import TopicPartition
+
+        first: dict[TopicPartition, int] = {}
+        for record in self._left:
+            where = TopicPartition(record.topic, record.partition)
+            first[where] = min(record.offset, first.get(where, record.offset))
+        for where in first.keys() & self._consumer.assignment():
+            self._consumer.seek(where, first[where])
+        self._consumer.close()

@@ -1,1 +1,0 @@
-"""What consumer-groups does: describing, resetting, deleting."""

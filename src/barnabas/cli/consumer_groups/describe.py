@@ -1,0 +1,225 @@
+"""Describing groups: offsets and lag, members, states; columns as Apache Kafka's tool prints them."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from barnabas.cli.consumer_groups.errors import say
+from barnabas.cli.framework.columns import padded_row
+from barnabas.cli.framework.exits import Exit
+from barnabas.client.admin.records import OffsetSpec
+from barnabas.client.model import NO_EPOCH, OffsetAndMetadata, TopicPartition, by_topic
+from barnabas.coordinator.group.offsets.lag import lag
+
+if TYPE_CHECKING:
+    from barnabas.client.admin.groups.group_model import GroupDescription, GroupMember
+    from barnabas.client.sync import Admin
+
+MISSING = "-"
+EMPTY, DEAD = "Empty", "Dead"
+REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+
+
+def describe(admin: Admin, options: Namespace, groups: list[str]) -> int:
+    described = admin.describe_consumer_groups(groups, timeout_ms=options.timeout).raise_first()
+    worst = Exit.OK
+    for _, group in sorted(described.items()):
+        if options.members:
+            _show_members(group, options.verbose)
+        elif options.state is not None:
+            _show_state(group, options.verbose)
+        else:
+            _show_offsets(admin, group, options)
+        worst = Exit.NOT_FOUND if group.state == DEAD else worst
+    return worst
+
+
+def _introduce(group: GroupDescription) -> bool:
+    """Say what is special about its state; whether there is anything to show."""
+    sys.stdout.flush()
+    if group.state == DEAD:
+        say(f"Consumer group '{group.group_id}' does not exist.")
+    elif group.state == EMPTY:
+        print(f"\nConsumer group '{group.group_id}' has no active members.", file=sys.stderr)
+    elif group.state in REBALANCING:
+        print(f"\nWarning: Consumer group '{group.group_id}' is rebalancing.", file=sys.stderr)
+    return group.state != DEAD
+
+
+# Offsets ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads a partition; nobody, mostly."""
+
+    member_id: str = MISSING
+    host: str = MISSING
+    client_id: str = MISSING
+
+
+def _show_offsets(admin: Admin, group: GroupDescription, options: Namespace) -> None:
+    told = admin.list_consumer_group_offsets(group.group_id, timeout_ms=options.timeout)[group.group_id]
+    committed = told.values_by_key
+    places = _places(group, committed)
+    ends = _offsets(admin, [place for place, _ in places], OffsetSpec.LATEST, options.timeout)
+    starts = _starts(admin, committed, ends, options.timeout)
+    if not _introduce(group) or not places:
+        return
+    rows = []
+    for place, reader in places:
+        offset = committed.get(place)
+        end = ends.get(place)
+        epoch = MISSING if offset is None or offset.leader_epoch == NO_EPOCH else offset.leader_epoch
+        behind = MISSING
+        if offset is not None and end is not None:
+            behind = str(lag(offset.offset, starts.get(place, offset.offset), end))
+        row = [group.group_id, place.topic, place.partition]
+        row += [epoch] if options.verbose else []
+        row += [MISSING if offset is None else offset.offset, MISSING if end is None else end, behind]
+        rows.append([*row, reader.member_id, reader.host, reader.client_id])
+    epoch_header = ["LEADER-EPOCH"] if options.verbose else []
+    headers = ["GROUP", "TOPIC", "PARTITION", *epoch_header, "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
+    numbers = [15] * len(headers[3:])
+    _print_table(
+        [*headers, "CONSUMER-ID", "HOST", "CLIENT-ID"],
+        rows,
+        [15, 15, 10, *numbers, 15, 15, 0],
+        (0, 1, -3, -2),
+    )
+
+
+def _places(
+    group: GroupDescription, committed: Mapping[TopicPartition, OffsetAndMetadata | None]
+) -> list[tuple[TopicPartition, Reader]]:
+    """Partitions and who reads them: those with most partitions first, at last those of nobody."""
+    members = sorted(group.members, key=lambda one: -len(one.assignment))
+    found = [
+        (place, Reader(one.member_id, one.host, one.client_id))
+        for one in members
+        for place in sorted(one.assignment)
+    ]
+    assigned = {place for place, _ in found}
+    nobodys = sorted(
+        place for place, offset in committed.items() if place not in assigned and offset is not None
+    )
+    return found + [(place, Reader()) for place in nobodys]
+
+
+def _offsets(
+    admin: Admin, places: Sequence[TopicPartition], spec: OffsetSpec, timeout_ms: int
+) -> dict[TopicPartition, int]:
+    """Where partitions start or end; those of topics that are gone are left out."""
+    if not places:
+        return {}
+    found = admin.list_offsets(dict.fromkeys(places, spec), timeout_ms=timeout_ms)
+    return {place: one.offset for place, one in found.values_by_key.items()}
+
+
+def _starts(
+    admin: Admin,
+    committed: Mapping[TopicPartition, OffsetAndMetadata | None],
+    ends: Mapping[TopicPartition, int],
+    timeout_ms: int,
+) -> dict[TopicPartition, int]:
+    """Only of partitions that are behind: what was deleted meanwhile can be read by nobody."""
+    behind = [
+        place
+        for place, offset in committed.items()
+        if offset is not None and place in ends and offset.offset < ends[place]
+    ]
+    return _offsets(admin, behind, OffsetSpec.EARLIEST, timeout_ms)
+
+
+# Members ----------------------------------------------------------------------------------------------------
+
+
+def _show_members(group: GroupDescription, verbose: bool) -> None:
+    if not _introduce(group):
+        return
+    static = any(member.group_instance_id for member in group.members)
+    kinds = {member.upgraded for member in group.members}
+    mixed = verbose and {True, False} <= kinds
+    headers = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+    least, flexible = [15, 15, 15, 15, 15], [0, 1, 2, 3]
+    if static:
+        headers.insert(2, "GROUP-INSTANCE-ID")
+        least.insert(2, 17)
+        flexible.append(4)
+    end = len(headers)
+    if verbose:
+        headers += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
+        least += [15, 20, 15, 20]
+        flexible += [end + 1, end + 3]
+    if mixed:
+        headers.append("UPGRADED")
+        least.append(0)
+    rows = [_member_row(group, member, static, verbose, mixed) for member in group.members]
+    # Without more columns, a blank follows the last.
+    _print_table(headers, rows, least, flexible, end="" if verbose else " ")
+
+
+def _member_row(
+    group: GroupDescription, member: GroupMember, static: bool, verbose: bool, mixed: bool
+) -> list[object]:
+    row: list[object] = [group.group_id, member.member_id]
+    row += [member.group_instance_id or ""] if static else []
+    row += [member.host, member.client_id, len(member.assignment)]
+    if verbose:
+        target_epoch = group.target_assignment_epoch
+        row += [
+            MISSING if member.member_epoch is None else member.member_epoch,
+            _assignment(member.assignment),
+            MISSING if target_epoch is None else target_epoch,
+            _assignment(member.target_assignment or ()),
+        ]
+    if mixed:
+        row.append(MISSING if member.upgraded is None else str(member.upgraded).lower())
+    return row
+
+
+def _assignment(partitions: Iterable[TopicPartition]) -> str:
+    """`orders:0,1;returns:2`."""
+    topics = sorted(
+        f"{topic}:{','.join(map(str, sorted(numbers)))}" for topic, numbers in by_topic(partitions).items()
+    )
+    return ";".join(topics) or MISSING
+
+
+# States -----------------------------------------------------------------------------------------------------
+
+
+def _show_state(group: GroupDescription, verbose: bool) -> None:
+    if not _introduce(group):
+        return
+    node = group.coordinator
+    coordinator = f"{node.host}:{node.port}  ({node.id})"
+    headers = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"]
+    row: list[object] = [group.group_id, coordinator, group.assignor or MISSING, group.state]
+    least = [15, 25, 20, 20]
+    if verbose:
+        epochs = (group.group_epoch, group.target_assignment_epoch)
+        headers += ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
+        row += [MISSING if epoch is None else epoch for epoch in epochs]
+        least += [15, 25]
+    _print_table([*headers, "#MEMBERS"], [[*row, len(group.members)]], [*least, 0], (0, 1))
+
+
+def _print_table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    least: Sequence[int],
+    flexible: Iterable[int],
+    end: str = "",
+) -> None:
+    """An empty line, then headers and rows; the columns that are flexible are as wide as their values."""
+    widths = list(least)
+    for column in flexible:
+        widths[column] = max([widths[column], *(len(str(row[column])) for row in rows)])
+    print()
+    for row in (headers, *rows):
+        print(padded_row(row, widths) + end)

@@ -1,0 +1,1 @@
+"""What every tool shares: arguments, subcommands, connections, exit codes, errors."""

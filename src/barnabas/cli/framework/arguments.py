@@ -1,0 +1,107 @@
+"""Reading of command lines, alike for every tool.
+
+Flags are never abbreviated; a long flag may be written with one dash, as in books of the time when
+Apache Kafka's tools took both; a wrong flag is refused in one line that offers the nearest right one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from barnabas import __version__
+from barnabas.cli.framework.exits import Exit, HelpShownError, UsageError
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """argparse without abbreviations, without tracebacks and without its two-line errors."""
+
+    shows_usage_when_bare = False
+
+    def __init__(self, prog: str, description: str, epilog: str | None = None) -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=epilog,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """The values, or a UsageError; `--help` prints and raises HelpShownError."""
+        if not arguments and self.shows_usage_when_bare:
+            self.print_help(sys.stderr)
+            raise HelpShownError("", Exit.USAGE)
+        parsed, unknown = self.parse_known_args(self._with_two_dashes(arguments))
+        if unknown:
+            flag = unknown[0].partition("=")[0]
+            if flag.startswith("-") and flag != "-":
+                from barnabas.cli.refused import reason_for  # Only needed when something is wrong.
+
+                reason = reason_for(self.prog, flag)
+                if reason is not None:
+                    self.error(f"{flag} is not taken: {reason}")
+                self.error(f"unknown option {flag}{did_you_mean(flag, self._option_string_actions)}")
+            self.error(f"unexpected argument {unknown[0]!r}")
+        return parsed
+
+    def _with_two_dashes(self, arguments: Sequence[str]) -> list[str]:
+        known = self._option_string_actions
+        given: list[str] = []
+        for position, argument in enumerate(arguments):
+            if argument == "--":
+                return given + list(arguments[position:])
+            flag = argument.partition("=")[0]
+            single = flag.startswith("-") and not flag.startswith("--")
+            if single and flag not in known and "-" + flag in known:
+                argument = "-" + argument
+            given.append(argument)
+        return given
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}; see {self.prog} --help")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise HelpShownError(message or "")
+
+
+class KafkaParser(ArgumentParser):
+    """For the tools that Apache Kafka has too: run bare they show their usage, and what may be given once
+    must not be given twice (to take the last of them would hide a slip)."""
+
+    shows_usage_when_bare = True
+
+    def __init__(self, prog: str, description: str, epilog: str | None = None) -> None:
+        super().__init__(prog, description, epilog)
+        self.register("action", None, _StoreOnce)
+        self.register("action", "store", _StoreOnce)
+        self.add_argument(
+            "--version", action="version", version=f"barnabas {__version__}", help="show the version"
+        )
+
+
+class _StoreOnce(argparse.Action):
+    """Keeps the value of a flag that may be given only once."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        given: set[str] = namespace.__dict__.setdefault("_given", set())
+        if option_string is not None and self.dest in given:
+            parser.error(f"{option_string} is given more than once")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
+def did_you_mean(wrong: str, right: Iterable[str]) -> str:
+    """` (did you mean X?)`, or nothing if nothing is near."""
+    import difflib  # Only needed when something is wrong.
+
+    nearest = difflib.get_close_matches(wrong, list(right), n=1, cutoff=0.6)
+    return f" (did you mean {nearest[0]}?)" if nearest else ""

@@ -1,0 +1,102 @@
+"""Tools that have commands of their own: `features --bootstrap-server … describe`.
+
+    SUBCOMMANDS = {"describe": Subcommand("show the features", declare, call)}
+    run = Tool("barnabas features", "…", SUBCOMMANDS, connection).run
+
+What all commands have in common may stand before the command, as Apache Kafka's tools want it, or after it.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from barnabas import __version__
+from barnabas.cli.framework.arguments import ArgumentParser, KafkaParser, did_you_mean
+from barnabas.cli.framework.exits import Exit, UsageError
+
+
+def no_flags(parser: ArgumentParser) -> None:
+    """A command without flags of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """A command: one line for the help, its flags, and what it does."""
+
+    summary: str
+    declare: Callable[[ArgumentParser], None]
+    call: Callable[[ArgumentParser, Namespace], int]
+
+
+class _CommandParser(KafkaParser):
+    """A command without flags is not bare: what it lacks is told, not its usage."""
+
+    shows_usage_when_bare = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`declare` adds the flags that all commands have."""
+
+    program: str
+    description: str
+    subcommands: Mapping[str, Subcommand]
+    declare: Callable[[ArgumentParser], None]
+
+    def run(self, arguments: Sequence[str]) -> int:
+        """Find the command and call it."""
+        if not arguments or arguments[0] in ("-h", "--help", "-help"):
+            (sys.stdout if arguments else sys.stderr).write(self.help_text())
+            return Exit.OK if arguments else Exit.USAGE
+        if arguments[0] in ("--version", "-version", "-v"):
+            print(f"barnabas {__version__}")
+            return Exit.OK
+        position = self._position(arguments)
+        if position is None:
+            commands = ", ".join(self.subcommands)
+            raise UsageError(
+                f"{self.program}: no command is given, one of {commands}; see {self.program} --help"
+            )
+        name = arguments[position]
+        if name not in self.subcommands:
+            hint = did_you_mean(name, self.subcommands)
+            raise UsageError(f"{self.program}: unknown command {name}{hint}; see {self.program} --help")
+        parser = self.parser(name)
+        options = parser.parse([*arguments[:position], *arguments[position + 1 :]])
+        return self.subcommands[name].call(parser, options)
+
+    def parser(self, name: str) -> ArgumentParser:
+        parser = _CommandParser(f"{self.program} {name}", self.subcommands[name].summary)
+        self.declare(parser)
+        self.subcommands[name].declare(parser)
+        return parser
+
+    def _position(self, arguments: Sequence[str]) -> int | None:
+        """Where the command stands: the first word that is no flag and no flag's value."""
+        common = KafkaParser(self.program, self.description)
+        self.declare(common)
+        known = common._option_string_actions
+        is_value = False
+        for position, word in enumerate(arguments):
+            if is_value:
+                is_value = False
+            elif not word.startswith("-"):
+                return position
+            else:
+                action = known.get(word) or known.get("-" + word)
+                is_value = action is not None and action.nargs != 0
+        return None
+
+    def help_text(self) -> str:
+        common = KafkaParser(self.program, self.description)
+        self.declare(common)
+        width = max(map(len, self.subcommands))
+        rows = "".join(f"  {name:<{width}}  {one.summary}\n" for name, one in self.subcommands.items())
+        options = common.format_help().partition("options:\n")[2]
+        return (
+            f"usage: {self.program} [OPTIONS] COMMAND [OPTIONS]\n\n{self.description}\n\n"
+            f"commands:\n{rows}\n  -h, --help after a command shows its options\n\noptions:\n{options}"
+        )

@@ -1,0 +1,1 @@
+"""`barnabas produce`, `consume` and `tail`: records, places in logs, times."""

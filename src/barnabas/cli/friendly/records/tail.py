@@ -1,0 +1,71 @@
+"""`barnabas tail`: the last records of topics, then those that come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.cli.framework.exits import Exit
+from barnabas.cli.framework.numbers import whole_number
+from barnabas.cli.friendly.framework import FriendlyParser, add_cluster, add_output, open_admin
+from barnabas.cli.friendly.records import consume
+from barnabas.cli.friendly.records.times import FromEnd
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from barnabas.batch.engine.consume import ConsumerRecord
+
+PROGRAM = "barnabas tail"
+DEFAULT_COUNT = 10
+
+
+def make_parser() -> FriendlyParser:
+    parser = FriendlyParser(PROGRAM, "Print the last records of topics, then those that come, until Ctrl+C.")
+    add = parser.add_argument
+    add("topic", nargs="+", metavar="TOPIC", help="which")
+    add(
+        "-n",
+        "--count",
+        type=whole_number(0),
+        default=DEFAULT_COUNT,
+        metavar="N",
+        help=f"how many (default {DEFAULT_COUNT})",
+    )
+    add("--no-follow", dest="follow", action="store_false", help="end after them")
+    add("--uncommitted", action="store_true", help="also records of transactions that are open or aborted")
+    add(
+        "--value-only",
+        action="store_true",
+        help="print the bytes of the values, a line each, and nothing else",
+    )
+    add_output(parser)
+    add_cluster(parser)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    parser = make_parser()
+    options = parser.parse(arguments)
+    options.group = None
+    consume.show(options, _read(parser, options))
+    return Exit.OK
+
+
+def _read(parser: FriendlyParser, options: Namespace) -> Iterator[list[ConsumerRecord]]:
+    from barnabas.cli.friendly.records.places import log_edges, partitions_of, resolve
+    from barnabas.cli.friendly.records.reader import read
+    from barnabas.client.sync import Consumer
+
+    settings = consume.consumer_settings(parser, options)
+    with open_admin(parser, options) as admin:
+        partitions = [where for topic in options.topic for where in partitions_of(admin, topic, None)]
+        edges = log_edges(admin, partitions)
+        starts = resolve(admin, FromEnd(options.count), edges)
+    ends = {where: last for where, (_, last) in edges.items()}
+    with Consumer(settings) as consumer:
+        last = [record for records in read(consumer, starts, ends) for record in records]
+        last.sort(key=lambda record: record.timestamp)
+        yield last[len(last) - min(options.count, len(last)) :]
+        if options.follow:
+            yield from read(consumer, ends, None)

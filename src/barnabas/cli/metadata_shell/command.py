@@ -1,0 +1,54 @@
+"""`barnabas metadata-shell`: walk through the metadata of a cluster like through a tree of files.
+
+The commands, the tree and the lines are those of Apache Kafka's kafka-metadata-shell.  Unlike there, the
+file may be that of a running node, and what is not found ends with a code other than 0.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from barnabas.cli.framework.arguments import KafkaParser
+from barnabas.cli.framework.exits import CommandError, Exit
+
+PROGRAM = "barnabas metadata-shell"
+
+
+def make_parser() -> KafkaParser:
+    parser = KafkaParser(
+        PROGRAM,
+        "Look at the metadata in a .log or .checkpoint file of __cluster_metadata-0.",
+        "Commands: cat PATH..., find [PATH...], ls [PATH...], tree PATH...; without one, it asks for them.",
+    )
+    parser.add_argument(
+        "--snapshot", "-s", required=True, metavar="FILE", help="the log or snapshot of metadata to read"
+    )
+    parser.add_argument(
+        "command", nargs="*", metavar="COMMAND", help="what to run; without it, lines are read from stdin"
+    )
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = make_parser().parse(arguments)
+    from barnabas.cli.metadata_shell.image_loader import load
+    from barnabas.cli.metadata_shell.shell_commands import Shell
+    from barnabas.cli.metadata_shell.tree import root
+    from barnabas.runtime.disk.folder_disk import FolderDisk
+
+    if not options.command:
+        print("Loading...")
+    image = load(FolderDisk(), options.snapshot)
+    if image.offset < 0:
+        raise CommandError(f"{options.snapshot}: there are no records of metadata in it", Exit.NOT_FOUND)
+    if options.command:
+        return Shell(root(image)).run(options.command)
+    import shutil
+
+    from barnabas.cli.metadata_shell.interactive import converse
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print("Starting...")
+    converse(Shell(root(image), interactive=True, width=width))
+    return Exit.OK

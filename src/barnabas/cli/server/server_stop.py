@@ -1,0 +1,77 @@
+"""`barnabas server-stop`: tells servers on this machine to stop, and waits until they have."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+
+from barnabas.cli.framework.arguments import ArgumentParser
+from barnabas.cli.framework.exits import CommandError, Exit
+from barnabas.cli.framework.numbers import integer, whole_number
+from barnabas.cli.server.running_servers import ServerInfo, is_running, running_servers
+from barnabas.runtime.disk.folder_disk import FolderDisk
+from barnabas.runtime.loop.reactor import Reactor
+
+PROGRAM = "barnabas server-stop"
+LOOK_AGAIN_MS = 50
+_MS = 1_000_000
+
+
+def run(arguments: Sequence[str]) -> int:
+    parser = ArgumentParser(
+        PROGRAM, "Stop the servers of this user on this machine; all unless one is named."
+    )
+    add = parser.add_argument
+    add("--node-id", type=integer, metavar="N", help="only the server with this node id")
+    add("--process-role", choices=("broker", "controller"), help="only servers with this role")
+    add(
+        "--timeout",
+        type=whole_number(0),
+        default=300,
+        metavar="SECONDS",
+        help="how long to wait (default 300)",
+    )
+    options = parser.parse(arguments)
+    disk = FolderDisk()
+    chosen = [
+        info
+        for info in running_servers(disk)
+        if options.node_id in (None, info.node_id)
+        and (options.process_role is None or options.process_role in info.roles)
+    ]
+    if not chosen:
+        raise CommandError("barnabas: no server to stop; see barnabas status", Exit.NOT_FOUND)
+    for info in chosen:
+        _tell(info)
+    _wait(disk, chosen, options.timeout)
+    return Exit.OK
+
+
+def _tell(info: ServerInfo) -> None:
+    try:
+        os.kill(info.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return  # It was quicker.
+    except PermissionError as error:
+        raise CommandError(
+            f"barnabas: node {info.node_id} (pid {info.pid}) belongs to another user", Exit.DENIED
+        ) from error
+
+
+def _wait(disk: FolderDisk, chosen: list[ServerInfo], timeout_s: int) -> None:
+    reactor = Reactor()
+    deadline_ns = reactor.clock.monotonic_ns() + timeout_s * 1_000 * _MS
+    try:
+        for info in chosen:
+            while is_running(disk, info):
+                if reactor.clock.monotonic_ns() > deadline_ns:
+                    raise CommandError(
+                        f"barnabas: node {info.node_id} (pid {info.pid}) has not stopped within "
+                        f"{timeout_s} s; its log, {info.log or 'on its terminal'}, says what it is doing",
+                        Exit.TIMED_OUT,
+                    )
+                reactor.serve(LOOK_AGAIN_MS * _MS)
+            print(f"barnabas: node {info.node_id} (pid {info.pid}) has stopped")
+    finally:
+        reactor.close()

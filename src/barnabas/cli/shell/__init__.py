@@ -1,1 +1,0 @@
-"""The metadata shell: the metadata of a cluster as a tree of folders and files."""

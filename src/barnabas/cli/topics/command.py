@@ -1,0 +1,282 @@
+"""`barnabas topics`: create, list, describe, alter and delete topics, as kafka-topics does."""
+
+from __future__ import annotations
+
+import sys
+from argparse import SUPPRESS, ArgumentTypeError, Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.cli.framework.arguments import KafkaParser
+from barnabas.cli.framework.connecting import add_connection_flags, open_admin, open_topic_admin
+from barnabas.cli.framework.exits import CommandError, Exit, UsageError
+from barnabas.cli.framework.flag_rules import FlagRules
+from barnabas.cli.framework.numbers import integer
+
+if TYPE_CHECKING:
+    from barnabas.client.sync import Admin
+    from barnabas.client.sync.topics import TopicAdmin
+
+    AnyAdmin = Admin | TopicAdmin
+
+PROGRAM = "barnabas topics"
+FAILED = "Error while executing topic command : "
+ACTIONS = ("--create", "--alter", "--list", "--describe", "--delete")
+REPORTS = (
+    "--under-replicated-partitions",
+    "--unavailable-partitions",
+    "--under-min-isr-partitions",
+    "--at-min-isr-partitions",
+)
+MAX_REPLICATION_FACTOR = 2**15 - 1
+COLLISION_WARNING = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could "
+    "collide. To avoid issues it is best to use either, but not both."
+)
+
+
+def make_parser() -> KafkaParser:
+    parser = KafkaParser(
+        PROGRAM,
+        "Create, list, describe, alter or delete topics.",
+        "Exactly one of --create, --list, --describe, --alter and --delete is given.",
+    )
+    add = parser.add_argument
+    add_connection_flags(parser, old_zookeeper=True)
+    add("--create", action="store_true", help="create a topic")
+    add("--list", action="store_true", help="print the names of topics")
+    add("--describe", action="store_true", help="print topics and their partitions")
+    add("--alter", action="store_true", help="raise the number of partitions")
+    add("--delete", action="store_true", help="delete topics")
+    add("--topic", metavar="TOPIC", help="the topic; except for --create, a regular expression")
+    add("--topic-id", metavar="ID", help="the topic to describe, by its id")
+    add("--partitions", type=integer, metavar="COUNT", help="how many partitions it gets")
+    add("--replication-factor", type=integer, metavar="COUNT", help="how many replicas each partition gets")
+    add(
+        "--replica-assignment",
+        metavar="B1:B2,B1:B2,...",
+        help="the brokers of each partition by hand; the first leads",
+    )
+    add(
+        "--config",
+        action="append",
+        metavar="NAME=VALUE",
+        help="an option of the topic to be created; may be repeated",
+    )
+    add("--delete-config", action="append", metavar="NAME", help=SUPPRESS)
+    add("--if-exists", action="store_true", help="a topic that is not there is no error")
+    add("--if-not-exists", action="store_true", help="a topic that is there already is no error")
+    add("--exclude-internal", action="store_true", help="leave out the topics of the system itself")
+    add("--topics-with-overrides", action="store_true", help="only topics with options of their own")
+    add("--under-replicated-partitions", action="store_true", help="only those that lack a replica in sync")
+    add("--unavailable-partitions", action="store_true", help="only those without a leader")
+    add(
+        "--under-min-isr-partitions",
+        action="store_true",
+        help="only those with fewer replicas in sync than min.insync.replicas",
+    )
+    add(
+        "--at-min-isr-partitions",
+        action="store_true",
+        help="only those with exactly min.insync.replicas in sync",
+    )
+    add(
+        "--partition-size-limit-per-response",
+        type=integer,
+        metavar="COUNT",
+        help="ask for this many partitions at a time (default 2000)",
+    )
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    parser = make_parser()
+    options = parser.parse(arguments)
+    action = check_flags(FlagRules(parser, options), options)
+    from barnabas.cli.framework.kafka_errors import told_as
+
+    with told_as(FAILED):
+        new_topic = checked_topic(options) if action in ("--create", "--alter") else None
+        if action == "--describe":
+            from barnabas.cli.topics.describe import describe
+
+            with open_admin(parser, options) as everything:
+                describe(everything, options)
+            return Exit.OK
+        with open_topic_admin(parser, options) as admin:
+            if new_topic is not None:
+                new_topic.carry_out(admin)
+            elif action == "--list":
+                print("\n".join(found_topics(admin, options)))
+            else:
+                delete(admin, options)
+    return Exit.OK
+
+
+def check_flags(rules: FlagRules, options: Namespace) -> str:
+    """The action; what does not go together is refused in Apache Kafka's words."""
+    action = rules.exactly_one(
+        ACTIONS,
+        "Command must include exactly one action: --list, --describe, --create, --alter or --delete",
+    )
+    if options.delete_config:
+        print(
+            "delete-config option is no longer supported and deprecated since version 4.0. "
+            "The config will be fully removed in future releases.",
+            file=sys.stderr,
+        )
+    if not (options.bootstrap_server or options.old_zookeeper):
+        raise UsageError("--bootstrap-server must be specified")
+    if options.describe and options.if_exists and not options.topic and not options.topic_id:
+        rules.refuse("--topic or --topic-id is required to describe a topic")
+    if options.describe and options.if_exists and options.topic and options.topic_id:
+        print(
+            "Only topic id will be used when both --topic and --topic-id are specified and topicId is not "
+            "Uuid.ZERO_UUID",
+            file=sys.stderr,
+        )
+    if action not in ("--list", "--describe"):
+        rules.require("--topic")
+    if action == "--alter":
+        if options.config:
+            rules.refuse(
+                'Option combination "[[bootstrap-server], [config]]" can\'t be used with option "[alter]"'
+                " (To alter topic configurations, the kafka-configs tool can be used.)"
+            )
+        rules.require("--partitions")
+    for flag, allowed in FLAGS_OF_ACTIONS.items():
+        rules.forbid(flag, [other for other in ACTIONS if other not in allowed])
+    if options.create:
+        rules.forbid("--replica-assignment", ["--partitions", "--replication-factor"])
+    for report in REPORTS:
+        rules.forbid(report, ["--topics-with-overrides"])
+    return action
+
+
+FLAGS_OF_ACTIONS = {
+    "--config": ("--alter", "--create"),
+    "--partitions": ("--alter", "--create"),
+    "--replication-factor": ("--create",),
+    "--replica-assignment": ("--alter", "--create"),
+    **dict.fromkeys(REPORTS, ("--describe",)),
+    "--topics-with-overrides": ("--describe",),
+    "--if-exists": ("--alter", "--delete", "--describe"),
+    "--if-not-exists": ("--create",),
+    "--exclude-internal": ("--list", "--describe"),
+}
+
+
+def found_topics(admin: AnyAdmin, options: Namespace) -> list[str]:
+    """The names that --topic means, sorted; all without it."""
+    from barnabas.cli.framework.topic_filter import matching_topics
+
+    names = admin.list_topics(include_internal=not options.exclude_internal)
+    return matching_topics(names, options.topic, exclude_internal=options.exclude_internal)
+
+
+def existing_topics(admin: AnyAdmin, options: Namespace) -> list[str]:
+    """The same, and not none of them, unless --if-exists is given."""
+    names = found_topics(admin, options)
+    if not names and options.topic and not options.if_exists:
+        raise CommandError(f"{FAILED}Topic '{options.topic}' does not exist as expected", Exit.NOT_FOUND)
+    return names
+
+
+def delete(admin: AnyAdmin, options: Namespace) -> None:
+    names = existing_topics(admin, options)
+    if names:
+        admin.delete_topics(names).raise_first()
+
+
+def checked_topic(options: Namespace) -> NewTopic:
+    """What --create and --alter say of a topic, checked before anybody is asked."""
+    from barnabas.config import TOPIC
+
+    configs = dict(_config(text) for text in options.config or ())
+    TOPIC.refuse_unknown(configs)
+    TOPIC.parse(configs)
+    if options.create:
+        if options.replication_factor is not None and not (
+            1 <= options.replication_factor <= MAX_REPLICATION_FACTOR
+        ):
+            bounds = f"between 1 and {MAX_REPLICATION_FACTOR} inclusive"
+            raise UsageError(f"{FAILED}The replication factor must be {bounds}")
+        if options.partitions is not None and options.partitions < 1:
+            raise UsageError(f"{FAILED}The partitions must be greater than 0")
+    return NewTopic(options, configs, replica_assignment(options.replica_assignment))
+
+
+def _config(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not value or "=" in value:
+        raise UsageError(
+            f"{FAILED}requirement failed: Invalid topic config: all configs to be added must be in the "
+            'format "key=val".'
+        )
+    return name.strip(), value.strip()
+
+
+def replica_assignment(text: str | None) -> list[list[int]]:
+    """`1:2,2:3` as the brokers of each partition."""
+    placed: list[list[int]] = []
+    for number, part in enumerate(text.split(",") if text else ()):
+        try:
+            brokers = [integer(word.strip()) for word in part.split(":")]
+        except ArgumentTypeError as error:
+            raise UsageError(f'{FAILED}For input string: "{part}"') from error
+        twice = list(dict.fromkeys(one for one in brokers if brokers.count(one) > 1))
+        if twice:
+            found = ",".join(map(str, twice))
+            raise UsageError(f"{FAILED}Partition replica lists may not contain duplicate entries: {found}")
+        placed.append(brokers)
+        if len(brokers) != len(placed[0]):
+            raise UsageError(f"{FAILED}Partition {number} has different replication factor: {brokers}")
+    return placed
+
+
+class NewTopic:
+    """A topic to be created, or to get more partitions."""
+
+    def __init__(self, options: Namespace, configs: dict[str, str], placed: list[list[int]]) -> None:
+        self._options = options
+        self._configs = configs
+        self._placed = placed
+
+    def carry_out(self, admin: AnyAdmin) -> None:
+        if self._options.create:
+            self._create(admin)
+        else:
+            self._alter(admin)
+
+    def _create(self, admin: AnyAdmin) -> None:
+        from barnabas.client.admin import topics as calls
+        from barnabas.client.errors import TopicAlreadyExistsError
+
+        options, name = self._options, self._options.topic
+        if "." in name or "_" in name:
+            print(COLLISION_WARNING, file=sys.stderr)
+        wanted = calls.NewTopic(
+            name,
+            calls.BROKER_DEFAULT if options.partitions is None else options.partitions,
+            calls.BROKER_DEFAULT if options.replication_factor is None else options.replication_factor,
+            dict(enumerate(self._placed)) or None,
+            self._configs,
+        )
+        try:
+            admin.create_topics([wanted]).raise_first()
+        except TopicAlreadyExistsError:
+            if not options.if_not_exists:
+                raise
+            return
+        print(f"Created topic {name}.")
+
+    def _alter(self, admin: AnyAdmin) -> None:
+        names = existing_topics(admin, self._options)
+        if not names:
+            return
+        assignments = None
+        if self._placed:
+            present = admin.describe_topics(names).raise_first()
+            assignments = {name: self._placed[len(present[name].partitions) :] for name in names}
+        counts = dict.fromkeys(names, self._options.partitions)
+        admin.create_partitions(counts, assignments=assignments).raise_first()

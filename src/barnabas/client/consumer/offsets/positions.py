@@ -1,0 +1,285 @@
+"""Where to read: committed offsets, the reset policy, offsets by time, and whether a log was cut meanwhile.
+
+What lives here: finding a position for every partition that has none.  What may not: fetching and committing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from barnabas.base.errors import KafkaError
+from barnabas.client.admin.records import IsolationLevel, ListedOffset, OffsetSpec, RecordCalls
+from barnabas.client.broker_connection import BrokerConnection
+from barnabas.client.cluster import Cluster
+from barnabas.client.consumer.subscription import PartitionState, Subscription
+from barnabas.client.errors.data import OffsetOutOfRangeError
+from barnabas.client.errors.kinds import RetriableError, error_for
+from barnabas.client.errors.local import NoOffsetForPartitionError
+from barnabas.client.model import (
+    NO_EPOCH,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+    by_topic,
+)
+from barnabas.client.outcomes import Outcomes
+from barnabas.client.waiting import Deadline
+from barnabas.config.settings import Settings
+from barnabas.config.values.durations import parse_duration_ns
+from barnabas.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from barnabas.runtime.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+BY_DURATION = "by_duration:"
+CONSUMER_REPLICA = -1
+
+Committed = Callable[
+    [list[TopicPartition], Deadline], Awaitable[Mapping[TopicPartition, OffsetAndMetadata | None]]
+]
+
+
+class Positions:
+    """Finds out where a consumer starts, and checks that it may go on there."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        subscription: Subscription,
+        clock: Clock,
+        committed: Committed | None,
+    ) -> None:
+        self._cluster = cluster
+        self._subscription = subscription
+        self._clock = clock
+        self._committed = committed
+        self._policy: str = settings["auto.offset.reset"]
+        self._isolation = IsolationLevel[settings["isolation.level"].upper()]
+        self._lookup = RecordCalls(settings, cluster)
+        self._timeout_ms: int = settings["default.api.timeout.ms"]
+        self._settling: asyncio.Task[None] | None = None
+
+    def policy_time(self) -> int | None:
+        """The time that the reset policy stands for; None if there is none."""
+        if self._policy == "earliest":
+            return int(OffsetSpec.EARLIEST)
+        if self._policy == "latest":
+            return int(OffsetSpec.LATEST)
+        if self._policy.startswith(BY_DURATION):
+            back_ms = parse_duration_ns(self._policy.removeprefix(BY_DURATION)) // 1_000_000
+            return self._clock.wall_ms() - back_ms
+        return None
+
+    def out_of_range(self, state: PartitionState, offset: int) -> None:
+        """What a position is worth that the log does not have: the policy decides."""
+        time = self.policy_time()
+        if time is None:
+            raise OffsetOutOfRangeError(
+                f"{state.where} has no offset {offset}, and auto.offset.reset is none: seek, or set it"
+            )
+        logger.info(
+            "%s has no offset %s: going on by auto.offset.reset=%s", state.where, offset, self._policy
+        )
+        state.reset(time)
+
+    # ------------------------------------------------------------------------------------------ within a poll
+
+    @property
+    def is_unsettled(self) -> bool:
+        return self._settling is not None or self.is_incomplete or bool(self.unchecked())
+
+    async def settle(self, deadline: Deadline) -> None:
+        """Find and check positions; that goes on in the background when the poll's time is over."""
+        if self._settling is None:
+            self._settling = asyncio.ensure_future(self._settle())
+        done, _ = await asyncio.wait([self._settling], timeout=deadline.left_s)
+        if done:
+            settled, self._settling = self._settling, None
+            settled.result()
+
+    async def _settle(self) -> None:
+        deadline = Deadline(self._timeout_ms)
+        try:
+            if self.is_incomplete:
+                await self.find(deadline)
+            unchecked = self.unchecked()
+            if unchecked:
+                await self.check(unchecked, deadline)
+        except RetriableError as error:
+            logger.debug("to be tried again: %s", error)
+            await asyncio.sleep(self._cluster.retries.pause_s(0))
+
+    async def close(self) -> None:
+        if self._settling is not None:
+            self._settling.cancel()
+            await asyncio.gather(self._settling, return_exceptions=True)
+
+    # --------------------------------------------------------------------------------------------- to start
+
+    @property
+    def is_incomplete(self) -> bool:
+        return any(not state.has_position for state in self._subscription.partitions.values())
+
+    async def find(self, deadline: Deadline) -> None:
+        """Give every partition a position, as far as that is possible now."""
+        fresh = [
+            state
+            for state in self._subscription.partitions.values()
+            if not state.has_position and state.reset_to is None
+        ]
+        if fresh and self._committed is not None:
+            found = await self._committed([state.where for state in fresh], deadline)
+            for state in fresh:
+                committed = found.get(state.where)
+                if committed is not None and self._is_current(state):
+                    state.seek(committed.offset, committed.leader_epoch)
+        for state in fresh:
+            if not state.has_position and state.reset_to is None:
+                self._begin(state)
+        lost = [state for state in self._subscription.partitions.values() if state.reset_to is not None]
+        if lost:
+            await self._reset(lost, deadline)
+
+    def _begin(self, state: PartitionState) -> None:
+        time = self.policy_time()
+        if time is None:
+            raise NoOffsetForPartitionError(
+                f"nothing is committed for {state.where}, and auto.offset.reset is none"
+            )
+        state.reset_to = time
+
+    async def _reset(self, states: list[PartitionState], deadline: Deadline) -> None:
+        times = {state.where: state.reset_to for state in states if state.reset_to is not None}
+        found = await self.offsets(times, deadline)
+        empty = {
+            where: int(OffsetSpec.LATEST)
+            for where, offset in found.values_by_key.items()
+            if offset.offset < 0
+        }
+        # Nothing was written since the time that the policy names: the next record will be.
+        ends = await self.offsets(empty, deadline) if empty else found
+        for state in states:
+            listed = ends if state.where in empty else found
+            error = listed.error_of(state.where)
+            if error is not None:
+                if not isinstance(error, RetriableError):
+                    raise error
+                continue
+            if self._is_current(state) and state.reset_to == times[state.where]:
+                offset = listed[state.where]
+                state.seek(offset.offset, NO_EPOCH)
+
+    def _is_current(self, state: PartitionState) -> bool:
+        return self._subscription.partitions.get(state.where) is state
+
+    # -------------------------------------------------------------------------------------------- by request
+
+    async def offsets(
+        self, times: Mapping[TopicPartition, int], deadline: Deadline
+    ) -> Outcomes[TopicPartition, ListedOffset]:
+        return await self._lookup.list_offsets(
+            times, isolation_level=self._isolation, timeout_ms=deadline.left_ms
+        )
+
+    async def edge(
+        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, deadline: Deadline
+    ) -> dict[TopicPartition, int]:
+        """The first or the last offset of partitions."""
+        found = await self.offsets({where: int(spec) for where in partitions}, deadline)
+        return {where: found[where].offset for where in found}
+
+    async def by_time(
+        self, times: Mapping[TopicPartition, int], deadline: Deadline
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after a time; None if there is none."""
+        found = await self.offsets(times, deadline)
+        return {
+            where: OffsetAndTimestamp(one.offset, one.timestamp, one.leader_epoch)
+            if one.offset >= 0
+            else None
+            for where, one in ((where, found[where]) for where in found)
+        }
+
+    # ------------------------------------------------------------------------------------ after an election
+
+    def unchecked(self) -> list[PartitionState]:
+        """Those whose leader has changed since their position was last known to be right (KIP-320)."""
+        found = []
+        for state in self._subscription.partitions.values():
+            if state.has_position and state.offset_epoch != NO_EPOCH:
+                leader = self._cluster.metadata.leader_of(state.where)
+                if leader is not None and leader.leader_epoch > state.checked_epoch:
+                    found.append(state)
+        return found
+
+    async def check(self, states: list[PartitionState], deadline: Deadline) -> None:
+        """Whether logs were cut below where we are, because a leader was elected that had less."""
+        epochs = {state.where: state.offset_epoch for state in states}
+
+        async def ask(
+            connection: BrokerConnection, some: list[TopicPartition]
+        ) -> dict[TopicPartition, OffsetForLeaderEpochResponse.EpochEndOffset | KafkaError]:
+            answer = await connection.ask(self._epoch_request(some, epochs), OffsetForLeaderEpochResponse)
+            return {
+                TopicPartition(topic.topic, one.partition): error_for(one.error_code)
+                if one.error_code
+                else one
+                for topic in answer.topics
+                for one in topic.partitions
+            }
+
+        known = {
+            state.where: leader.leader_epoch
+            for state in states
+            if (leader := self._cluster.metadata.leader_of(state.where)) is not None
+        }
+        found = await self._lookup.ask_leaders(epochs, ask, deadline.left_ms, "OffsetForLeaderEpoch")
+        for state in states:
+            error = found.error_of(state.where)
+            if error is not None:
+                if not isinstance(error, RetriableError):
+                    raise error
+                continue
+            state.checked_epoch = known.get(state.where, state.checked_epoch)
+            self._judge(state, found[state.where])
+
+    def _epoch_request(
+        self, some: list[TopicPartition], epochs: Mapping[TopicPartition, int]
+    ) -> OffsetForLeaderEpochRequest:
+        return OffsetForLeaderEpochRequest(
+            replica_id=CONSUMER_REPLICA,
+            topics=[
+                OffsetForLeaderEpochRequest.OffsetForLeaderTopic(
+                    topic=topic,
+                    partitions=[
+                        OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+                            partition=number, leader_epoch=epochs[TopicPartition(topic, number)]
+                        )
+                        for number in numbers
+                    ],
+                )
+                for topic, numbers in by_topic(some).items()
+            ],
+        )
+
+    def _judge(self, state: PartitionState, told: OffsetForLeaderEpochResponse.EpochEndOffset) -> None:
+        if told.end_offset < 0 or told.end_offset >= state.position or not self._is_current(state):
+            return
+        if self.policy_time() is None:
+            raise OffsetOutOfRangeError(
+                f"the log of {state.where} was cut at offset {told.end_offset}, below the position "
+                f"{state.position}: seek to go on"
+            )
+        logger.warning(
+            "the log of %s was cut at offset %s, below the position %s: going on there",
+            state.where,
+            told.end_offset,
+            state.position,
+        )
+        state.seek(told.end_offset, told.leader_epoch)

@@ -1,0 +1,1 @@
+"""The configuration of a node: mode, roles, listeners, quorum, and the rules between its options."""

@@ -1,0 +1,1 @@
+"""Values of options: parsing, validation, durations, Java properties files."""

@@ -1,0 +1,1 @@
+"""Options, quotas, features, and the policies that restrict them."""

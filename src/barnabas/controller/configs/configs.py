@@ -1,0 +1,218 @@
+"""IncrementalAlterConfigs (KIP-339) and AlterConfigs: options of topics, brokers, groups, client metrics.
+
+What lives here: what becomes of the options of a resource, and the records of it.  What may not: what a value
+may be (config_checks), and what only the broker that was asked can judge (broker_configs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.java_order import hash_map_order
+from barnabas.controller.configs.config_checks import KNOWN_RESOURCES, Resource, check_resource, list_default
+from barnabas.controller.decision import NO_FAULT, Context, Decision, Fault
+from barnabas.controller.state import MIN_ISR, ControllerState
+from barnabas.metadata.image import ConfigResource
+from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from barnabas.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from barnabas.protocol.records.metadata import ClearElrRecord, ConfigRecord
+from barnabas.protocol.schema import Message
+
+MAX_VALUE_LENGTH = 2**15 - 1
+
+
+class OpType(IntEnum):
+    """What is done to an option, by its number in requests."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+# What is done, by its number, and the value with which.
+Change = tuple[int, str | None]
+
+
+def incremental_alter_configs(
+    state: ControllerState, request: IncrementalAlterConfigsRequest, context: Context
+) -> Decision:
+    """Set, delete, append to or subtract from single options."""
+    changes: dict[Resource, dict[str, Change]] = {
+        (one.resource_type, one.resource_name): {
+            config.name: (config.config_operation, config.value) for config in one.configs
+        }
+        for one in request.resources
+    }
+    outcome = _Outcome([(one.resource_type, one.resource_name) for one in request.resources])
+    outcome.take(lambda resource: alter_resource(state, resource, changes[resource]))
+    response = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+    reply = IncrementalAlterConfigsResponse(
+        throttle_time_ms=0,
+        responses=[
+            response(
+                error_code=fault.code, error_message=fault.message, resource_type=kind, resource_name=name
+            )
+            for (kind, name), fault in outcome.faults
+        ],
+    )
+    return Decision([] if request.validate_only else outcome.records, reply)
+
+
+def alter_configs(state: ControllerState, request: AlterConfigsRequest, context: Context) -> Decision:
+    """Replace all options of a resource."""
+    wanted = {
+        (one.resource_type, one.resource_name): {config.name: config.value for config in one.configs}
+        for one in request.resources
+    }
+    outcome = _Outcome([(one.resource_type, one.resource_name) for one in request.resources])
+    outcome.take(lambda resource: _replace_all(state, resource, wanted[resource]))
+    response = AlterConfigsResponse.ResourceResponse
+    reply = AlterConfigsResponse(
+        throttle_time_ms=0,
+        responses=[
+            response(
+                error_code=fault.code, error_message=fault.message, resource_type=kind, resource_name=name
+            )
+            for (kind, name), fault in outcome.faults
+        ],
+    )
+    return Decision([] if request.validate_only else outcome.records, reply)
+
+
+class _Outcome:
+    """What becomes of each resource: each is taken or refused by itself, the records make one batch."""
+
+    def __init__(self, named: Sequence[Resource]) -> None:
+        self.records: list[Message] = []
+        self.faults: list[tuple[Resource, Fault]] = []
+        self._named = named
+
+    def take(self, alter: Callable[[Resource], list[Message]]) -> None:
+        for resource in dict.fromkeys(self._named):
+            self.faults.append((resource, self._take_one(resource, alter)))
+
+    def _take_one(self, resource: Resource, alter: Callable[[Resource], list[Message]]) -> Fault:
+        kind = resource[0]
+        if kind not in KNOWN_RESOURCES:
+            return Fault(ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {kind}.")
+        if self._named.count(resource) > 1:
+            return Fault(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
+        try:
+            self.records += alter(resource)
+        except KafkaError as error:
+            return Fault.of(error)
+        return NO_FAULT
+
+
+def alter_resource(
+    state: ControllerState, resource: Resource, changes: Mapping[str, Change], *, is_new: bool = False
+) -> list[Message]:
+    """The records of these changes; of a topic that is about to be created, too."""
+    current = state.image.configs_of(*resource)
+    altered: dict[str, str | None] = {}
+    for name in hash_map_order(changes):
+        value = _changed(resource, name, current.get(name), changes[name])
+        # A broker reads its files anew when an option is set to what it was (KIP-226).
+        if value != current.get(name) or resource[0] == ConfigResource.BROKER:
+            altered[name] = value
+    return _checked(state, resource, altered, (), is_new=is_new)
+
+
+def _changed(resource: Resource, name: str, current: str | None, change: Change) -> str | None:
+    operation, value = change
+    match operation:
+        case OpType.SET:
+            return value
+        case OpType.DELETE:
+            return None
+        case OpType.APPEND | OpType.SUBTRACT:
+            return _changed_list(resource, name, current, OpType(operation), value or "")
+    # Apache Kafka stumbles over such a number, and says so little.
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _changed_list(resource: Resource, name: str, current: str | None, operation: OpType, value: str) -> str:
+    default = list_default(resource[0], name)
+    if default is None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {operation.name} to key {name} because its type is not LIST.",
+        )
+    items = [item for item in (default if current is None else current).split(",") if item]
+    for item in value.split(","):
+        if operation is OpType.APPEND:
+            items += [item] if item not in items else []
+        elif item in items:
+            items.remove(item)
+    return ",".join(items)
+
+
+def _replace_all(
+    state: ControllerState, resource: Resource, wanted: Mapping[str, str | None]
+) -> list[Message]:
+    current = state.image.configs_of(*resource)
+    altered = {
+        name: wanted[name]
+        for name in hash_map_order(wanted)
+        if wanted[name] != current.get(name) or resource[0] == ConfigResource.BROKER
+    }
+    removed = [name for name in hash_map_order(sorted(current)) if name not in wanted]
+    return _checked(state, resource, altered, removed, is_new=False)
+
+
+def _checked(
+    state: ControllerState,
+    resource: Resource,
+    altered: Mapping[str, str | None],
+    removed: Iterable[str],
+    *,
+    is_new: bool,
+) -> list[Message]:
+    """The records, if the resource may look like that."""
+    before = dict(state.image.configs_of(*resource))
+    after = dict(before)
+    for name, value in (*altered.items(), *((name, None) for name in removed)):
+        _check_min_isr(state, resource, name, value)
+        if value is None:
+            after.pop(name, None)
+            continue
+        if len(value) > MAX_VALUE_LENGTH:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "The configuration value cannot be added because it exceeds the maximum value size of"
+                f" {MAX_VALUE_LENGTH} bytes.",
+            )
+        after[name] = value
+    check_resource(state, resource, after, is_new=is_new)
+    if state.options.alter_config_policy is not None:
+        state.options.alter_config_policy(*resource, altered)
+    changed = [*altered.items(), *((name, None) for name in removed)]
+    records: list[Message] = [
+        ConfigRecord(resource_type=resource[0], resource_name=resource[1], name=name, value=value)
+        for name, value in changed
+    ]
+    if state.elr_enabled and any(name == MIN_ISR for name, _ in changed):
+        # Who was eligible under the old number need not be under the new one (KIP-966).
+        is_topic = resource[0] == ConfigResource.TOPIC
+        records.append(ClearElrRecord(topic_name=resource[1] if is_topic else ""))
+    return records
+
+
+def _check_min_isr(state: ControllerState, resource: Resource, name: str, value: str | None) -> None:
+    """With eligible leader replicas the number must be the same for all brokers, and known."""
+    if name != MIN_ISR or resource[0] != ConfigResource.BROKER or not state.elr_enabled:
+        return
+    if resource[1]:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
+        )
+    if value is None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
+        )

@@ -1,0 +1,1 @@
+"""Leaders and replicas: elections, ISR changes, reassignments."""

@@ -1,0 +1,54 @@
+"""Which access rules there are, by what they say: so that none is stored twice, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barnabas.metadata.delta import Delta
+from barnabas.protocol.records.metadata import AccessControlEntryRecord
+
+# Kind of resource, name, pattern, principal, host, operation, permission.
+Rule = tuple[int, str, int, str, str, int, int]
+
+
+def rule_of(record: AccessControlEntryRecord) -> Rule:
+    return (
+        record.resource_type,
+        record.resource_name,
+        record.pattern_type,
+        record.principal,
+        record.host,
+        record.operation,
+        record.permission_type,
+    )
+
+
+class AclIndex:
+    """Follows the image.  A log may hold the same rule under two ids, so they are counted."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Rule, int] = {}
+
+    def __contains__(self, rule: Rule) -> bool:
+        return rule in self._counts
+
+    def replace(self, records: Iterable[AccessControlEntryRecord]) -> None:
+        self._counts = {}
+        for record in records:
+            self._add(rule_of(record))
+
+    def follow(self, delta: Delta) -> None:
+        for rule_id in delta.acls:
+            before, after = delta.before.acls.get(rule_id), delta.image.acls.get(rule_id)
+            if before is not None:
+                self._remove(rule_of(before))
+            if after is not None:
+                self._add(rule_of(after))
+
+    def _add(self, rule: Rule) -> None:
+        self._counts[rule] = self._counts.get(rule, 0) + 1
+
+    def _remove(self, rule: Rule) -> None:
+        self._counts[rule] -= 1
+        if not self._counts[rule]:
+            del self._counts[rule]

@@ -1,0 +1,1 @@
+"""Classic groups: join, sync, rebalance, and their records."""

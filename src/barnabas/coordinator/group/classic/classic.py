@@ -1,0 +1,175 @@
+"""Classic groups, as a part of the group machine.
+
+What lives here: which group a request is for, and how records become groups.  What may not: what happens in a
+group (classic_join.py, classic_sync.py, classic_rebalance.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, ClassVar
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.coordinator.decision import Context, Decision, ProducerStamp
+from barnabas.coordinator.entry import Entry
+from barnabas.coordinator.group.caller import Caller
+from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
+from barnabas.coordinator.group.classic.join import Joins
+from barnabas.coordinator.group.classic.rebalance import Rebalances
+from barnabas.coordinator.group.classic.records import group_of
+from barnabas.coordinator.group.classic.sync import Syncs, left
+from barnabas.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.coordinator.group.part import Part
+from barnabas.coordinator.group.table import Group
+from barnabas.protocol.messages.describe_groups import DescribeGroupsResponse
+from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from barnabas.protocol.records.group import GroupMetadataKey, GroupMetadataValue
+from barnabas.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.coordinator.group.machine import GroupMachine
+
+logger = logging.getLogger(__name__)
+
+# From this version on a group that is not there is an error; before, it is described as dead (KIP-1043).
+FIRST_VERSION_THAT_MISSES = 6
+
+
+class ClassicGroups(Part):
+    """All classic groups of a shard."""
+
+    keys: ClassVar[tuple[type[Message], ...]] = (GroupMetadataKey,)
+
+    def __init__(self, machine: GroupMachine) -> None:
+        super().__init__(machine)
+        self.rebalances = Rebalances(machine)
+        self._joins = Joins(machine, self.rebalances)
+        self._syncs = Syncs(machine, self.rebalances)
+
+    # Requests
+
+    def join(
+        self, request: JoinGroupRequest, caller: Caller, context: Context
+    ) -> Decision[JoinGroupResponse]:
+        group = self.machine.table.get(request.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self.machine.consumer.classic.join(group, request, caller, context)
+        return self._joins.join(request, caller, context)
+
+    def sync(self, request: SyncGroupRequest, context: Context) -> Decision[SyncGroupResponse]:
+        group = self._member_group(request.group_id)
+        if group.is_empty:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if isinstance(group, ConsumerGroup):
+            return self.machine.consumer.classic.sync(group, request, context)
+        return self._syncs.sync(group, request, context)
+
+    def heartbeat(self, request: HeartbeatRequest, context: Context) -> Decision[HeartbeatResponse]:
+        group = self._member_group(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.machine.consumer.classic.heartbeat(group, request)
+        return self._syncs.heartbeat(group, request, context)
+
+    def leave(self, request: LeaveGroupRequest, context: Context) -> Decision[LeaveGroupResponse]:
+        """Members of a group that is not there are unknown each for itself."""
+        if self.machine.table.get(request.group_id) is None:
+            answers = [left(member, ErrorCode.UNKNOWN_MEMBER_ID) for member in request.members]
+            return Decision((), LeaveGroupResponse(error_code=ErrorCode.NONE, members=answers))
+        group = self._member_group(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.machine.consumer.classic.leave(group, request, context)
+        return self._syncs.leave(group, request.members, context)
+
+    def _member_group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
+        """Who asks as a member of a group that is not there is no member.
+
+        A consumer group may have members that use the classic protocol (KIP-848).
+        """
+        group = self.machine.table.get(group_id)
+        if not isinstance(group, ClassicGroup | ConsumerGroup):
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
+        return group
+
+    def describe(self, group_id: str, api_version: int) -> DescribeGroupsResponse.DescribedGroup:
+        try:
+            group = self.machine.table.find_kind(group_id, ClassicGroup)
+        except KafkaError as error:
+            described = _described(group_id, ClassicState.DEAD)
+            if api_version >= FIRST_VERSION_THAT_MISSES:
+                described.error_code, described.error_message = error.code, error.message
+            return described
+        protocol = group.protocol if group.state is ClassicState.STABLE else None
+        described = _described(group_id, group.state)
+        described.protocol_type = group.protocol_type
+        described.protocol_data = protocol or ""
+        described.members = [member.described(protocol) for member in group.ordered_members()]
+        return described
+
+    # Groups
+
+    def get_or_create_simple(self, group_id: str) -> Group:
+        """For a commit to a group that is not there: one without members, whose offsets keep it alive."""
+        known = self.machine.table.get(group_id)
+        if known is None:
+            known = ClassicGroup(group_id, None)
+            self.machine.table.put(known)
+        return known
+
+    def take_over(self, group: ClassicGroup) -> None:
+        """A group with members that did not join here: each has a session from now on."""
+        self.machine.table.put(group)
+        for member in group.members.values():
+            self.rebalances.expect_heartbeat(group, member)
+
+    # Durable state
+
+    def apply(self, entry: Entry, stamp: ProducerStamp | None) -> None:
+        """Groups that are alive wrote the entry themselves, and what it says is true of them already."""
+        key, value = entry.key, entry.value
+        assert isinstance(key, GroupMetadataKey), "no other keys are ours"
+        known = self.machine.table.get(key.group)
+        if value is None:
+            if isinstance(known, ClassicGroup):
+                self.rebalances.forget_group(known)
+                self.machine.remove(key.group)
+            return
+        assert isinstance(value, GroupMetadataValue), "a value goes with its key"
+        if self.machine.is_loaded and isinstance(known, ClassicGroup):
+            return
+        self.machine.table.put(group_of(key.group, value))
+
+    # Soft state
+
+    def loaded(self, context: Context) -> None:
+        max_size: int = context.settings["group.max.size"]
+        for group in self.machine.table:
+            if isinstance(group, ClassicGroup):
+                self.take_over(group)
+                if len(group.members) > max_size:
+                    # The limit was lowered: those who come back first stay.
+                    reason = f"{len(group.members)} members were loaded, only {max_size} are allowed"
+                    self.rebalances.prepare(group, reason, context)
+
+    def dropped(self, error: KafkaError) -> None:
+        for group in self.machine.table:
+            if isinstance(group, ClassicGroup):
+                group.transition_to(ClassicState.DEAD, 0)
+                for member in group.members.values():
+                    for reply in (member.joining, member.syncing):
+                        if reply is not None:
+                            reply.fail(error)
+                    member.joining = member.syncing = None
+
+
+def _described(group_id: str, state: ClassicState) -> DescribeGroupsResponse.DescribedGroup:
+    return DescribeGroupsResponse.DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group_id,
+        group_state=state,
+        protocol_type="",
+        protocol_data="",
+        members=[],
+    )

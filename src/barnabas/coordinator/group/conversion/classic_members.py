@@ -1,0 +1,306 @@
+"""Members that use the classic protocol inside a consumer group (KIP-848).
+
+What lives here: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of such members.  What may not: classic groups
+(classic*.py).
+
+To them a member epoch is a generation.  They join, are answered at once and fetch their assignment by
+SyncGroup; a heartbeat tells them to join again when there is something to give up or to get.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.events import EventKind
+from barnabas.coordinator.group.caller import Caller
+from barnabas.coordinator.group.classic.join import FIRST_VERSION_THAT_NEEDS_IDS, UNKNOWN_MEMBER
+from barnabas.coordinator.group.classic.rebalance import refused_join
+from barnabas.coordinator.group.classic.sync import left
+from barnabas.coordinator.group.consumer.changes import Changes
+from barnabas.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from barnabas.coordinator.group.consumer.joining import (
+    check_instance,
+    check_room,
+    dynamic_member,
+    known_static,
+    static_member,
+)
+from barnabas.coordinator.group.consumer.leave import Leaves
+from barnabas.coordinator.group.consumer.member import (
+    ClassicProtocol,
+    ClassicTraits,
+    ConsumerMember,
+    MemberState,
+)
+from barnabas.coordinator.group.consumer.steps import Asked, Steps, write_subscription
+from barnabas.coordinator.group.conversion.conversion import can_downgrade_replacing
+from barnabas.coordinator.group.conversion.embedded_protocol import (
+    owned_partitions,
+    read_subscription,
+    read_version,
+    write_assignment,
+)
+from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from barnabas.protocol.primitives import ProtocolError
+from barnabas.protocol.records.consumer_protocol import ConsumerProtocolSubscription
+from barnabas.runtime.random import random_uuid
+
+if TYPE_CHECKING:
+    from barnabas.coordinator.group.machine import GroupMachine
+
+
+class ClassicMembers:
+    """Of all consumer groups of a shard."""
+
+    def __init__(self, machine: GroupMachine, leaves: Leaves, steps: Steps) -> None:
+        self._machine = machine
+        self._leaves = leaves
+        self._timeouts = leaves.timeouts
+        self._steps = steps
+
+    # JoinGroup
+
+    def join(
+        self, group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, context: Context
+    ) -> Decision[JoinGroupResponse]:
+        """A consumer group that is not empty."""
+        is_unknown = request.member_id == UNKNOWN_MEMBER
+        member_id = str(random_uuid(context.random)) if is_unknown else request.member_id
+        check_room(group, member_id, context.settings["group.consumer.max.size"])
+        if not group.supports_classic(request.protocol_type, {one.name for one in request.protocols}):
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported."
+            )
+        instance_id = request.group_instance_id
+        if instance_id is None and is_unknown and caller.api_version >= FIRST_VERSION_THAT_NEEDS_IDS:
+            return Decision((), refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        changes = Changes()
+        if instance_id is None:
+            before = dynamic_member(group, member_id, create=True)
+        else:
+            before = static_member(
+                group, member_id, instance_id, create=is_unknown, classic=True, changes=changes
+            )
+        subscription = _subscription(request)
+        after = _changed_by(before, request, subscription, caller)
+        bump = write_subscription(group.group_id, before, after, changes)
+        asked = Asked(group, before, after, owned_partitions(subscription, context.image))
+        settled = self._steps.settle(asked, bump=bump, changes=changes, context=context)
+        replaced = group.static_member(instance_id)
+        is_downgrade = replaced is not None and can_downgrade_replacing(group, replaced, context.settings)
+        if is_downgrade:
+            self._leaves.downgrade(group, [], settled, changes, context)
+        self._after_join(group.group_id, settled, request, is_downgrade, changes, context)
+        return changes.decision(_joined(settled))
+
+    def _after_join(
+        self,
+        group_id: str,
+        member: ConsumerMember,
+        request: JoinGroupRequest,
+        is_downgrade: bool,
+        changes: Changes,
+        context: Context,
+    ) -> None:
+        member_id = member.member_id
+        changes.then(partial(self._timeouts.joined, group_id, member_id))
+        if not is_downgrade:
+            expect, session_ms = self._timeouts.expect_heartbeat, request.session_timeout_ms
+            changes.then(partial(expect, group_id, member_id, session_ms))
+            changes.then(
+                partial(self._timeouts.expect_sync, group_id, member_id, request.rebalance_timeout_ms)
+            )
+        changes.then(
+            partial(
+                self._machine.events.note,
+                group_id,
+                context.now_ms,
+                EventKind.MEMBER_JOINED,
+                who=member_id,
+                reason=request.reason or "",
+                generation=member.member_epoch,
+            )
+        )
+
+    # SyncGroup
+
+    def sync(
+        self, group: ConsumerGroup, request: SyncGroupRequest, context: Context
+    ) -> Decision[SyncGroupResponse]:
+        member, traits = _classic_member(group, request.member_id, request.group_instance_id)
+        _check_generation(member, request.generation_id)
+        _check_protocol(member, traits, request)
+        if group.group_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+            self._timeouts.expect_join(group.group_id, member.member_id, member.rebalance_timeout_ms)
+            raise KafkaError(
+                ErrorCode.REBALANCE_IN_PROGRESS,
+                f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} "
+                "should rejoin to catch up.",
+            )
+        version = read_version(traits.protocols[0].metadata)
+        response = SyncGroupResponse(
+            error_code=ErrorCode.NONE,
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignment=write_assignment(member.assigned, context.image, version),
+        )
+        changes = Changes()
+        changes.then(partial(self._timeouts.synced, group.group_id, member.member_id))
+        expect, session_ms = self._timeouts.expect_heartbeat, traits.session_timeout_ms
+        changes.then(partial(expect, group.group_id, member.member_id, session_ms))
+        return changes.decision(response)
+
+    # Heartbeat
+
+    def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> Decision[HeartbeatResponse]:
+        member, traits = _classic_member(group, request.member_id, request.group_instance_id)
+        _check_generation(member, request.generation_id)
+        self._timeouts.expect_heartbeat(group.group_id, member.member_id, traits.session_timeout_ms)
+        error = ErrorCode.NONE
+        if _has_to_join(group, member):
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+            self._timeouts.expect_join(group.group_id, member.member_id, member.rebalance_timeout_ms)
+        return Decision((), HeartbeatResponse(error_code=error))
+
+    # LeaveGroup
+
+    def leave(
+        self, group: ConsumerGroup, request: LeaveGroupRequest, context: Context
+    ) -> Decision[LeaveGroupResponse]:
+        """Members of both kinds can be sent away by an admin."""
+        answers = []
+        leaving: dict[str, ConsumerMember] = {}
+        for one in request.members:
+            try:
+                member = _leaving(group, one)
+            except KafkaError as error:
+                answers.append(left(one, error.code))
+            else:
+                answers.append(left(one, ErrorCode.NONE))
+                leaving[member.member_id] = member
+        reasons = sorted({one.reason for one in request.members if one.reason})
+        response = LeaveGroupResponse(error_code=ErrorCode.NONE, members=answers)
+        return self._leaves.fence(
+            group,
+            list(leaving.values()),
+            response,
+            "; ".join(reasons) or "left",
+            EventKind.MEMBER_LEFT,
+            context,
+        )
+
+
+def _leaving(group: ConsumerGroup, one: LeaveGroupRequest.MemberIdentity) -> ConsumerMember:
+    if one.group_instance_id is None:
+        return group.member(one.member_id)
+    member = known_static(group.static_member(one.group_instance_id), one.group_instance_id)
+    if one.member_id != UNKNOWN_MEMBER:
+        check_instance(member, one.member_id, one.group_instance_id)
+    return member
+
+
+def _classic_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> tuple[ConsumerMember, ClassicTraits]:
+    if instance_id is None:
+        member = group.member(member_id)
+    else:
+        found = group.static_member(instance_id)
+        if found is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Member with instance id {instance_id} is not a member of group {group.group_id}.",
+            )
+        check_instance(found, member_id, instance_id)
+        member = found
+    if member.classic is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member.member_id} does not use the classic protocol."
+        )
+    return member, member.classic
+
+
+def _check_generation(member: ConsumerMember, generation: int) -> None:
+    if generation != member.member_epoch:
+        raise KafkaError(
+            ErrorCode.ILLEGAL_GENERATION,
+            f"The request generation id {generation} is not equal to the member epoch {member.member_epoch} "
+            f"of member {member.member_id}.",
+        )
+
+
+def _check_protocol(member: ConsumerMember, traits: ClassicTraits, request: SyncGroupRequest) -> None:
+    told_type, told_name = request.protocol_type, request.protocol_name
+    if told_type is not None and told_type != PROTOCOL_TYPE:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"The protocol type {told_type} from member {member.member_id} request is not equal to the group "
+            f"protocol type {PROTOCOL_TYPE}.",
+        )
+    name = traits.protocols[0].name
+    if told_name is not None and told_name != name:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"The protocol name {told_name} from member {member.member_id} request is not equal to the "
+            f"protocol name {name} returned in the join response.",
+        )
+
+
+def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    return (
+        member.member_epoch < group.group_epoch
+        or member.state is MemberState.UNREVOKED_PARTITIONS
+        or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member))
+    )
+
+
+def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
+    try:
+        return read_subscription(bytes(request.protocols[0].metadata))
+    except ProtocolError as error:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "Malformed embedded consumer protocol in subscription deserialization.",
+        ) from error
+
+
+def _changed_by(
+    member: ConsumerMember,
+    request: JoinGroupRequest,
+    subscription: ConsumerProtocolSubscription,
+    caller: Caller,
+) -> ConsumerMember:
+    timeout_ms = request.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=member.instance_id if request.group_instance_id is None else request.group_instance_id,
+        rack_id=subscription.rack_id or member.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        subscribed_names=frozenset(subscription.topics),
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        classic=ClassicTraits(
+            request.session_timeout_ms,
+            tuple(ClassicProtocol(one.name, bytes(one.metadata)) for one in request.protocols),
+        ),
+    )
+
+
+def _joined(member: ConsumerMember) -> JoinGroupResponse:
+    assert member.classic is not None, "it joined by the classic protocol"
+    return JoinGroupResponse(
+        error_code=ErrorCode.NONE,
+        generation_id=member.member_epoch,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=member.classic.protocols[0].name,
+        leader="",
+        member_id=member.member_id,
+        members=[],
+    )

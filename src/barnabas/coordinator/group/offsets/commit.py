@@ -1,0 +1,157 @@
+"""Committing offsets, on its own or as a part of a transaction.
+
+What lives here: who may commit, and what is written.  What may not: which topics exist (the handler has
+looked that up), and what a commit does (`offsets`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.coordinator.decision import Context, Decision, ProducerStamp
+from barnabas.coordinator.entry import Entry
+from barnabas.coordinator.events import EventKind
+from barnabas.coordinator.group.offsets.values import NO_TIMESTAMP, value_version
+from barnabas.coordinator.group.table import not_found
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from barnabas.protocol.records.group import OffsetCommitKey, OffsetCommitValue
+
+if TYPE_CHECKING:
+    from barnabas.coordinator.group.offsets.offsets import Offsets
+
+# From this version on a group that does not exist is called so (KIP-848).
+GROUP_NOT_FOUND_SINCE = 9
+DEFAULT_RETENTION_MS = -1
+
+
+def commit(
+    offsets: Offsets, request: OffsetCommitRequest, version: int, context: Context
+) -> Decision[OffsetCommitResponse]:
+    """OffsetCommit of partitions that exist."""
+    group_id = request.group_id
+    group = offsets.machine.table.get(group_id)
+    if group is not None:
+        group.validate_offset_commit(
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            transactional=False,
+            api_version=version,
+        )
+    elif request.generation_id_or_member_epoch >= 0:
+        # Without a generation it is an admin client, or a consumer that assigns itself: a simple group.
+        if version >= GROUP_NOT_FOUND_SINCE:
+            raise not_found(group_id)
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    writer = _Writer(group_id, context, request.retention_time_ms)
+    response = OffsetCommitResponse(throttle_time_ms=0, topics=[])
+    for topic in request.topics:
+        results = [
+            OffsetCommitResponse.Partition(
+                partition_index=one.partition_index, error_code=writer.write(topic.name, one, topic.topic_id)
+            )
+            for one in topic.partitions
+        ]
+        response.topics.append(
+            OffsetCommitResponse.Topic(name=topic.name, topic_id=topic.topic_id, partitions=results)
+        )
+    entries = writer.entries
+
+    def accepted() -> None:
+        if group is not None:
+            group.offsets_committed(request.member_id)
+        if entries:
+            offsets.machine.events.committed(group_id, context.now_ms, len(entries))
+
+    return Decision(entries, response, accepted)
+
+
+def commit_in_transaction(
+    offsets: Offsets, request: TxnOffsetCommitRequest, version: int, context: Context
+) -> Decision[TxnOffsetCommitResponse]:
+    """TxnOffsetCommit of partitions that exist; its transaction was verified before."""
+    group_id = request.group_id
+    group = offsets.machine.table.get(group_id)
+    if group is None:
+        if request.generation_id >= 0:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    else:
+        try:
+            group.validate_offset_commit(
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id,
+                transactional=True,
+                api_version=version,
+            )
+        except KafkaError as error:
+            # Producers know nothing of member epochs.
+            if error.code is ErrorCode.STALE_MEMBER_EPOCH:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from error
+            raise
+    writer = _Writer(group_id, context, DEFAULT_RETENTION_MS)
+    response = TxnOffsetCommitResponse(throttle_time_ms=0, topics=[])
+    for topic in request.topics:
+        results = [
+            TxnOffsetCommitResponse.Partition(
+                partition_index=one.partition_index, error_code=writer.write(topic.name, one, ZERO_UUID)
+            )
+            for one in topic.partitions
+        ]
+        response.topics.append(TxnOffsetCommitResponse.Topic(name=topic.name, partitions=results))
+    stamp = ProducerStamp(request.producer_id, request.producer_epoch)
+
+    def accepted() -> None:
+        offsets.machine.events.note(
+            group_id,
+            context.now_ms,
+            EventKind.OFFSETS_PENDING,
+            who=request.transactional_id,
+            count=len(writer.entries),
+        )
+
+    return Decision(writer.entries, response, accepted, producer=stamp)
+
+
+class _Writer:
+    """Makes entries of what one request commits."""
+
+    __slots__ = ("_expire_timestamp_ms", "_group_id", "_longest", "_now_ms", "_version", "entries")
+
+    def __init__(self, group_id: str, context: Context, retention_ms: int) -> None:
+        expires = retention_ms != DEFAULT_RETENTION_MS
+        self.entries: list[Entry] = []
+        self._group_id = group_id
+        self._now_ms = context.now_ms
+        self._expire_timestamp_ms = context.now_ms + retention_ms if expires else NO_TIMESTAMP
+        self._version = value_version(context.image.metadata_version, expires=expires)
+        self._longest: int = context.settings["offset.metadata.max.bytes"]
+
+    def write(
+        self,
+        topic: str,
+        one: OffsetCommitRequest.Partition | TxnOffsetCommitRequest.Partition,
+        topic_id: Uuid,
+    ) -> ErrorCode:
+        metadata = one.committed_metadata or ""
+        if len(metadata) > self._longest or _java_length(metadata) > self._longest:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        key = OffsetCommitKey(group=self._group_id, topic=topic, partition=one.partition_index)
+        value = OffsetCommitValue(
+            offset=one.committed_offset,
+            leader_epoch=one.committed_leader_epoch,
+            metadata=metadata,
+            commit_timestamp=self._now_ms,
+            expire_timestamp=self._expire_timestamp_ms,
+            topic_id=topic_id,
+        )
+        self.entries.append(Entry(key, value, self._version))
+        return ErrorCode.NONE
+
+
+def _java_length(text: str) -> int:
+    """Java counts characters beyond the first 65,536 twice."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,145 @@
+"""The purgatory: requests whose answer depends on something still to happen, each until a deadline.
+
+What lives here: who waits for which keys, until when, and looking at them again when something happened.
+What may not: what they wait for, and clocks.  Produce with acks=all, fetches, DeleteRecords and elections all
+wait here.
+
+Nobody is looked at in the middle of what happens, but at the end of the loop's tick: ten appends in a tick
+cost a waiting fetch one look.  A waiter that counts (a fetch, in bytes) is not looked at before it has
+counted enough.  Whoever is done is out of every list at once, so the lists hold the living alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.runtime.loop.timers import TimerService
+
+logger = logging.getLogger(__name__)
+
+# Requests that may wait at once.  A connection has one in progress, so this is far above any limit on those.
+DELAYED_OPERATIONS_MAX = 1_000_000
+
+
+class DelayedOperation:
+    """One request that waits.  Subclasses say what for."""
+
+    __slots__ = ("is_dirty", "is_done", "keys", "missing")
+
+    def __init__(self, missing: int = 0) -> None:
+        self.keys: tuple[Hashable, ...] = ()
+        self.is_done = False
+        self.is_dirty = False
+        # How much must arrive before it is worth a look; what does not count leaves it 0.
+        self.missing = missing
+
+    def try_complete(self) -> bool:
+        """Look whether the time has come; if so, answer.  Called again and again, until it says True."""
+        raise NotImplementedError
+
+    def expire(self) -> None:
+        """The deadline has passed: answer with what there is."""
+        raise NotImplementedError
+
+
+class Purgatory:
+    """All waiters of a broker.  For the loop's thread."""
+
+    def __init__(self, timers: TimerService, at_tick_end: Callable[[Callable[[], None]], None]) -> None:
+        self._timers = timers
+        self._at_tick_end = at_tick_end
+        # A dict of dicts for their order: a simulated world must not depend on where objects lie in memory.
+        self._watched: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self._dirty: list[DelayedOperation] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def watched_keys(self) -> int:
+        return len(self._watched)
+
+    def wait(self, operation: DelayedOperation, keys: Iterable[Hashable], deadline_ns: int) -> None:
+        """Let it wait for what happens to these keys.  The caller has looked already: it is not complete."""
+        if self._count >= DELAYED_OPERATIONS_MAX:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"{DELAYED_OPERATIONS_MAX} requests wait already; try again later",
+            )
+        self._count += 1
+        operation.keys = tuple(keys)
+        watched = self._watched
+        for key in operation.keys:
+            operations = watched.get(key)
+            if operations is None:
+                watched[key] = {operation: None}
+            else:
+                operations[operation] = None
+        self._timers.set(operation, deadline_ns, lambda: self._expire(operation))
+
+    def arrived(self, key: Hashable, amount: int) -> None:
+        """So much (bytes, in practice) has arrived at a key; who has counted enough is looked at."""
+        operations = self._watched.get(key)
+        if operations is not None:
+            for operation in operations:
+                operation.missing -= amount
+                if operation.missing <= 0 and not operation.is_dirty:
+                    self._mark(operation)
+
+    def changed(self, key: Hashable) -> None:
+        """Something else has happened: everyone who waits for this key is looked at."""
+        operations = self._watched.get(key)
+        if operations is not None:
+            for operation in operations:
+                if not operation.is_dirty:
+                    self._mark(operation)
+
+    def _mark(self, operation: DelayedOperation) -> None:
+        operation.is_dirty = True
+        if not self._dirty:
+            self._at_tick_end(self._look)
+        self._dirty.append(operation)
+
+    def _look(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for operation in dirty:
+            operation.is_dirty = False
+            if operation.is_done:
+                continue
+            try:
+                completed = operation.try_complete()
+            except Exception:
+                # One request's fault must not leave the others waiting; its own client hears nothing more.
+                logger.exception("a waiting request failed when it was looked at")
+                completed = True
+            if completed:
+                self.forget(operation)
+
+    def _expire(self, operation: DelayedOperation) -> None:
+        if not operation.is_done:
+            self.forget(operation)
+            operation.expire()
+
+    def forget(self, operation: DelayedOperation) -> None:
+        """It is done, or its client is gone."""
+        if operation.is_done:
+            return
+        operation.is_done = True
+        self._count -= 1
+        self._timers.cancel(operation)
+        watched = self._watched
+        for key in operation.keys:
+            operations = watched.get(key)
+            if operations is not None:
+                operations.pop(operation, None)
+                if not operations:
+                    del watched[key]
+
+    def close(self) -> None:
+        """The broker stops: nobody is waited for any more, and nobody is answered."""
+        for operations in list(self._watched.values()):
+            for operation in list(operations):
+                self.forget(operation)

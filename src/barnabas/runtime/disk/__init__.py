@@ -1,0 +1,1 @@
+"""Files: the Disk interface, on a folder and in memory."""

@@ -1,0 +1,127 @@
+"""A tree of folders in memory: finding names, and refusing what a real file system refuses.
+
+What lives here: look-ups and checks, shared by the memory disk and the simulated disk.  What may not: the
+content of files, and changes of the tree: its owners make those, as the simulated disk must undo some.
+"""
+
+from __future__ import annotations
+
+import errno
+import posixpath
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from barnabas.runtime.disk.disk import refuse
+
+F = TypeVar("F")
+
+
+class Folder(Generic[F]):
+    """Names, and what they stand for: a file of the owner's kind, or a folder."""
+
+    __slots__ = ("entries", "modified_ms")
+
+    def __init__(self, modified_ms: int) -> None:
+        self.entries: dict[str, F | Folder[F]] = {}
+        self.modified_ms = modified_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Generic[F]):
+    """A name in a folder, taken or free."""
+
+    folder: Folder[F]
+    name: str
+
+    @property
+    def entry(self) -> F | Folder[F] | None:
+        return self.folder.entries.get(self.name)
+
+
+def components(path: str) -> list[str]:
+    """The names on the way from the root.  A relative path starts at the root too."""
+    if "." in path or "//" in path:
+        path = posixpath.normpath("/" + path)
+    return [name for name in path.split("/") if name]
+
+
+def canonical(path: str) -> str:
+    return "/" + "/".join(components(path))
+
+
+class FileTree(Generic[F]):
+    """The root folder, and ways to find what is below it."""
+
+    __slots__ = ("root",)
+
+    def __init__(self, root: Folder[F]) -> None:
+        self.root = root
+
+    def find(self, path: str) -> F | Folder[F] | None:
+        """What is at this path, None when nothing is."""
+        entry: F | Folder[F] | None = self.root
+        for name in components(path):
+            if not isinstance(entry, Folder):
+                return None
+            entry = entry.entries.get(name)
+        return entry
+
+    def entry(self, path: str) -> F | Folder[F]:
+        """What is at this path, or the error why not."""
+        entry: F | Folder[F] = self.root
+        for name in components(path):
+            if not isinstance(entry, Folder):
+                refuse(errno.ENOTDIR, path)
+            below = entry.entries.get(name)
+            if below is None:
+                refuse(errno.ENOENT, path)
+            entry = below
+        return entry
+
+    def folder(self, path: str) -> Folder[F]:
+        entry = self.entry(path)
+        if not isinstance(entry, Folder):
+            refuse(errno.ENOTDIR, path)
+        return entry
+
+    def place(self, path: str) -> Place[F]:
+        """The name at the end of the path, in a folder that must exist."""
+        names = components(path)
+        if not names:
+            refuse(errno.EISDIR, path)
+        return Place(self.folder("/".join(names[:-1])), names[-1])
+
+    def first_missing(self, path: str) -> str | None:
+        """The first folder on this path that does not exist; EEXIST or ENOTDIR when a file is in the way."""
+        names = components(path)
+        entry: F | Folder[F] | None = self.root
+        for index, name in enumerate(names):
+            if not isinstance(entry, Folder):
+                refuse(errno.ENOTDIR, path)
+            entry = entry.entries.get(name)
+            if entry is None:
+                return "/" + "/".join(names[: index + 1])
+        if not isinstance(entry, Folder):
+            refuse(errno.EEXIST, path)
+        return None
+
+    def check_rename(self, old: str, new: str) -> tuple[Place[F], Place[F]] | None:
+        """Both places when the rename is allowed; None when it changes nothing."""
+        source = self.place(old)
+        moved = source.entry
+        if moved is None:
+            refuse(errno.ENOENT, old)
+        target = self.place(new)
+        replaced = target.entry
+        if moved is replaced:
+            return None
+        if isinstance(moved, Folder):
+            if (canonical(new) + "/").startswith(canonical(old) + "/"):
+                refuse(errno.EINVAL, new)
+            if replaced is not None and not isinstance(replaced, Folder):
+                refuse(errno.ENOTDIR, new)
+            if replaced is not None and replaced.entries:
+                refuse(errno.ENOTEMPTY, new)
+        elif isinstance(replaced, Folder):
+            refuse(errno.EISDIR, new)
+        return source, target

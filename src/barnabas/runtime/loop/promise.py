@@ -1,0 +1,65 @@
+"""Later: a value that is not there yet, for code that runs on one thread.
+
+What lives here: a promise that is kept or broken once, and those who wait for it.  What may not: threads and
+asyncio.  Whoever keeps it calls those who wait, at once and in the order in which they asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Promise(Generic[T]):
+    """Set or failed once; who asks after that is answered at once."""
+
+    __slots__ = ("_done", "_error", "_value", "_waiting")
+
+    def __init__(self) -> None:
+        self._done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._waiting: list[tuple[Callable[[T], None], Callable[[BaseException], None]]] = []
+
+    @classmethod
+    def of(cls, value: T) -> Promise[T]:
+        """One that is kept already."""
+        promise = cls()
+        promise.set(value)
+        return promise
+
+    @property
+    def done(self) -> bool:
+        return self._done
+
+    def set(self, value: T) -> None:
+        """Keep the promise."""
+        self._settle()
+        self._value = value
+        waiting, self._waiting = self._waiting, []
+        for on_value, _ in waiting:
+            on_value(value)
+
+    def fail(self, error: BaseException) -> None:
+        """Break it."""
+        self._settle()
+        self._error = error
+        waiting, self._waiting = self._waiting, []
+        for _, on_error in waiting:
+            on_error(error)
+
+    def then(self, on_value: Callable[[T], None], on_error: Callable[[BaseException], None]) -> None:
+        """Call one of the two, when the time has come."""
+        if not self._done:
+            self._waiting.append((on_value, on_error))
+        elif self._error is not None:
+            on_error(self._error)
+        else:
+            on_value(self._value)  # type: ignore[arg-type]  # T itself may be None
+
+    def _settle(self) -> None:
+        if self._done:
+            raise RuntimeError("this was set or failed before")
+        self._done = True

@@ -1,0 +1,265 @@
+"""The reactor: one thread that serves the data path's sockets, timers, and what other threads hand in.
+
+What lives here: the loop's order of work and its fairness.  What may not: what the sockets carry, and
+asyncio (see `event_loop`, which puts an asyncio loop on top of this one).  Several brokers may share one
+reactor.
+
+A tick: wait for readiness; serve the sockets; fire timers; run what other threads posted; run the
+end-of-tick actions (coalesced writes, completed long polls).  Descriptors that are not watched here belong
+to asyncio and are handed on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections import deque
+from collections.abc import Callable
+
+from barnabas.runtime.clock import Clock, SystemClock
+from barnabas.runtime.loop.poller import READ, WRITE, Poller, make_poller
+from barnabas.runtime.loop.timers import Timers
+
+Action = Callable[[], None]
+
+# Sockets are served for at most this long before timers and asyncio get their turn; the rest goes first in
+# the next tick.
+SOCKETS_BUDGET_NS = 10_000_000
+# End-of-tick actions may ask for more end-of-tick actions; so many rounds run before the others get their
+# turn.
+MAX_TICK_END_ROUNDS = 8
+# To fall asleep and be woken takes some forty microseconds, longer than most requests.  Who asks again at
+# once, with one request in flight, is served twice as often if the loop stays awake for as long as this:
+# after a wait that was short, so that a loop with little to do sleeps as ever.
+SHORT_WAIT_NS = 100_000
+LOOKS_BEFORE_SLEEP = 40
+_WAKE_BYTES = 4096
+
+
+class Watch:
+    """One descriptor of the data path.  Made by `Reactor.watch`."""
+
+    __slots__ = ("fd", "mask", "on_readable", "on_writable")
+
+    def __init__(self, fd: int, on_readable: Action, on_writable: Action) -> None:
+        self.fd = fd
+        self.mask = 0
+        self.on_readable = on_readable
+        self.on_writable = on_writable
+
+
+class Reactor:
+    """Owns the poller and the timers of one thread."""
+
+    def __init__(self, *, poller: Poller | None = None, clock: Clock | None = None) -> None:
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self.poller: Poller = poller if poller is not None else make_poller()
+        self.timers = Timers()
+        self.on_error: Callable[[Exception], None] = _raise
+        self.longest_stall_ns = 0
+        self.ticks = 0
+        self._watches: dict[int, Watch] = {}
+        self._ready: deque[tuple[int, int]] = deque()
+        self._tick_end: list[Action] = []
+        self._posted: deque[Action] = deque()
+        self._interrupted = False
+        self._busy_since_ns: int | None = None
+        self._wake_pending = False
+        self._last_wait_ns = SHORT_WAIT_NS
+        self._wake_receiver, self._wake_sender = socket.socketpair()
+        self._wake_receiver.setblocking(False)
+        self._wake_sender.setblocking(False)
+        wake = self.watch(self._wake_receiver.fileno(), self._on_wake, _nothing)
+        self.want(wake, READ)
+
+    # ------------------------------------------------------------------------------------ for the data path
+
+    def watch(self, fd: int, on_readable: Action, on_writable: Action) -> Watch:
+        """Announce a descriptor; nothing is reported before `want`."""
+        if fd in self._watches:
+            raise ValueError(
+                f"descriptor {fd} is watched already; forget the earlier watch before closing it"
+            )
+        watch = self._watches[fd] = Watch(fd, on_readable, on_writable)
+        return watch
+
+    def want(self, watch: Watch, mask: int) -> None:
+        """Change what is reported: READ, WRITE, both, or 0.
+
+        With 0 the poller does not hear of the descriptor at all: some report a broken connection again and
+        again even to those who wait for nothing.
+        """
+        previous = watch.mask
+        if mask == previous:
+            return
+        watch.mask = mask
+        if not previous:
+            self.poller.register(watch.fd, mask)
+        elif mask:
+            self.poller.modify(watch.fd, mask)
+        else:
+            self.poller.unregister(watch.fd)
+
+    def forget(self, watch: Watch) -> None:
+        """To be called before the descriptor is closed."""
+        if self._watches.get(watch.fd) is watch:
+            self.want(watch, 0)
+            del self._watches[watch.fd]
+
+    def at_tick_end(self, action: Action) -> None:
+        """Run once this tick's sockets and timers have been served."""
+        self._tick_end.append(action)
+
+    def post(self, action: Action) -> None:
+        """Run on the reactor's thread, soon.  The one method that any thread may call."""
+        self._posted.append(action)
+        if not self._wake_pending:
+            self._wake_pending = True
+            try:
+                self._wake_sender.send(b"\0")
+            except OSError:
+                # Full: the loop wakes up anyway.  Closed: nobody runs what was posted any more.
+                return
+
+    def take_longest_stall_ns(self) -> int:
+        """The longest time since the last call for which the loop did not look at its sockets."""
+        stall_ns, self.longest_stall_ns = self.longest_stall_ns, 0
+        return stall_ns
+
+    # --------------------------------------------------------------------------------------- for the owner
+
+    def interrupt(self) -> None:
+        """Make `serve` return after this tick: asyncio has something to do."""
+        self._interrupted = True
+
+    def serve(self, timeout_ns: int | None) -> list[tuple[int, int]]:
+        """Serve the data path until others have work, or the time is over.
+
+        Which descriptors of others are ready.
+        """
+        self._interrupted = False
+        self._run_tick_end()
+        until_ns = None if timeout_ns is None else self.clock.monotonic_ns() + timeout_ns
+        while True:
+            foreign = self._tick(until_ns)
+            if foreign or self._interrupted:
+                return foreign
+            if until_ns is not None and self.clock.monotonic_ns() >= until_ns:
+                return foreign
+
+    def close(self) -> None:
+        """Give the poller and the wake-up pair back; what is still watched stays open, it is its owner's."""
+        self._watches.clear()
+        self.poller.close()
+        self._wake_receiver.close()
+        self._wake_sender.close()
+
+    # -------------------------------------------------------------------------------------------- the tick
+
+    def _tick(self, until_ns: int | None) -> list[tuple[int, int]]:
+        entered_ns = self.clock.monotonic_ns()
+        if self._busy_since_ns is not None:
+            self.longest_stall_ns = max(self.longest_stall_ns, entered_ns - self._busy_since_ns)
+        found = self._poll(self._wait_ns(entered_ns, until_ns))
+        self.ticks += 1
+        self._busy_since_ns = woken_ns = self.clock.monotonic_ns()
+        self._last_wait_ns = woken_ns - entered_ns
+        foreign = self._serve_sockets(found, woken_ns)
+        self._fire_timers()
+        self._run_posted()
+        self._run_tick_end()
+        return foreign
+
+    def _poll(self, wait_ns: int | None) -> list[tuple[int, int]]:
+        """Wait for readiness.  Where the last wait was short, look a few times before going to sleep."""
+        if wait_ns != 0 and self._last_wait_ns < SHORT_WAIT_NS:
+            poll = self.poller.poll
+            for _ in range(LOOKS_BEFORE_SLEEP):
+                found = poll(0)
+                if found:
+                    return found
+        return self.poller.poll(wait_ns)
+
+    def _wait_ns(self, now_ns: int, until_ns: int | None) -> int | None:
+        if self._ready or self._tick_end or self._posted or self._interrupted:
+            return 0
+        due_ns = self.timers.next_deadline_ns()
+        if due_ns is None:
+            due_ns = until_ns
+        elif until_ns is not None:
+            due_ns = min(due_ns, until_ns)
+        return None if due_ns is None else max(0, due_ns - now_ns)
+
+    def _serve_sockets(self, found: list[tuple[int, int]], woken_ns: int) -> list[tuple[int, int]]:
+        foreign: list[tuple[int, int]] = []
+        watches = self._watches
+        ready = self._ready
+        if ready:
+            # What the last tick left comes first; readiness that both lists name is harmless, reads never
+            # block.
+            left = {fd for fd, _ in ready}
+            ready.extend(pair for pair in found if pair[0] not in left)
+        else:
+            ready.extend(found)
+        served = 0
+        while ready:
+            fd, mask = ready.popleft()
+            watch = watches.get(fd)
+            if watch is None:
+                foreign.append((fd, mask))
+                continue
+            self._serve_socket(watch, mask)
+            served += 1
+            if not served & 15 and self.clock.monotonic_ns() - woken_ns > SOCKETS_BUDGET_NS:
+                break
+        return foreign
+
+    def _serve_socket(self, watch: Watch, mask: int) -> None:
+        try:
+            if mask & watch.mask & READ:
+                watch.on_readable()
+            # The first call may have closed or paused it.
+            if mask & watch.mask & WRITE:
+                watch.on_writable()
+        except Exception as error:
+            self.on_error(error)
+
+    def _fire_timers(self) -> None:
+        try:
+            self.timers.fire_due(self.clock.monotonic_ns())
+        except Exception as error:
+            self.on_error(error)
+
+    def _run_posted(self) -> None:
+        # Only what is there now: work that posts more work must not keep the sockets waiting.
+        for _ in range(len(self._posted)):
+            self._run(self._posted.popleft())
+
+    def _run_tick_end(self) -> None:
+        for _ in range(MAX_TICK_END_ROUNDS):
+            if not self._tick_end:
+                return
+            actions, self._tick_end = self._tick_end, []
+            for action in actions:
+                self._run(action)
+
+    def _run(self, action: Action) -> None:
+        try:
+            action()
+        except Exception as error:
+            self.on_error(error)
+
+    def _on_wake(self) -> None:
+        # In this order: a byte sent after the flag went down would be swallowed here and leave the flag up,
+        # and nobody would ever wake us again.
+        with contextlib.suppress(BlockingIOError):
+            self._wake_receiver.recv(_WAKE_BYTES)
+        self._wake_pending = False
+
+
+def _nothing() -> None:
+    """Nobody waits to write to the wake-up pair."""
+
+
+def _raise(error: Exception) -> None:
+    raise error

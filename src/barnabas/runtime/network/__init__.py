@@ -1,0 +1,1 @@
+"""Byte streams: the Network interface, on TCP and on asyncio."""

@@ -1,0 +1,203 @@
+"""Connections on any asyncio loop, for programs that bring a loop of their own: a client lives in them.
+
+What lives here: reaching out, and what `network.Connection` promises, on asyncio's transports.  What may not:
+listening (brokers run on the reactor, see `tcp`) and what the bytes mean.  A handler written for this door
+runs on the reactor's network and in the simulated one too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from barnabas.runtime.disk.disk import Buffer, Slice
+from barnabas.runtime.network.buffers import LARGE_FRAME_BYTES, READ_BUFFER_BYTES, BufferPool, LargeFrame
+from barnabas.runtime.network.network import Address, CloseReason, StreamHandler
+from barnabas.runtime.network.tcp import tune
+
+# Up to so much, the parts of a request are joined before they are sent: to copy them costs less than a call
+# to the system for each, and a packet of its own for the last few bytes.
+JOINED_BYTES = 512 << 10
+_BUFFERS = (bytes, bytearray, memoryview)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSocketOptions:
+    """What is asked of the system for a connection; None leaves a buffer to it, which lets it grow."""
+
+    connect_timeout_ms: int = 10_000
+    send_buffer_bytes: int | None = None
+    receive_buffer_bytes: int | None = None
+
+
+class AsyncioNetwork:
+    """The half of `network.Network` that reaches out, on the loop that runs."""
+
+    def __init__(self) -> None:
+        self._pool = BufferPool()
+        self._attempts: set[asyncio.Task[None]] = set()
+
+    def connect(
+        self, host: str, port: int, handler: StreamHandler, options: ClientSocketOptions | None = None
+    ) -> Callable[[], object]:
+        """Reach out; the handler hears `connected`, or `closed` with the reason.  Call what is returned to
+        give up before that."""
+        attempt = asyncio.ensure_future(self._attempt(host, port, handler, options or ClientSocketOptions()))
+        self._attempts.add(attempt)
+        attempt.add_done_callback(self._attempts.discard)
+        return attempt.cancel
+
+    async def _attempt(
+        self, host: str, port: int, handler: StreamHandler, options: ClientSocketOptions
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(options.connect_timeout_ms / 1000):
+                await loop.create_connection(lambda: _Stream(handler, self._pool, options), host, port)
+        except TimeoutError as error:
+            handler.closed(CloseReason.CONNECT_TIMED_OUT, error)
+        except OSError as error:
+            handler.closed(CloseReason.CONNECT_FAILED, error)
+        except asyncio.CancelledError:
+            handler.closed(CloseReason.LOCAL, None)
+
+
+class _Stream(asyncio.BufferedProtocol):
+    """One connection: a protocol for asyncio, a `network.Connection` for the handler."""
+
+    def __init__(self, handler: StreamHandler, pool: BufferPool, options: ClientSocketOptions) -> None:
+        self._handler = handler
+        self._pool = pool
+        self._options = options
+        self._view = memoryview(bytearray(READ_BUFFER_BYTES))
+        self._filled = 0
+        self._large: LargeFrame | None = None
+        self._expected = 0
+        self._paused = False
+        self._reason = CloseReason.PEER
+        self._error: BaseException | None = None
+        self.is_closed = False
+
+    # ---------------------------------------------------------------------------------- for asyncio's loop
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport: asyncio.Transport = transport
+        self.local = _address(transport.get_extra_info("sockname"))
+        self.peer = _address(transport.get_extra_info("peername"))
+        sock = transport.get_extra_info("socket")
+        try:
+            tune(sock, self.peer.host)
+            for option, size in (
+                (socket.SO_SNDBUF, self._options.send_buffer_bytes),
+                (socket.SO_RCVBUF, self._options.receive_buffer_bytes),
+            ):
+                if size is not None:
+                    sock.setsockopt(socket.SOL_SOCKET, option, size)
+            self._handler.connected(self)
+        except Exception as error:
+            self.close(CloseReason.HANDLER_FAILED, error)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._view[self._filled :] if self._large is None else self._large.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        large = self._large
+        if large is None:
+            self._filled += nbytes
+            self._offer(self._view[: self._filled])
+            return
+        large.filled += nbytes
+        if large.filled == large.size:
+            self._large = None
+            self._offer(large.view[: large.size])
+            large.release()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_closed = True
+        if exc is not None and self._error is None:
+            self._reason, self._error = CloseReason.RESET, exc
+        self._handler.closed(self._reason, self._error)
+
+    # ----------------------------------------------------------------------------------------- the reading
+
+    def _offer(self, view: memoryview) -> None:
+        self._expected = 0
+        try:
+            taken = self._handler.data_received(view)
+            if not self.is_closed:
+                self._keep(view[taken:])
+        except Exception as error:
+            self.close(CloseReason.HANDLER_FAILED, error)
+
+    def _keep(self, rest: memoryview) -> None:
+        size = len(rest)
+        if self._expected > size and self._expected > LARGE_FRAME_BYTES:
+            self._large = LargeFrame(self._pool, self._expected, rest)
+            self._filled = 0
+            return
+        if size == READ_BUFFER_BYTES:
+            raise RuntimeError("the handler takes nothing of a full buffer and expects no larger frame")
+        if size:
+            self._view[:size] = rest
+        self._filled = size
+
+    def expect(self, size: int) -> None:
+        self._expected = size
+
+    @property
+    def reading(self) -> bool:
+        return not self._paused and not self.is_closed
+
+    def pause_reading(self) -> None:
+        if not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+
+    # ----------------------------------------------------------------------------------------- the sending
+
+    @property
+    def queued_bytes(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    def send(self, *parts: Buffer | Slice) -> None:
+        if self.is_closed:
+            return
+        buffers = [part if isinstance(part, _BUFFERS) else part.read() for part in parts]
+        if len(buffers) == 1:
+            self._transport.write(buffers[0])
+            return
+        pending: list[Buffer] = []
+        size = 0
+        for buffer in buffers:
+            if pending and size + len(buffer) > JOINED_BYTES:
+                self._transport.write(b"".join(pending))
+                pending, size = [], 0
+            pending.append(buffer)
+            size += len(buffer)
+        self._transport.write(b"".join(pending) if len(pending) > 1 else pending[0])
+
+    def close(self, reason: CloseReason = CloseReason.LOCAL, error: BaseException | None = None) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            self._reason, self._error = reason, error
+            self._transport.abort()
+
+    def close_when_sent(self) -> None:
+        if not self.is_closed:
+            self._reason = CloseReason.LOCAL
+            self._transport.close()
+
+
+def _address(name: Any) -> Address:
+    return Address(name[0].removeprefix("::ffff:"), name[1])

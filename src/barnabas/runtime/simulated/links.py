@@ -1,0 +1,105 @@
+"""What goes wrong between simulated nodes: loss, delay, repetition, reordering, partitions.
+
+What lives here: the state of every link, and messages.  What may not: byte streams (see
+`simulated_network`, which asks here whether bytes may pass) and who the nodes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+
+from barnabas.runtime.random import SeededRandom
+from barnabas.runtime.simulated.agenda import Agenda
+
+_MS = 1_000_000
+
+
+@dataclass(slots=True)
+class LinkFaults:
+    """How bad the network is.  Chances are from 0 to 1; delays differ, so messages overtake each other."""
+
+    loss: float = 0.0
+    duplicate: float = 0.0
+    # This share of messages takes up to `late_ns` instead of `max_delay_ns`.
+    late: float = 0.0
+    min_delay_ns: int = 100_000
+    max_delay_ns: int = 2 * _MS
+    late_ns: int = 500 * _MS
+
+    @classmethod
+    def draw(cls, random: SeededRandom) -> LinkFaults:
+        """Each seed gets a network of its own: often good, sometimes very bad (as in swarm testing)."""
+
+        def chance(worst: float) -> float:
+            return worst * random.fraction() if random.fraction() < 0.5 else 0.0
+
+        return cls(
+            loss=chance(0.3),
+            duplicate=chance(0.3),
+            late=chance(0.2),
+            max_delay_ns=random.integer(1, 20) * _MS,
+        )
+
+
+class Links:
+    """All links between nodes, each direction by itself."""
+
+    def __init__(
+        self, agenda: Agenda, random: SeededRandom, deliver: Callable[[int, int, object], None]
+    ) -> None:
+        self.faults = LinkFaults()
+        self.sent = self.lost = 0
+        self._agenda = agenda
+        self._random = random
+        self._deliver = deliver
+        self._blocked: set[tuple[int, int]] = set()
+
+    def send(self, sender: int, to: int, message: object) -> None:
+        """One message: it may arrive late, twice, after a later one, or not at all."""
+        self.sent += 1
+        faults = self.faults
+        if faults.loss and self._random.fraction() < faults.loss:
+            self.lost += 1
+            return
+        self._agenda.after(self.delay_ns(), partial(self._arrive, sender, to, message))
+        if faults.duplicate and self._random.fraction() < faults.duplicate:
+            self._agenda.after(self.delay_ns(), partial(self._arrive, sender, to, message))
+
+    def delay_ns(self) -> int:
+        faults = self.faults
+        longest_ns = faults.max_delay_ns
+        if faults.late and self._random.fraction() < faults.late:
+            longest_ns = faults.late_ns
+        return faults.min_delay_ns + int(self._random.fraction() * (longest_ns - faults.min_delay_ns))
+
+    def _arrive(self, sender: int, to: int, message: object) -> None:
+        if (sender, to) in self._blocked:
+            self.lost += 1
+            return
+        self._deliver(sender, to, message)
+
+    # --------------------------------------------------------------------------------------------- partitions
+
+    def is_blocked(self, sender: int, to: int) -> bool:
+        return (sender, to) in self._blocked
+
+    def block(self, sender: int, to: int) -> None:
+        """Nothing passes in this direction; the other is left as it is."""
+        self._agenda.note(f"block {sender}>{to}")
+        self._blocked.add((sender, to))
+
+    def partition(self, *groups: Collection[int]) -> None:
+        """Nothing passes between nodes of different groups."""
+        for group in groups:
+            for other in groups:
+                if other is not group:
+                    for sender in sorted(group):
+                        for to in sorted(other):
+                            self.block(sender, to)
+
+    def heal(self) -> None:
+        """Everything passes again, as well as the faults allow."""
+        self._agenda.note("heal")
+        self._blocked.clear()

@@ -1,0 +1,238 @@
+"""Simulated byte streams: wires that deliver in order, in pieces of any size, late, or not at all.
+
+What lives here: what TCP does, as far as programs can see it.  What may not: listening and connecting (see
+`simulated_network`) and what a connection does with its bytes (`connection`, the same as in production).
+
+What is lost is sent again, so loss is delay; while a link is blocked nothing moves; a peer that lost its
+power is silent until it is back and then answers with a reset.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk.disk import Buffer
+from barnabas.runtime.loop.poller import READ, WRITE
+from barnabas.runtime.loop.timers import TimerService
+from barnabas.runtime.network.connection import StreamConnection
+from barnabas.runtime.random import SeededRandom
+from barnabas.runtime.simulated.agenda import Agenda
+from barnabas.runtime.simulated.links import Links
+
+# What may be on its way in one direction before the sender has to wait.
+WINDOW_BYTES = 64 << 10
+# A lost or blocked piece is tried again after this long.
+RETRANSMIT_NS = 200_000_000
+# After so many tries of one piece the stream counts as broken.
+MAX_RETRANSMITS = 50
+
+
+class Host(Protocol):
+    """The node a network belongs to, as far as it matters here."""
+
+    id: int
+    is_up: bool
+    # Counts boots and crashes: what was begun in an earlier life is void.
+    life: int
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def timers(self) -> TimerService: ...
+
+    def after(self, delay_ns: int, action: Callable[[], None]) -> None: ...
+
+
+class SimulatedWire:
+    """One end of a stream; see `connection.Wire`."""
+
+    def __init__(self, streams: Streams, host: Host) -> None:
+        self.host = host
+        self.is_open = True
+        self.connection: StreamConnection | None = None
+        self._streams = streams
+        self._peer: SimulatedWire | None = None
+        # Pieces on their way to the peer; an empty one says that nothing more will come.
+        self._under_way: deque[tuple[int, bytes]] = deque()
+        self._under_way_bytes = 0
+        self._retransmits = 0
+        self._inbox = bytearray()
+        self._ended = False
+        self._reset = False
+        self._wanted = 0
+        self._report_due = False
+
+    def join(self, peer: SimulatedWire) -> None:
+        self._peer = peer
+
+    def fileno(self) -> int:
+        """There is no descriptor: whoever would send a file by it copies instead."""
+        return -1
+
+    def recv_into(self, buffer: memoryview) -> int:
+        if self._reset:
+            raise os_error(errno.ECONNRESET)
+        if not self._inbox:
+            if self._ended:
+                return 0
+            raise BlockingIOError
+        count = min(len(buffer), len(self._inbox))
+        buffer[:count] = self._inbox[:count]
+        del self._inbox[:count]
+        if self._peer is not None:
+            self._peer._report_later()
+        return count
+
+    def send(self, data: Buffer) -> int:
+        if self._reset:
+            raise os_error(errno.ECONNRESET)
+        room = self._room()
+        if not room:
+            raise BlockingIOError
+        size = min(len(data), room)
+        # Sometimes a part only: callers must cope with it.
+        count = size if self._streams.random.fraction() < 0.5 else self._streams.random.integer(1, size)
+        self._depart(bytes(data[:count]))
+        return count
+
+    def sendmsg(self, buffers: list[Buffer]) -> int:
+        return self.send(b"".join(buffers))
+
+    def want(self, mask: int) -> None:
+        self._wanted = mask
+        self._report_later()
+
+    def close(self) -> None:
+        """Our end is gone; what is under way still arrives."""
+        if self.is_open:
+            self.is_open = False
+            self._streams.forget(self)
+            if not self._reset:
+                self._depart(b"")
+
+    def drop(self) -> None:
+        """The process is gone, with all that was under way."""
+        self.is_open = False
+        self._under_way.clear()
+
+    def reset(self) -> None:
+        """The connection broke."""
+        self._reset = True
+        self._under_way.clear()
+        self._report_later()
+
+    def reset_peer_later(self) -> None:
+        """Tell the other end that nobody is here any more."""
+        if self._peer is not None and not self._streams.links.is_blocked(self.host.id, self._peer.host.id):
+            self._streams.agenda.after(self._streams.links.delay_ns(), self._peer.reset)
+
+    # ------------------------------------------------------------------------------------------- under way
+
+    def _room(self) -> int:
+        peer = self._peer
+        return WINDOW_BYTES - self._under_way_bytes - (len(peer._inbox) if peer is not None else 0)
+
+    def _depart(self, piece: bytes) -> None:
+        arrival_ns = self._streams.agenda.now_ns + self._streams.links.delay_ns()
+        self._under_way.append((arrival_ns, piece))
+        self._under_way_bytes += len(piece)
+        if len(self._under_way) == 1:
+            self._streams.agenda.set((self, "arrive"), arrival_ns, self._arrive)
+
+    def _arrive(self) -> None:
+        """The first piece under way is there, unless the link swallowed it; the others wait behind it."""
+        peer = self._peer
+        if not self._under_way or peer is None:
+            return
+        agenda = self._streams.agenda
+        if peer.host.is_up and self._streams.passes(self.host.id, peer.host.id):
+            self._retransmits = 0
+            piece = self._under_way.popleft()[1]
+            self._under_way_bytes -= len(piece)
+            peer._take(piece)
+            if self._under_way:
+                agenda.set((self, "arrive"), self._under_way[0][0], self._arrive)
+        elif self._retransmits < MAX_RETRANSMITS:
+            self._retransmits += 1
+            agenda.set((self, "arrive"), agenda.now_ns + RETRANSMIT_NS, self._arrive)
+        else:
+            self.reset()
+
+    def _take(self, piece: bytes) -> None:
+        if not self.is_open:
+            if piece:
+                self.reset_peer_later()
+            return
+        if piece:
+            self._inbox += piece
+        else:
+            self._ended = True
+        self._report_later()
+
+    # ------------------------------------------------------------------------------------------- readiness
+
+    def _ready(self) -> int:
+        readable = READ if self._inbox or self._ended or self._reset else 0
+        writable = WRITE if self._reset or self._room() > 0 else 0
+        return (readable | writable) & self._wanted
+
+    def _report_later(self) -> None:
+        if self.is_open and not self._report_due and self._ready():
+            self._report_due = True
+            self.host.after(0, self._report)
+
+    def _report(self) -> None:
+        self._report_due = False
+        connection = self.connection
+        if connection is None or not self.is_open:
+            return
+        if self._ready() & READ:
+            connection.on_readable()
+        if self.is_open and self._ready() & WRITE:
+            connection.on_writable()
+        self._report_later()
+
+
+class Streams:
+    """All streams of a world."""
+
+    def __init__(self, agenda: Agenda, links: Links, random: SeededRandom) -> None:
+        self.agenda = agenda
+        self.links = links
+        self.random = random
+        self._wires: dict[SimulatedWire, None] = {}
+
+    def passes(self, sender: int, to: int) -> bool:
+        """Does a piece get through now?"""
+        if self.links.is_blocked(sender, to):
+            return False
+        return self.random.fraction() >= self.links.faults.loss
+
+    def wire(self, host: Host) -> SimulatedWire:
+        wire = SimulatedWire(self, host)
+        self._wires[wire] = None
+        return wire
+
+    def forget(self, wire: SimulatedWire) -> None:
+        self._wires.pop(wire, None)
+
+    def wires_of(self, node_id: int) -> list[SimulatedWire]:
+        return [wire for wire in self._wires if wire.host.id == node_id]
+
+    def cut(self, one: int, other: int) -> None:
+        """Break every stream between two nodes: both ends hear of it at once."""
+        for wire in list(self._wires):
+            peer = wire._peer
+            if peer is not None and {wire.host.id, peer.host.id} == {one, other}:
+                wire.reset()
+
+
+def os_error(code: int) -> OSError:
+    """As the operating system would raise it."""
+    return OSError(code, os.strerror(code))

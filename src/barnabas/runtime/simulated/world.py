@@ -1,0 +1,236 @@
+"""The simulated world: nodes, virtual time, faults, and checks after every event; a seed decides all of it.
+
+What lives here: the life of nodes.  What may not: what runs on them, and which faults come when (a scenario's
+business).  A node offers the same doors as production does: clock, random, disk, timers, workers, network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Protocol
+
+from barnabas.base.effects import Event, Received
+from barnabas.runtime.random import SeededRandom
+from barnabas.runtime.simulated.agenda import Agenda, Trace
+from barnabas.runtime.simulated.clock import SimulatedClock
+from barnabas.runtime.simulated.disk import SimulatedDisk
+from barnabas.runtime.simulated.disk_faults import PowerLost
+from barnabas.runtime.simulated.links import Links
+from barnabas.runtime.simulated.network import Internet, SimulatedNetwork
+from barnabas.runtime.simulated.streams import Streams
+
+Action = Callable[[], None]
+
+# A world that has not come to its end by then is taken for stuck.
+MAX_EVENTS = 1_000_000
+# Work on a worker takes up to this long to start, and its result as long to be told.
+MAX_WORKER_DELAY_NS = 1_000_000
+
+
+class InvariantError(AssertionError):
+    """Something that must always hold did not."""
+
+
+class Program(Protocol):
+    """What runs on a node and hears its messages; an `Executor`, in most cases."""
+
+    def step(self, event: Event, /) -> None: ...
+
+
+Boot = Callable[["Node"], Program | None]
+
+
+class Node:
+    """One machine: its doors, and its lives from boot to crash."""
+
+    def __init__(self, world: World, node_id: int, boot: Boot) -> None:
+        self.world = world
+        self.id = node_id
+        self.life = 0
+        self.is_up = False
+        self.program: Program | None = None
+        self.random = world.random_for(f"node {node_id}")
+        self.clock = SimulatedClock(world.agenda)
+        self.disk = SimulatedDisk(world.random_for(f"disk {node_id}"), wall_ms=self.clock.wall_ms)
+        self.disk.on_delay = self._slow
+        self.timers = _NodeTimers(self)
+        self.workers = _NodeWorkers(self)
+        self.network = SimulatedNetwork(self, world.internet)
+        self._boot = boot
+        self._busy_until_ns = 0
+        self._slowness_ns = 0
+
+    def send(self, to: int, message: object) -> None:
+        """A message to another node, through whatever the network does to it."""
+        self.world.links.send(self.id, to, message)
+
+    def after(self, delay_ns: int, action: Action) -> None:
+        """Run on this node, unless it crashes before."""
+        self.world.agenda.after(delay_ns, partial(self.enter, self.life, action))
+
+    def enter(self, life: int, action: Action) -> None:
+        """Run an action of that life; if power fails in it, the node goes down."""
+        if life != self.life or not self.is_up:
+            return
+        if self.world.now_ns < self._busy_until_ns:
+            waiting_ns = self._busy_until_ns - self.world.now_ns
+            self.world.agenda.after(waiting_ns, partial(self.enter, life, action))
+            return
+        try:
+            action()
+        except PowerLost as loss:
+            self._down(f"power lost: {loss}", tell_peers=False)
+        self._busy_until_ns = self.world.now_ns + self.take_slowness_ns()
+
+    def halt(self, error: BaseException) -> None:
+        """The program gives up (an executor's `on_failure`): the process ends, the machine stays on."""
+        self._down(f"halted: {error!r}", tell_peers=True)
+
+    def start(self) -> None:
+        """Boot on what the disk holds."""
+        self.disk.restart()
+        self.life += 1
+        self.is_up = True
+        self._busy_until_ns = 0
+        self.world.agenda.note(f"n{self.id} start")
+        self.enter(self.life, self._run_boot)
+
+    def crash(self, *, power_loss: bool) -> None:
+        """End at once.  With power loss the disk loses what was not synced, and peers hear nothing."""
+        if not self.is_up:
+            return
+        if power_loss:
+            self.disk.power_loss()
+        self._down("crash, power lost" if power_loss else "crash", tell_peers=not power_loss)
+
+    def _run_boot(self) -> None:
+        self.program = self._boot(self)
+
+    def _down(self, why: str, *, tell_peers: bool) -> None:
+        self.world.agenda.note(f"n{self.id} down: {why}")
+        self.is_up = False
+        self.life += 1
+        self.program = None
+        self.take_slowness_ns()
+        self.network.drop(tell_peers=tell_peers)
+
+    def take_slowness_ns(self) -> int:
+        """How long the operations of the disk since the last call took: whoever did them waits so long."""
+        slowness_ns, self._slowness_ns = self._slowness_ns, 0
+        return slowness_ns
+
+    def _slow(self, delay_ms: int) -> None:
+        self._slowness_ns += delay_ms * 1_000_000
+
+
+class World:
+    """Everything there is, for one seed."""
+
+    def __init__(self, seed: int, *, keep_trace: bool = False) -> None:
+        self.seed = seed
+        self.trace = Trace(keep_all=keep_trace)
+        self.agenda = Agenda(self.random_for("agenda"), self.trace)
+        self.random = self.random_for("scenario")
+        self.links = Links(self.agenda, self.random_for("links"), self._deliver)
+        self.streams = Streams(self.agenda, self.links, self.random_for("streams"))
+        self.internet = Internet(self.streams)
+        self.nodes: dict[int, Node] = {}
+        self.checkers: list[Action] = []
+
+    @property
+    def now_ns(self) -> int:
+        return self.agenda.now_ns
+
+    def random_for(self, purpose: str) -> SeededRandom:
+        """Draws of their own: what one part draws does not shift the luck of another."""
+        digest = hashlib.blake2b(f"{self.seed}/{purpose}".encode(), digest_size=8).digest()
+        return SeededRandom(int.from_bytes(digest, "big"))
+
+    def add_node(self, node_id: int, boot: Boot) -> Node:
+        """A machine, switched on.  `boot` makes its program at every start, from what is on its disk."""
+        node = self.nodes[node_id] = Node(self, node_id, boot)
+        node.start()
+        return node
+
+    def check_always(self, checker: Action) -> None:
+        """Run this after every event; it raises InvariantError."""
+        self.checkers.append(checker)
+
+    def run(self, duration_ns: int | None = None, *, until: Callable[[], bool] | None = None) -> None:
+        """Let events happen until the time is over, `until` holds, or nothing is left to happen."""
+        end_ns = None if duration_ns is None else self.now_ns + duration_ns
+        agenda, checkers = self.agenda, self.checkers
+        for _ in range(MAX_EVENTS):
+            if until is not None and until():
+                return
+            next_ns = agenda.next_ns
+            if next_ns is None or (end_ns is not None and next_ns > end_ns):
+                agenda.now_ns = agenda.now_ns if end_ns is None else end_ns
+                return
+            agenda.step()
+            for check in checkers:
+                check()
+        raise InvariantError(f"no end after {MAX_EVENTS} events: something goes round in circles")
+
+    def _deliver(self, sender: int, to: int, message: object) -> None:
+        node = self.nodes.get(to)
+        if node is not None and node.is_up:
+            self.agenda.note(f"{sender}>{to} {message!r}")
+            node.enter(node.life, partial(_receive, node, sender, message))
+
+
+def _receive(node: Node, sender: int, message: object) -> None:
+    if node.program is not None:
+        node.program.step(Received(sender, message))
+
+
+class _NodeTimers:
+    """Timers by the node's own clock."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def set(self, key: Hashable, deadline_ns: int, action: Action) -> None:
+        node = self._node
+        fire = partial(node.enter, node.life, partial(self._fire, key, deadline_ns, action))
+        node.world.agenda.set((node.id, node.life, key), node.clock.true_ns(deadline_ns), fire)
+
+    def cancel(self, key: Hashable) -> None:
+        self._node.world.agenda.cancel((self._node.id, self._node.life, key))
+
+    def _fire(self, key: Hashable, deadline_ns: int, action: Action) -> None:
+        if self._node.clock.monotonic_ns() < deadline_ns:
+            # The clock was slowed down meanwhile.
+            self.set(key, deadline_ns, action)
+        else:
+            self._node.world.agenda.note(f"n{self._node.id} timer")
+            action()
+
+
+class _NodeWorkers:
+    """Slow work: it happens some time later, and its result is told later still; a crash may come between."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def submit(
+        self, work: Callable[[], object], done: Callable[[object, BaseException | None], None]
+    ) -> None:
+        self._node.after(self._delay_ns(), partial(self._work, work, done))
+
+    def _work(self, work: Callable[[], object], done: Callable[[object, BaseException | None], None]) -> None:
+        result: object = None
+        error: BaseException | None = None
+        try:
+            result = work()
+        except Exception as raised:
+            error = raised
+        self._node.world.agenda.note(f"n{self._node.id} work done: {error!r}")
+        # The worker was slow, not the loop.
+        delay_ns = self._delay_ns() + self._node.take_slowness_ns()
+        self._node.after(delay_ns, partial(done, result, error))
+
+    def _delay_ns(self) -> int:
+        return int(self._node.random.fraction() * MAX_WORKER_DELAY_NS)

@@ -1,0 +1,1 @@
+"""Log directories and their files: checkpoints, meta.properties, partition.metadata, clean shutdown."""

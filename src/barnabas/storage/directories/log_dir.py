@@ -1,0 +1,127 @@
+"""One live log directory: its checkpoints and what is known of its last stop.
+
+What lives here: reading and writing the checkpoint files at the root of a directory.  What may not: which
+logs are in it and when a checkpoint is due (the manager).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Set
+
+from barnabas.base.ids import Uuid
+from barnabas.runtime.disk.disk import Disk
+from barnabas.storage.directories.checkpoints import (
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_CHECKPOINT,
+    OffsetCheckpoint,
+)
+from barnabas.storage.directories.clean_shutdown import (
+    clean_shutdown_epoch,
+    has_clean_shutdown,
+    remove_clean_shutdown,
+    write_clean_shutdown,
+)
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.names import TopicPartition
+from barnabas.storage.refused import DamagedFile
+
+logger = logging.getLogger(__name__)
+
+
+class LogDir:
+    """A directory of `log.dirs` that serves."""
+
+    __slots__ = (
+        "_disk",
+        "broker_epoch",
+        "directory_id",
+        "high_watermarks",
+        "is_loaded",
+        "log_starts",
+        "path",
+        "recovery_points",
+        "was_clean",
+    )
+
+    def __init__(self, disk: Disk, path: str, directory_id: Uuid | None) -> None:
+        self._disk = disk
+        self.path = path
+        self.directory_id = directory_id
+        self.recovery_points = OffsetCheckpoint(disk, path, RECOVERY_POINT_CHECKPOINT)
+        self.log_starts = OffsetCheckpoint(disk, path, LOG_START_CHECKPOINT)
+        self.high_watermarks = OffsetCheckpoint(disk, path, REPLICATION_CHECKPOINT)
+        self.was_clean = False
+        # Of the broker that stopped cleanly; None if it did not, or left none.
+        self.broker_epoch: int | None = None
+        self.is_loaded = False
+
+    def open(self) -> None:
+        """Make the checkpoints that are missing, and take the clean mark away before anything is touched."""
+        for checkpoint in (self.recovery_points, self.log_starts, self.high_watermarks):
+            checkpoint.create()
+        self.was_clean = has_clean_shutdown(self._disk, self.path)
+        self.broker_epoch = clean_shutdown_epoch(self._disk, self.path) if self.was_clean else None
+        remove_clean_shutdown(self._disk, self.path)
+
+    def forget_others(self, present: Set[TopicPartition]) -> None:
+        """Drop what the checkpoints say of partitions that are not here.
+
+        A crash in the midst of a deletion leaves it behind, and a new partition of the same name would start
+        with it.
+        """
+        for checkpoint in (self.recovery_points, self.log_starts, self.high_watermarks):
+            known = self._read(checkpoint, "it is read as if it were empty")
+            kept = {partition: offset for partition, offset in known.items() if partition in present}
+            if kept != known:
+                checkpoint.write(kept)
+
+    def read_recovery_points(self) -> dict[TopicPartition, int]:
+        return self._read(self.recovery_points, "all of its logs are recovered from their start")
+
+    def read_log_starts(self) -> dict[TopicPartition, int]:
+        return self._read(self.log_starts, "its logs start with their first segment")
+
+    def read_high_watermarks(self) -> dict[TopicPartition, int]:
+        return self._read(self.high_watermarks, "its logs' high watermarks start at their log start")
+
+    def _read(self, checkpoint: OffsetCheckpoint, consequence: str) -> dict[TopicPartition, int]:
+        """A damaged checkpoint costs time, not data: each value has a safe default."""
+        try:
+            return checkpoint.read()
+        except DamagedFile as damage:
+            logger.warning("%s; %s", damage, consequence)
+            return {}
+
+    def write_recovery_points(self, logs: Mapping[TopicPartition, Log]) -> None:
+        self.plan_recovery_points(logs)()
+
+    def write_log_starts(self, logs: Mapping[TopicPartition, Log]) -> None:
+        self.plan_log_starts(logs)()
+
+    def write_high_watermarks(self, logs: Mapping[TopicPartition, Log]) -> None:
+        self.plan_high_watermarks(logs)()
+
+    # The same for a worker: what the logs say is taken now, and written when the call is made.
+
+    def plan_recovery_points(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
+        return self.recovery_points.plan({partition: log.restart_point for partition, log in logs.items()})
+
+    def plan_log_starts(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
+        """Only of logs that start within a segment: the others are known by their first file's name."""
+        return self.log_starts.plan(
+            {
+                partition: log.log_start_offset
+                for partition, log in logs.items()
+                if log.log_start_offset > log.segments[0].base_offset
+            }
+        )
+
+    def plan_high_watermarks(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
+        return self.high_watermarks.plan({partition: log.high_watermark for partition, log in logs.items()})
+
+    def mark_clean(self, broker_epoch: int) -> None:
+        """Last of all: whatever is written after it would be trusted unread."""
+        if self.was_clean or self.is_loaded:
+            write_clean_shutdown(self._disk, self.path, broker_epoch)

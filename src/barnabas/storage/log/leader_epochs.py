@@ -1,0 +1,187 @@
+"""Leader epochs: at which offset each leader of a partition began to write.
+
+What lives here: the list of (epoch, start offset), its file `leader-epoch-checkpoint`, and the rules by which
+entries come and go.  What may not: what a follower does with an answer (replica/).
+
+Epochs and start offsets both ascend strictly.  An entry replaces those with the same or a later epoch, and
+those with the same or a later start: they belong to leaders whose records were cut off or never written.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from barnabas.runtime.disk.disk import Disk
+from barnabas.storage.directories.checkpoints import CheckpointFile, parse_number
+from barnabas.storage.log import log_files
+from barnabas.storage.refused import DamagedFile
+
+CHECKPOINT_VERSION = 0
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+
+class EpochEntry(NamedTuple):
+    """The leader of this epoch wrote from this offset on."""
+
+    epoch: int
+    start_offset: int
+
+
+class EpochEnd(NamedTuple):
+    """The answer to "where did this epoch end?"; both fields -1 when that is not known."""
+
+    epoch: int
+    end_offset: int
+
+
+UNDEFINED_END = EpochEnd(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+
+
+def _to_line(entry: EpochEntry) -> str:
+    return f"{entry.epoch} {entry.start_offset}"
+
+
+def _from_line(line: str) -> EpochEntry | None:
+    parts = line.split()
+    if len(parts) != 2:
+        return None
+    epoch, start_offset = parse_number(parts[0], 32), parse_number(parts[1], 64)
+    if epoch is None or start_offset is None or epoch < 0 or start_offset < 0:
+        return None
+    return EpochEntry(epoch, start_offset)
+
+
+class LeaderEpochs:
+    """Used by the log's thread alone."""
+
+    __slots__ = ("_disk", "_file", "_latest_epoch", "_unwritten", "_written", "entries")
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self.entries: list[EpochEntry] = []
+        self._latest_epoch = UNDEFINED_EPOCH
+        self._unwritten = False
+        # What the file has.
+        self._written: tuple[EpochEntry, ...] = ()
+        self._disk = disk
+        self.moved_to(folder)
+
+    def create(self) -> None:
+        """Make an empty file."""
+        self._file.create()
+
+    def load(self) -> None:
+        """Read the file, or make an empty one; DamagedFile if it is not readable."""
+        self._file.create()
+        for entry in self._file.read():
+            last = self.entries[-1] if self.entries else EpochEntry(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+            if entry.epoch <= last.epoch or entry.start_offset <= last.start_offset:
+                raise DamagedFile(self._file.path, f"{_to_line(entry)!r} does not follow {_to_line(last)!r}")
+            self._assign(entry)
+        self._written = tuple(self.entries)
+
+    def moved_to(self, folder: str) -> None:
+        """The log's folder was renamed."""
+        self._file: CheckpointFile[EpochEntry] = CheckpointFile(
+            self._disk, f"{folder}/{log_files.LEADER_EPOCHS}", CHECKPOINT_VERSION, _to_line, _from_line
+        )
+
+    @property
+    def latest_epoch(self) -> int | None:
+        return self.entries[-1].epoch if self.entries else None
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """A leader of this epoch writes from here on.
+
+        An epoch above those of the file is written with the next flush: until then a crash has its records
+        read again, and finds it anew.  So who comes to lead ten thousand partitions need not sync as often.
+        """
+        if epoch == self._latest_epoch and start_offset >= self.entries[-1].start_offset:
+            return
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"({epoch}, {start_offset}) is no leader epoch")
+        before = list(self.entries)
+        if not self._assign(EpochEntry(epoch, start_offset)):
+            return
+        # The leader of an empty log is forgotten with every truncation, and found again.
+        self._unwritten = self._written != tuple(self.entries)
+        if self._unwritten and self._written and epoch <= self._written[-1].epoch:
+            try:
+                self._write()
+            except OSError:
+                # Nothing is written by this leader either; the next try must not find it known.
+                self._replace(before)
+                raise
+
+    def assign_all(self, entries: Iterable[tuple[int, int]]) -> None:
+        """Many at once, with one write."""
+        for entry in entries:
+            self._assign(EpochEntry(*entry))
+        self._write()
+
+    def _assign(self, entry: EpochEntry) -> bool:
+        entries = self.entries
+        if entries and entry.epoch == entries[-1].epoch and entry.start_offset >= entries[-1].start_offset:
+            return False
+        while entries and (
+            entries[-1].epoch >= entry.epoch or entries[-1].start_offset >= entry.start_offset
+        ):
+            entries.pop()
+        entries.append(entry)
+        self._latest_epoch = entry.epoch
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
+        """The largest known epoch not above the asked one, and where its records end."""
+        if epoch == UNDEFINED_EPOCH:
+            return UNDEFINED_END
+        if epoch == self.latest_epoch:
+            return EpochEnd(epoch, log_end_offset)
+        above = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)
+        if above == len(self.entries):
+            return UNDEFINED_END
+        # An epoch before all known ones keeps its number: its records are gone, they ended where these begin.
+        found = self.entries[above - 1].epoch if above > 0 else epoch
+        return EpochEnd(found, self.entries[above].start_offset)
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch of the leader that wrote this offset."""
+        above = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
+        return self.entries[above - 1].epoch if above > 0 else None
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """The log ends here now: forget who began at this offset or later.
+
+        Written with the next leader or at the close: what a crash brings back is dropped again at the start.
+        """
+        kept = [entry for entry in self.entries if entry.start_offset < end_offset]
+        self._replace(kept)
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The log begins here now: whoever wrote before begins here too, the earlier ones are forgotten."""
+        later = bisect_right(self.entries, start_offset, key=lambda entry: entry.start_offset)
+        if later > 0:
+            self._replace([EpochEntry(self.entries[later - 1].epoch, start_offset), *self.entries[later:]])
+
+    def clear(self) -> None:
+        self.entries = []
+        self._latest_epoch = UNDEFINED_EPOCH
+        self._write()
+
+    def _replace(self, entries: list[EpochEntry]) -> None:
+        if entries != self.entries:
+            self.entries = entries
+            self._latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
+            self._unwritten = True
+
+    def write_out(self, *, sync: bool = True) -> None:
+        """Bring what was left for later to the file."""
+        if self._unwritten:
+            self._write(sync=sync)
+
+    def _write(self, *, sync: bool = True) -> None:
+        self._file.write(self.entries, sync=sync)
+        self._unwritten = False
+        self._written = tuple(self.entries)

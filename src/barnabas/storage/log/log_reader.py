@@ -1,0 +1,252 @@
+"""Reading from a log: a slice of one segment for a fetch, an offset for a time.
+
+What lives here: finding bytes and offsets in segments.  What may not: sending them, waiting for more, and who
+may see what (the caller gives the bound).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from barnabas.batch.legacy import OldBatch
+from barnabas.batch.records import NO_TIMESTAMP
+from barnabas.batch.view import MAGIC_V2, BatchView
+from barnabas.runtime.disk.disk import Slice
+from barnabas.storage.log.leader_epochs import LeaderEpochs
+from barnabas.storage.segment.batch_headers import BatchHeader
+from barnabas.storage.segment.segment import Segment
+from barnabas.storage.segment.segments import Segments
+from barnabas.storage.segment.transaction_index import AbortedTransaction
+
+# Times that ListOffsets gives a meaning of their own.
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+
+# Readers at so many different places near the end of a log are served without a search.
+ENDS_KEPT = 16
+
+
+class ReadResult(NamedTuple):
+    """What a fetch gets: bytes from the batch that holds its offset on, of one segment.
+
+    `slice` is None when there is nothing to read below the bound.  `aborted` is None unless it was asked for.
+    `cold` is a range that has to be looked at before it is given, and that lies on the device.
+    """
+
+    fetch_offset: int
+    segment_base_offset: int
+    position: int
+    slice: Slice | None = None
+    first_batch_incomplete: bool = False
+    aborted: tuple[AbortedTransaction, ...] | None = None
+    cold: Slice | None = None
+
+    @property
+    def length(self) -> int:
+        return 0 if self.slice is None else self.slice.length
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampAndOffset:
+    """The answer of ListOffsets."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int | None
+
+
+class LogReader:
+    """Reads the segments of one log; remembers where the last bound lay, and where readers go on."""
+
+    __slots__ = ("_bound", "_ends", "_segments")
+
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
+        # (offset, segment, position): the high watermark's place is asked for by every fetch until it moves.
+        self._bound: tuple[int, Segment, int] | None = None
+        # Ends that the log had when it was read up to them: readers that keep up go on there.
+        self._ends: dict[int, tuple[Segment, int]] = {}
+
+    def forget(self) -> None:
+        """The log was cut or its segments replaced: places are no longer what they were."""
+        self._bound = None
+        self._ends.clear()
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        end_offset: int,
+        upper_bound: int,
+        *,
+        min_one_batch: bool,
+        read_committed: bool,
+        may_wait: bool = True,
+    ) -> ReadResult:
+        known = self._ends.get(offset)
+        if known is not None and offset < upper_bound == end_offset and not read_committed:
+            result = self._read_on(offset, known[0], known[1], max_bytes, end_offset)
+            if result is not None:
+                return result
+        aborted: tuple[AbortedTransaction, ...] | None = () if read_committed else None
+        segment = self._segments.floor(offset)
+        if offset >= upper_bound:
+            active = self._segments.last
+            if offset == end_offset:
+                self._remember_end(offset, active)
+            return ReadResult(offset, active.base_offset, active.size, aborted=aborted)
+        while segment is not None:
+            self._segments.reading(segment)
+            unread = None if may_wait else segment.cold_for(offset, max_bytes)
+            if unread is not None:
+                return ReadResult(offset, segment.base_offset, segment.size, cold=unread)
+            header = segment.locate(offset)
+            if header is not None:
+                break
+            # All from this offset to the segment's end was compacted away.
+            segment = self._segments.after(segment)
+        else:
+            active = self._segments.last
+            return ReadResult(offset, active.base_offset, active.size, aborted=aborted)
+        room = max(max_bytes, header.size) if min_one_batch else max_bytes
+        length = min(self._end_position(segment, upper_bound, end_offset) - header.position, room)
+        if length <= 0:
+            return ReadResult(offset, segment.base_offset, header.position, aborted=aborted)
+        if header.position < segment.sound_from:
+            unseen = None if may_wait else segment.slice(header.position, length)
+            if unseen is not None and not unseen.is_resident():
+                return ReadResult(offset, segment.base_offset, header.position, cold=unseen)
+            length = self._check(segment, header.position, length, end_offset)
+        if read_committed:
+            aborted = tuple(self._aborted_in(segment, offset, header.position + length, end_offset))
+        return ReadResult(
+            offset,
+            segment.base_offset,
+            header.position,
+            segment.slice(header.position, length),
+            first_batch_incomplete=room < header.size,
+            aborted=aborted,
+        )
+
+    def _read_on(
+        self, offset: int, segment: Segment, position: int, max_bytes: int, end_offset: int
+    ) -> ReadResult | None:
+        """All that was appended since the log was read up to this place; None if that is not so simple."""
+        length = segment.size - position
+        if segment is not self._segments.last or not 0 < length <= max_bytes or position < segment.sound_from:
+            return None
+        self._remember_end(end_offset, segment)
+        return ReadResult(offset, segment.base_offset, position, segment.slice(position, length))
+
+    def _remember_end(self, end_offset: int, active: Segment) -> None:
+        ends = self._ends
+        if end_offset not in ends:
+            if len(ends) >= ENDS_KEPT:
+                del ends[next(iter(ends))]
+            ends[end_offset] = active, active.size
+
+    def _check(self, segment: Segment, position: int, length: int, end_offset: int) -> int:
+        """How much of it is sound: what this process has not written itself is checked when first read."""
+        limit = _limit(self._segments, segment, end_offset)
+        return segment.check(position, position + length, limit) - position
+
+    def _end_position(self, segment: Segment, upper_bound: int, end_offset: int) -> int:
+        """Where the bytes of offsets below the bound end in this segment."""
+        if upper_bound >= _limit(self._segments, segment, end_offset):
+            return segment.size
+        bound = self._bound
+        if bound is not None and bound[0] == upper_bound and bound[1] is segment:
+            return bound[2]
+        header = segment.locate(upper_bound)
+        position = segment.size if header is None else header.position
+        self._bound = (upper_bound, segment, position)
+        return position
+
+    def _aborted_in(
+        self, segment: Segment, offset: int, end_position: int, end_offset: int
+    ) -> list[AbortedTransaction]:
+        """Those that a reader of these bytes must know; the index tells where they end, generously."""
+        upper_bound = segment.offset_at(end_position)
+        if upper_bound is None:
+            upper_bound = _limit(self._segments, segment, end_offset)
+        return self.aborted_between(segment, offset, upper_bound)
+
+    def aborted_between(self, first: Segment, offset: int, upper_bound: int) -> list[AbortedTransaction]:
+        """From this segment on: a transaction is in the index of the segment that its marker is in."""
+        found: list[AbortedTransaction] = []
+        segment: Segment | None = first
+        while segment is not None:
+            here, complete = segment.transaction_index.collect(offset, upper_bound)
+            found += here
+            if complete:
+                break
+            segment = self._segments.after(segment)
+        return found
+
+    # By time
+
+    def offset_for_time(
+        self, timestamp: int, log_start_offset: int, end_offset: int, epochs: LeaderEpochs
+    ) -> TimestampAndOffset | None:
+        """The first offset with this time or later, or one of the special times; None if there is none."""
+        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+            first = epochs.entries[0] if epochs.entries else None
+            known = first is not None and first.start_offset <= log_start_offset
+            return TimestampAndOffset(-1, log_start_offset, first.epoch if first and known else None)
+        if timestamp == LATEST_TIMESTAMP:
+            return TimestampAndOffset(-1, end_offset, epochs.latest_epoch)
+        if timestamp == LATEST_TIERED_TIMESTAMP:
+            return TimestampAndOffset(-1, -1, -1)
+        if timestamp == MAX_TIMESTAMP:
+            return self.of_max_timestamp(end_offset)
+        return self.first_at_or_after(timestamp, log_start_offset, end_offset)
+
+    def first_at_or_after(
+        self, timestamp: int, log_start_offset: int, end_offset: int
+    ) -> TimestampAndOffset | None:
+        """The first record, by offset, with this time or a later one."""
+        for segment in list(self._segments):
+            if segment.largest_timestamp < timestamp:
+                continue
+            self._segments.reading(segment)
+            for header in segment.headers(segment.find_time(timestamp)):
+                if header.max_timestamp < timestamp or header.last_offset < log_start_offset:
+                    continue
+                for record in self._batch(segment, header, end_offset).records():
+                    if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                        return TimestampAndOffset(record.timestamp, record.offset, _epoch(header))
+        return None
+
+    def of_max_timestamp(self, end_offset: int) -> TimestampAndOffset | None:
+        """The first record with the largest time of all (KIP-734)."""
+        segment = max(self._segments, key=lambda segment: segment.max_timestamp)
+        timestamp, offset = segment.max_timestamp_offset
+        if timestamp == NO_TIMESTAMP:
+            return None
+        self._segments.reading(segment)
+        for header in segment.headers(segment.position_before(offset)):
+            if header.max_timestamp == timestamp:
+                # None if compaction has taken all of its records, as in Apache Kafka.
+                records = self._batch(segment, header, end_offset).records()
+                newest = (record for record in records if record.timestamp == timestamp)
+                return next((TimestampAndOffset(timestamp, r.offset, _epoch(header)) for r in newest), None)
+        return None
+
+    def _batch(self, segment: Segment, header: BatchHeader, end_offset: int) -> BatchView | OldBatch:
+        segment.check(header.position, header.end, _limit(self._segments, segment, end_offset))
+        data = segment.read_at(header.position, header.size)
+        return BatchView(data) if header.magic == MAGIC_V2 else OldBatch(data)
+
+
+def _limit(segments: Segments, segment: Segment, end_offset: int) -> int:
+    """No offset of the segment reaches this one."""
+    following = segments.after(segment)
+    return end_offset if following is None else following.base_offset
+
+
+def _epoch(header: BatchHeader) -> int | None:
+    return header.leader_epoch if header.leader_epoch >= 0 else None

@@ -1,0 +1,441 @@
+"""Opening the folder of a log: finishing what was interrupted, checking what may not have reached the disk.
+
+What lives here: the order in which Apache Kafka's loader brings a folder into shape.  What may not: anything
+that happens to a log in service.
+
+After a clean stop nothing is read but names, sizes and the end of the last segment.  After any other stop
+the segments from the recovery point on are read batch by batch: the first batch that is torn or has a wrong
+CRC ends the log, and all after it goes.  Their indexes, aborted transactions and producers are built anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from barnabas.batch.view import CorruptBatch
+from barnabas.runtime.clock import Clock
+from barnabas.runtime.disk.disk import Disk
+from barnabas.storage.log import log_files
+from barnabas.storage.log.leader_epochs import LeaderEpochs
+from barnabas.storage.log.log_options import LONG_MAX, LogOptions
+from barnabas.storage.log.unfinished import finish_interrupted
+from barnabas.storage.producers.producer_replay import rebuild_producers
+from barnabas.storage.producers.producers import Producers
+from barnabas.storage.refused import DamagedFile
+from barnabas.storage.segment.batch_headers import BatchHeader
+from barnabas.storage.segment.segment import Segment
+from barnabas.storage.segment.segment_recovery import recover_segment
+from barnabas.storage.segment.segments import Segments
+from barnabas.storage.segment.transaction_index import DamagedIndex
+
+logger = logging.getLogger(__name__)
+
+# So many of the last batches must contradict the file of leader epochs for it not to be believed.
+WITNESSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLog:
+    """A folder in shape."""
+
+    segments: Segments
+    producers: Producers
+    epochs: LeaderEpochs
+    log_start_offset: int
+    recovery_point: int
+    end_offset: int
+    # Whether the folder was made just now.
+    is_new: bool
+    # Files renamed `.deleted` on the way, to be removed later.
+    deleted_names: list[str]
+    # Snapshots that were written and not synced.
+    unsynced_snapshots: list[str]
+
+
+class LogLoader:
+    """Loads one folder, once."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        folder: str,
+        log_name: str,
+        options: LogOptions,
+        *,
+        clean: bool,
+        recovery_point: int,
+        log_start_offset: int,
+        high_watermark: int | None,
+        jitter_ms: Callable[[], int],
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._folder = folder
+        self._log_name = log_name
+        self._options = options
+        self._clean = clean
+        self._recovery_point = recovery_point
+        self._log_start_offset = log_start_offset
+        self._high_watermark = high_watermark
+        self._jitter_ms = jitter_ms
+        self._segments = Segments()
+        self._epochs = LeaderEpochs(disk, folder)
+        self._deleted_names: list[str] = []
+        self._unsynced_snapshots: list[str] = []
+        self._saw_gaps = False
+
+    def load(self) -> LoadedLog:
+        is_new = not self._disk.exists(self._folder)
+        if is_new:
+            self._disk.make_folder(self._folder)
+            if self._log_start_offset == 0:
+                return self._begin()
+        finish_interrupted(self._disk, self._folder)
+        if self._folder.endswith(log_files.DELETE_FOLDER):
+            return self._as_it_is()
+        damaged = self._load_segments()
+        self._load_epochs()
+        self._recover(damaged)
+        end_offset = self._settle_end()
+        recovery_point = end_offset
+        if not self._clean:
+            # What recovery made anew of the last segment is not synced: the next flush begins with it.
+            recovery_point = min(self._recovery_point, self._segments[-1].base_offset)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(self._log_start_offset)
+        log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
+        producers = self._new_producers()
+        producers.remove_stray_snapshots(self._segments.base_offsets)
+        now_ms = self._clock.wall_ms()
+        rebuild_producers(
+            producers, self._segments, log_start_offset, end_offset, now_ms, after_clean_stop=self._clean
+        )
+        return LoadedLog(
+            self._segments,
+            producers,
+            self._epochs,
+            log_start_offset,
+            recovery_point,
+            end_offset,
+            is_new,
+            self._deleted_names,
+            self._unsynced_snapshots,
+        )
+
+    def _begin(self) -> LoadedLog:
+        """A new log in a new folder: there is nothing to look for, to finish or to remove."""
+        self._epochs.create()
+        segment = Segment.create(
+            self._disk,
+            self._clock,
+            self._folder,
+            0,
+            self._options,
+            jitter_ms=self._jitter_ms(),
+            is_in_new_folder=True,
+        )
+        self._segments.add(segment)
+        return LoadedLog(self._segments, self._producers(), self._epochs, 0, 0, 0, True, [], [])
+
+    def _as_it_is(self) -> LoadedLog:
+        """A folder that waits for its deletion is neither recovered nor written to."""
+        for name in self._disk.names(self._folder):
+            offset = log_files.offset_in(name)
+            if offset is not None and name == log_files.of_offset(offset, log_files.LOG):
+                self._segments.add(self._segment(offset, self._disk.size(f"{self._folder}/{name}")))
+        if not self._segments:
+            self._segments.add(self._segment(0, 0))
+        return LoadedLog(self._segments, self._new_producers(), self._epochs, 0, 0, 0, False, [], [])
+
+    # Segments
+
+    def _load_segments(self) -> set[int]:
+        """Know every segment; the base offsets of those whose indexes must be rebuilt."""
+        names = self._disk.names(self._folder)
+        known = set(names)
+        damaged = set()
+        for name in names:
+            offset = log_files.offset_in(name)
+            if offset is None:
+                continue
+            if name.endswith(log_files.INDEXES) and log_files.of_offset(offset, log_files.LOG) not in known:
+                logger.warning("%s/%s: an index without its log is removed", self._folder, name)
+                self._disk.remove(f"{self._folder}/{name}")
+            elif name == log_files.of_offset(offset, log_files.LOG):
+                segment = self._segment(offset, self._disk.size(f"{self._folder}/{name}"))
+                self._segments.add(segment)
+                if not self._has_indexes(segment, known):
+                    damaged.add(offset)
+        return damaged.union(self._damaged_transaction_indexes(known))
+
+    def _segment(self, base_offset: int, size: int) -> Segment:
+        return Segment(
+            self._disk,
+            self._clock,
+            self._folder,
+            base_offset,
+            self._options,
+            size=size,
+            jitter_ms=self._jitter_ms(),
+        )
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        return Segment.create(
+            self._disk, self._clock, self._folder, base_offset, self._options, jitter_ms=self._jitter_ms()
+        )
+
+    def _has_indexes(self, segment: Segment, known: set[str]) -> bool:
+        base_offset = segment.base_offset
+        if log_files.of_offset(base_offset, log_files.OFFSET_INDEX) not in known:
+            if self._clean or base_offset < self._recovery_point:
+                logger.warning("%s: the offset index is missing, it is rebuilt", segment.path(log_files.LOG))
+            return False
+        if log_files.of_offset(base_offset, log_files.TIME_INDEX) not in known:
+            segment.times().resize(0)
+            segment.release()
+        return True
+
+    def _damaged_transaction_indexes(self, known: set[str]) -> Iterator[int]:
+        """Base offsets of segments with an index of aborted transactions that cannot be right.
+
+        They are short, so they are read; of the other indexes every entry is checked when it is used.
+        """
+        for segment in self._segments:
+            if log_files.of_offset(segment.base_offset, log_files.TRANSACTION_INDEX) in known:
+                try:
+                    segment.transaction_index.check(self._limit_of(segment))
+                except DamagedIndex as error:
+                    logger.warning("%s; the segment's indexes are rebuilt", error)
+                    yield segment.base_offset
+                finally:
+                    segment.release()
+
+    def _limit_of(self, segment: Segment) -> int:
+        """No offset of the segment reaches this one."""
+        following = self._segments.after(segment)
+        if following is not None:
+            return following.base_offset
+        try:
+            return segment.next_offset() if self._clean else LONG_MAX
+        except CorruptBatch:
+            return LONG_MAX
+
+    # Leader epochs
+
+    def _load_epochs(self) -> None:
+        """A file that is damaged, or that the last batches contradict, is made anew from the batches."""
+        try:
+            self._epochs.load()
+        except DamagedFile as error:
+            self._rebuild_epochs(str(error))
+            return
+        witnesses = [header for header in self._last_headers() if header.leader_epoch >= 0]
+        told = [self._epochs.epoch_for_offset(header.base_offset) for header in witnesses]
+        if any(header.leader_epoch == epoch for header, epoch in zip(witnesses, told, strict=True)):
+            return
+        # One batch alone may be damaged itself: its epoch lies outside of its CRC.
+        if len(witnesses) == WITNESSES or (witnesses and not self._epochs.entries):
+            self._rebuild_epochs(
+                f"{self._folder}/{log_files.LEADER_EPOCHS} gives the batch at offset"
+                f" {witnesses[-1].base_offset} to epoch {told[-1]}, it is of epoch"
+                f" {witnesses[-1].leader_epoch}"
+            )
+
+    def _last_headers(self) -> Sequence[BatchHeader]:
+        """Some of the last batches whose epochs the file must know.
+
+        After a crash these lie before the recovery point: a flush writes the file, and recovery finds the
+        epochs of what comes after.  Of a segment whose end may be torn, the first batches are taken.
+        """
+        for segment in reversed(self._segments):
+            if segment.size > 0 and (self._clean or segment.base_offset < self._recovery_point):
+                with contextlib.suppress(CorruptBatch):
+                    if self._clean:
+                        headers = segment.last_headers(WITNESSES)
+                        return [header for header in headers if header.base_offset >= self._log_start_offset]
+                    return list(islice(self._flushed_headers(segment), WITNESSES))
+        return ()
+
+    def _flushed_headers(self, segment: Segment) -> Iterator[BatchHeader]:
+        """Of batches that readers may get."""
+        for header in segment.headers():
+            if header.base_offset >= self._recovery_point:
+                return
+            if header.base_offset >= self._log_start_offset:
+                yield header
+
+    def _rebuild_epochs(self, reason: str) -> None:
+        path = f"{self._folder}/{log_files.LEADER_EPOCHS}"
+        logger.warning("%s; it is kept as %s.damaged and rebuilt from the log", reason, path)
+        self._disk.rename(path, f"{path}.damaged")
+        self._epochs = LeaderEpochs(self._disk, self._folder)
+        self._epochs.load()
+        self._epochs.assign_all(_epochs_of(self._segments))
+
+    # Recovery
+
+    def _recover(self, damaged: set[int]) -> None:
+        if self._clean and self._segments and not self._segments[-1].ends_whole():
+            logger.warning("%s: a clean stop was marked, but the last batch is torn", self._segments[-1])
+            damaged.add(self._segments[-1].base_offset)
+        unflushed = [] if self._clean else self._segments.between(self._recovery_point, LONG_MAX)
+        suspect = damaged.union(segment.base_offset for segment in unflushed)
+        if not suspect:
+            return
+        producers, before = self._new_producers(), Segments()
+        recovered: Segment | None = None
+        for segment in list(self._segments):
+            if segment.base_offset in suspect:
+                if before and recovered is before[-1]:
+                    producers.end_offset = segment.base_offset
+                    producers.take_snapshot(sync=True)
+                else:
+                    self._catch_up(producers, before, segment.base_offset)
+                recovered = segment
+                dropped = self._recover_segment(segment, producers)
+                if segment in unflushed and self._is_followed_by_gap(segment, dropped):
+                    self._mark_deleted(self._segments.between(segment.base_offset, LONG_MAX)[1:])
+                    return
+            before.add(segment)
+
+    def _is_followed_by_gap(self, segment: Segment, dropped: int) -> bool:
+        """Whether batches are missing between a segment and the next one.
+
+        A power loss may keep a later file and forget the end of an earlier one.  Apache Kafka leaves the
+        hole; a log that ends with its last good batch is refetched or resent, a hole is never seen.  In a log
+        that is compacted, or has gaps elsewhere because it once was, a gap proves nothing, unless something
+        was cut off there.  Where the next segment goes on right behind the cut, no batch was cut off.
+        """
+        following = self._segments.after(segment)
+        if following is None:
+            return False
+        end_offset = segment.next_offset()
+        if end_offset == following.base_offset:
+            return False
+        if dropped == 0 and (self._options.cleanup_compact or self._saw_gaps):
+            return False
+        logger.warning(
+            "%s ends at offset %d, the next segment begins at %d: what lies between did not reach the disk,"
+            " and all after it goes",
+            segment.path(log_files.LOG),
+            end_offset,
+            following.base_offset,
+        )
+        return True
+
+    def _catch_up(self, producers: Producers, before: Segments, offset: int) -> None:
+        """The producers as they were before this offset, from a snapshot and the segments before it."""
+        now_ms = self._clock.wall_ms()
+        rebuild_producers(producers, before, self._log_start_offset, offset, now_ms, after_clean_stop=False)
+
+    def _recover_segment(self, segment: Segment, producers: Producers) -> int:
+        following = self._segments.after(segment)
+        limit = LONG_MAX if following is None else following.base_offset
+        compacted = self._options.cleanup_compact or self._saw_gaps
+        dropped, gaps = recover_segment(segment, producers, self._epochs, limit, may_have_gaps=compacted)
+        self._saw_gaps |= gaps
+        # What was cut and made anew must last, unless it is read again after the next crash, as the last
+        # segment is until it is closed: so ten thousand logs are recovered without a sync.
+        must_last = self._clean or following is not None
+        if must_last:
+            segment.sync()
+        # The next segment's recovery, and the next start's, begin from here.
+        snapshot = producers.take_snapshot(sync=must_last)
+        if snapshot is not None and not must_last:
+            # Else the one of an earlier life might come back after a roll has made it count.
+            self._unsynced_snapshots.append(snapshot.rpartition("/")[2])
+        if dropped > 0:
+            logger.warning(
+                "%s: %d bytes that are no sound batches are cut off; the log goes on at offset %d",
+                segment.path(log_files.LOG),
+                dropped,
+                producers.end_offset,
+            )
+        segment.release()
+        return dropped
+
+    def _producers(self) -> Producers:
+        return Producers(self._disk, self._folder, self._log_name, self._options.producer_id_expiration_ms)
+
+    def _new_producers(self) -> Producers:
+        producers = self._producers()
+        producers.list_snapshots(self._disk.names(self._folder))
+        return producers
+
+    def _settle_end(self) -> int:
+        """The end offset; a log that ends before its start is begun anew there."""
+        if self._segments:
+            end_offset = self._segments[-1].next_offset()
+            if end_offset >= self._log_start_offset:
+                return end_offset
+            if not self._may_have_reached(self._log_start_offset):
+                logger.warning(
+                    "%s: the log ends at %d and was never at %d, where log-start-offset-checkpoint lets it"
+                    " start; it starts with its first segment",
+                    self._folder,
+                    end_offset,
+                    self._log_start_offset,
+                )
+                self._log_start_offset = self._segments[0].base_offset
+                return end_offset
+            logger.warning(
+                "%s: the log ends at %d, before its start offset %d; its segments are deleted",
+                self._folder,
+                end_offset,
+                self._log_start_offset,
+            )
+            self._mark_deleted(list(self._segments))
+            self._epochs.clear()
+            producers = self._new_producers()
+            producers.truncate_fully_to(self._log_start_offset)
+        self._segments.add(self._new_segment(self._log_start_offset))
+        if self._log_start_offset > 0:
+            # Its name alone tells from now on where the log is; without it the log would begin anew at 0.
+            self._disk.sync_folder(self._folder)
+        return self._log_start_offset
+
+    def _may_have_reached(self, offset: int) -> bool:
+        """Whether the log may have lost its end, so that it once was at an offset beyond it.
+
+        Only a crash takes the end of a log, and only records below the high watermark are ever deleted.
+        """
+        known = self._high_watermark
+        return not self._clean and (known is None or offset <= max(known, self._recovery_point))
+
+    def _mark_deleted(self, segments: Iterable[Segment]) -> None:
+        producers = self._new_producers()
+        for segment in segments:
+            self._segments.remove(segment)
+            segment.change_suffix(log_files.DELETED)
+            segment.release()
+            self._deleted_names += [
+                log_files.of_offset(segment.base_offset, kind, log_files.DELETED)
+                for kind in log_files.SEGMENT_FILES
+            ]
+            snapshot = producers.mark_snapshot_deleted(segment.base_offset)
+            if snapshot is not None:
+                self._deleted_names.append(snapshot)
+        # Else the next power loss brings them back, over what is written after this start.
+        self._disk.sync_folder(self._folder)
+
+
+def _epochs_of(segments: Segments) -> Iterable[tuple[int, int]]:
+    """(epoch, offset) of each batch that begins a later epoch.
+
+    Epochs never go back: one that is followed by earlier ones is damage, for it lies outside of the CRC.
+    """
+    found: list[tuple[int, int]] = []
+    for segment in segments:
+        with contextlib.suppress(CorruptBatch):
+            for header in segment.headers():
+                while found and found[-1][0] > header.leader_epoch >= 0:
+                    found.pop()
+                if header.leader_epoch > (found[-1][0] if found else -1):
+                    found.append((header.leader_epoch, header.base_offset))
+        segment.release()
+    return found

@@ -1,0 +1,292 @@
+"""The jobs that keep a broker's logs in shape, by the clock and in small pieces.
+
+What lives here: what is due when, and the pieces each job is cut into, usually one log each.  What may not:
+threads and timers.  `run_due` is called by the broker's loop; it does a bounded number of pieces and says how
+long it may sleep.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from barnabas.base.ids import Uuid
+from barnabas.runtime.loop.workers import WorkersBusyError
+from barnabas.storage.cleaner.cleaner import log_dir_of
+from barnabas.storage.directories.log_dir import LogDir
+from barnabas.storage.directories.partition_metadata import write_partition_metadata_of
+from barnabas.storage.failure import StorageFailure
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.names import TopicPartition
+from barnabas.storage.log.retention import expire
+from barnabas.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+NANOSECONDS_PER_MS = 1_000_000
+# Pieces that one call does at most, so that the loop serves requests in between.
+PIECES_PER_CALL = 16
+# How long to sleep when nothing at all is scheduled.
+LONGEST_SLEEP_MS = 60_000
+# When the workers take no more.
+RETRY_MS = 100
+# How often logs are asked for files whose deletion came up outside of a job (truncation by a follower).
+COLLECT_INTERVAL_MS = 30_000
+
+Piece = Callable[[], None]
+Flush = Callable[[Log, int], None]
+CheckpointPlan = Callable[[LogDir, Mapping[TopicPartition, Log]], Piece]
+# A call to run, and what to tell its end to (None: it went well).
+Offload = Callable[[Callable[[], None], Callable[[BaseException | None], None]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LogTaskOptions:
+    """How often each job runs; broker options of the names below with `_` for `.`."""
+
+    log_flush_scheduler_interval_ms: int = 2**63 - 1
+    log_flush_offset_checkpoint_interval_ms: int = 60_000
+    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
+    log_retention_check_interval_ms: int = 300_000
+    log_segment_delete_delay_ms: int = 60_000
+    log_initial_task_delay_ms: int = 30_000
+    producer_id_expiration_check_interval_ms: int = 600_000
+    replica_high_watermark_checkpoint_interval_ms: int = 5_000
+
+    @classmethod
+    def of(cls, broker: Mapping[str, object]) -> LogTaskOptions:
+        """From the broker's effective settings."""
+        values = {
+            name: broker[name.replace("_", ".")]
+            for name in cls.__dataclass_fields__
+            if name.replace("_", ".") in broker
+        }
+        return cls(**values)  # type: ignore[arg-type]  # the option table has typed every value already
+
+
+def _here_and_now(call: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+    try:
+        call()
+    except Exception as error:
+        done(error)
+    else:
+        done(None)
+
+
+class LogTasks:
+    """Runs the jobs of one LogManager.
+
+    `flush` syncs a log up to an offset, `offload` runs a call that waits for the device and then reports how
+    it ended: a broker gives both to its workers.  By default all is done here and now.
+    """
+
+    def __init__(
+        self,
+        manager: LogManager,
+        options: LogTaskOptions,
+        *,
+        flush: Flush = Log.flush,
+        offload: Offload = _here_and_now,
+    ) -> None:
+        self._manager = manager
+        self._options = options
+        self._flush = flush
+        self._offload = offload
+        # (Folder, what) of the files that are just being written.
+        self._writing: set[tuple[str, str]] = set()
+        # Files and folders to remove, one after another: thousands must not keep a flush from the workers.
+        self._removals: deque[tuple[str, Piece]] = deque()
+        self._is_removing = False
+        self._clock = manager.clock
+        self._pieces: deque[Piece] = deque()
+        # (due, number that breaks ties, interval, pieces of the job)
+        self._schedule: list[tuple[int, int, int, Callable[[], Iterable[Piece]]]] = []
+        # (due, number that breaks ties, piece) of what is done once.
+        self._once: list[tuple[int, int, Piece]] = []
+        self._number = 0
+
+    def start(self) -> None:
+        """The first run of each job comes after log.initial.task.delay.ms, as Apache Kafka has it."""
+        options = self._options
+        first = self._now_ms() + options.log_initial_task_delay_ms
+        self._every(options.log_retention_check_interval_ms, first, self._retention)
+        self._every(options.log_flush_scheduler_interval_ms, first, self._flushes)
+        self._every(options.log_flush_offset_checkpoint_interval_ms, first, self._recovery_points)
+        self._every(options.log_flush_start_offset_checkpoint_interval_ms, first, self._log_starts)
+        self._every(options.producer_id_expiration_check_interval_ms, first, self._producers)
+        now = self._now_ms()
+        self._every(options.replica_high_watermark_checkpoint_interval_ms, now, self._high_watermarks)
+        self._every(min(COLLECT_INTERVAL_MS, max(options.log_segment_delete_delay_ms, 1)), now, self._collect)
+
+    def _every(self, interval_ms: int, first_ms: int, job: Callable[[], Iterable[Piece]]) -> None:
+        heapq.heappush(self._schedule, (first_ms, self._next_number(), interval_ms, job))
+
+    def _at(self, due_ms: int, piece: Piece) -> None:
+        heapq.heappush(self._once, (due_ms, self._next_number(), piece))
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _now_ms(self) -> int:
+        return self._clock.monotonic_ns() // NANOSECONDS_PER_MS
+
+    def run_due(self, pieces: int = PIECES_PER_CALL) -> int:
+        """Do up to so many pieces of what is due; how many milliseconds may pass until the next call."""
+        self._take_up()
+        for _ in range(min(pieces, len(self._pieces))):
+            self._pieces.popleft()()
+        return 0 if self._pieces else self._sleep_ms()
+
+    def _take_up(self) -> None:
+        now = self._now_ms()
+        while self._schedule and self._schedule[0][0] <= now:
+            _, _, interval_ms, job = heapq.heappop(self._schedule)
+            self._pieces.extend(job())
+            if interval_ms > 0:
+                # Not before the last piece of this run.  With 0 or less it runs once, as in Apache Kafka.
+                self._pieces.append(partial(self._every, interval_ms, now + interval_ms, job))
+        while self._once and self._once[0][0] <= now:
+            self._pieces.append(heapq.heappop(self._once)[2])
+        unwritten: dict[str, list[tuple[str, Uuid]]] = {}
+        for folder, topic_id in self._manager.take_unwritten_ids():
+            unwritten.setdefault(folder.rpartition("/")[0], []).append((folder, topic_id))
+        for log_dir, topic_ids in unwritten.items():
+            self._pieces.append(partial(self._write_topic_ids, log_dir, topic_ids))
+        self._pieces.extend(self._folders_due())
+        self._collect_deletes()
+
+    def _sleep_ms(self) -> int:
+        now = self._now_ms()
+        due = [heap[0][0] - now for heap in (self._schedule, self._once) if heap]
+        delay_ms = self._options.log_segment_delete_delay_ms
+        due += [marked + delay_ms - self._clock.wall_ms() for marked, _ in self._manager.folders_to_delete]
+        return max(0, min(due, default=LONGEST_SLEEP_MS))
+
+    def _guarded(self, log_dir: str, action: Callable[[], object]) -> Piece:
+        def piece() -> None:
+            if log_dir in self._manager.live:
+                with self._manager.guarding(log_dir):
+                    action()
+
+        return piece
+
+    def _per_log(self, action: Callable[[Log], object]) -> Iterator[Piece]:
+        for log in self._manager.all_logs():
+            yield self._guarded(log_dir_of(log), partial(action, log))
+
+    # The jobs
+
+    def _retention(self) -> Iterable[Piece]:
+        """Of logs that are not compacted; the cleaner sees to the others, so that the two never meet."""
+        return self._per_log(lambda log: None if log.options.cleanup_compact else self._expire(log))
+
+    def _expire(self, log: Log) -> None:
+        if expire(log, self._clock.wall_ms()):
+            self._manager.logs_with_deletes.add(log)
+
+    def flush_soon(self, log: Log) -> None:
+        """After an append that made a flush due (`log.should_flush()`): by count, by time, or by a roll."""
+        self._pieces.append(self._guarded(log_dir_of(log), partial(self._flush_if_due, log)))
+
+    def _flushes(self) -> Iterable[Piece]:
+        return self._per_log(self._flush_if_due)
+
+    def _flush_if_due(self, log: Log) -> None:
+        up_to = log.flush_wanted()
+        if up_to is not None:
+            self._flush(log, up_to)
+
+    def _recovery_points(self) -> Iterable[Piece]:
+        return self._checkpoints("recovery points", LogDir.plan_recovery_points)
+
+    def _log_starts(self) -> Iterable[Piece]:
+        return self._checkpoints("log starts", LogDir.plan_log_starts)
+
+    def _high_watermarks(self) -> Iterable[Piece]:
+        return self._checkpoints("high watermarks", LogDir.plan_high_watermarks)
+
+    def _checkpoints(self, name: str, plan: CheckpointPlan) -> Iterable[Piece]:
+        return [partial(self._checkpoint, log_dir, name, plan) for log_dir in self._manager.live]
+
+    def _checkpoint(self, log_dir: str, name: str, plan: CheckpointPlan) -> None:
+        directory = self._manager.live.get(log_dir)
+        # While the slow write of last time is still under way, the next time will do.
+        if directory is not None and (log_dir, name) not in self._writing:
+            self._write(log_dir, (log_dir, name), plan(directory, self._manager.logs_in(log_dir)))
+
+    def _write_topic_ids(self, log_dir: str, topic_ids: Sequence[tuple[str, Uuid]]) -> None:
+        """One call for all that came up: ten thousand new partitions must not keep every worker busy."""
+        if (log_dir, "topic ids") in self._writing:
+            # A partition may have been deleted and made anew: the last one must stay.
+            self._at(self._now_ms() + RETRY_MS, partial(self._write_topic_ids, log_dir, topic_ids))
+        else:
+            write = partial(write_partition_metadata_of, self._manager.disk, log_dir, topic_ids)
+            self._write(log_dir, (log_dir, "topic ids"), write)
+
+    # What waits for the device
+
+    def _write(self, log_dir: str, key: tuple[str, str], write: Piece) -> None:
+        self._writing.add(key)
+        self._hand_over(log_dir, write, lambda: self._writing.discard(key))
+
+    def _hand_over(self, log_dir: str, call: Piece, done: Piece) -> None:
+        """Have it run elsewhere; if nobody takes it now, a little later."""
+
+        def ended(error: BaseException | None) -> None:
+            if isinstance(error, WorkersBusyError):
+                self._at(self._now_ms() + RETRY_MS, partial(self._hand_over, log_dir, call, done))
+                return
+            done()
+            if isinstance(error, OSError | StorageFailure):
+                self._manager.fail(log_dir, error)
+            elif error is not None:
+                raise error
+
+        if log_dir in self._manager.live:
+            self._offload(call, ended)
+        else:
+            done()
+
+    def _remove_soon(self, log_dir: str, remove: Piece) -> None:
+        self._removals.append((log_dir, remove))
+        self._remove_next()
+
+    def _remove_next(self) -> None:
+        if self._removals and not self._is_removing:
+            self._is_removing = True
+            self._hand_over(*self._removals.popleft(), self._removed)
+
+    def _removed(self) -> None:
+        self._is_removing = False
+        self._remove_next()
+
+    def _producers(self) -> Iterable[Piece]:
+        return self._per_log(lambda log: log.remove_expired_producers())
+
+    def _collect(self) -> Iterable[Piece]:
+        return self._per_log(self._manager.logs_with_deletes.add)
+
+    def _collect_deletes(self) -> None:
+        while self._manager.logs_with_deletes:
+            log = self._manager.logs_with_deletes.pop()
+            for job in log.take_file_deletions():
+                self._at(job.due_ms, partial(self._remove_soon, log_dir_of(log), job.run))
+
+    def _folders_due(self) -> Iterator[Piece]:
+        """Partitions that were deleted, after log.segment.delete.delay.ms."""
+        before = self._clock.wall_ms() - self._options.log_segment_delete_delay_ms
+        waiting = self._manager.folders_to_delete
+        due = [folder for marked, folder in waiting if marked <= before]
+        if due:
+            waiting[:] = [(marked, folder) for marked, folder in waiting if marked > before]
+        for folder in due:
+            yield partial(self._remove_soon, folder.rpartition("/")[0], partial(self._remove, folder))
+
+    def _remove(self, folder: str) -> None:
+        self._manager.disk.remove_tree(folder)
+        logger.info("deleted %s", folder)

@@ -1,0 +1,207 @@
+"""Feeding producers from batches that are in the log: on append, on recovery, after truncation.
+
+What lives here: how one stored batch changes the producers, and rebuilding their state from the newest
+snapshot and the batches after it.  What may not: a segment's files, and the checks (producer_append.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.batch.control import batch_marker
+from barnabas.batch.view import MAGIC_V2, BatchView, CorruptBatch
+from barnabas.runtime.disk.disk import Buffer
+from barnabas.storage.log.log_options import LONG_MAX
+from barnabas.storage.producers.producer_append import (
+    AppendOrigin,
+    BatchMetadata,
+    CompletedTransaction,
+    ProducerAppend,
+    Verification,
+)
+from barnabas.storage.producers.producers import Producers
+from barnabas.storage.segment.batch_headers import BatchHeader
+from barnabas.storage.segment.segment import Segment
+from barnabas.storage.segment.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+_VERIFIED_ORIGINS = frozenset((AppendOrigin.CLIENT, AppendOrigin.COORDINATOR))
+
+
+def add_batch(
+    append: ProducerAppend, header: BatchHeader, batch: Callable[[], BatchView]
+) -> CompletedTransaction | None:
+    """Check one batch against its producer, and note what it changes; only a marker is asked for whole."""
+    if not header.is_control:
+        append.add_data(
+            header.producer_epoch,
+            header.base_sequence,
+            header.last_sequence,
+            header.max_timestamp,
+            header.base_offset,
+            header.last_offset,
+            header.is_transactional,
+        )
+        return None
+    marker = batch_marker(batch())
+    if marker is None:
+        return None  # compaction has emptied it
+    return append.add_marker(marker, header.producer_epoch, header.base_offset, header.max_timestamp)
+
+
+@dataclass(slots=True)
+class ProducerChanges:
+    """What an append does to its producers, once it is written; or the batch that it repeats."""
+
+    appends: dict[int, ProducerAppend] = field(default_factory=dict)
+    completed: list[CompletedTransaction] = field(default_factory=list)
+    duplicate: BatchMetadata | None = None
+
+
+NO_CHANGES = ProducerChanges()
+
+
+def check_append(
+    producers: Producers,
+    headers: Sequence[BatchHeader],
+    data: Buffer,
+    origin: AppendOrigin,
+    verification: Verification | None,
+    *,
+    must_verify: bool,
+) -> ProducerChanges:
+    """Hold every batch of an append against its producer; only a verification that is used is changed."""
+    changes = NO_CHANGES
+    for header in headers:
+        producer_id = header.producer_id
+        if producer_id < 0:
+            continue
+        if changes is NO_CHANGES:
+            changes = ProducerChanges()
+        if origin is AppendOrigin.CLIENT:
+            entry = producers.entries.get(producer_id)
+            if entry is not None:
+                changes.duplicate = entry.duplicate_of(
+                    header.producer_epoch, header.base_sequence, header.last_sequence
+                )
+                if changes.duplicate is not None:
+                    return changes
+        if must_verify and header.is_transactional and origin in _VERIFIED_ORIGINS:
+            _check_verified(producers, header, verification)
+        append = changes.appends.get(producer_id)
+        if append is None:
+            append = changes.appends[producer_id] = producers.prepare(producer_id, origin)
+        completed = add_batch(append, header, view_of(data, header.position))
+        if completed is not None:
+            changes.completed.append(completed)
+        if header.is_transactional:
+            producers.end_verification(producer_id)
+    return changes
+
+
+def _check_verified(producers: Producers, header: BatchHeader, verification: Verification | None) -> None:
+    """A transaction's first batch here must have been confirmed by its coordinator (KIP-890)."""
+    if header.is_control or producers.has_ongoing_transaction(header.producer_id, header.producer_epoch):
+        return
+    known = producers.verification(header.producer_id)
+    if known is None or known is not verification:
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+
+
+def replay_batch(
+    producers: Producers, header: BatchHeader, batch: Callable[[], BatchView]
+) -> tuple[CompletedTransaction, int] | None:
+    """A batch that is in the log; a transaction that it ends, with the last stable offset after it."""
+    ended = None
+    if header.has_producer_id:
+        append = producers.prepare(header.producer_id, AppendOrigin.REPLICATION)
+        try:
+            completed = add_batch(append, header, batch)
+        except CorruptBatch:
+            raise
+        except KafkaError as error:
+            # What came before it in this log was lost; that is no reason to lose more.
+            logger.warning("%s; its producer is taken as it was before", error)
+        else:
+            producers.apply(append)
+            if completed is not None:
+                ended = completed, producers.stable_offset_after(completed)
+                producers.complete(completed)
+    producers.end_offset = header.last_offset + 1
+    return ended
+
+
+def rebuild_producers(
+    producers: Producers,
+    segments: Segments,
+    log_start_offset: int,
+    end_offset: int,
+    now_ms: int,
+    *,
+    after_clean_stop: bool,
+) -> None:
+    """Bring the state to what it is before end_offset; snapshots are left where the next rebuild looks."""
+    wanted = [*segments.base_offsets[-2:], end_offset]
+    if after_clean_stop and not producers.snapshots and not _may_have_producers(segments):
+        # An empty log, or one from before there were producers: a scan would find nothing.
+        for offset in wanted:
+            producers.end_offset = offset
+            producers.take_snapshot(sync=True)
+        return
+    was_empty = producers.is_empty and producers.end_offset >= end_offset
+    producers.reload(log_start_offset, end_offset, now_ms)
+    if end_offset > producers.end_offset and not was_empty:
+        last = segments.floor(end_offset)
+        for segment in segments.between(producers.end_offset, end_offset):
+            start_offset = max(segment.base_offset, producers.end_offset, log_start_offset)
+            producers.end_offset = start_offset
+            if segment.base_offset in wanted:
+                producers.take_snapshot(sync=True)
+            following = segments.after(segment)
+            limit = LONG_MAX if following is None else following.base_offset
+            stop = end_offset if segment is last else LONG_MAX
+            _replay_segment(producers, segment, start_offset, stop, limit)
+    producers.end_offset = end_offset
+    producers.take_snapshot(sync=True)
+
+
+def _may_have_producers(segments: Segments) -> bool:
+    """Whether the last batches are of a format that knows producers."""
+    for segment in reversed(segments):
+        with contextlib.suppress(CorruptBatch):
+            first = next(segment.headers(), None)
+            if first is not None:
+                return first.magic >= MAGIC_V2
+    return False
+
+
+def _replay_segment(
+    producers: Producers, segment: Segment, start_offset: int, end_offset: int, limit: int
+) -> None:
+    try:
+        first = segment.locate(start_offset)
+        if first is None:
+            return
+        sound_end = segment.check(first.position, segment.size, limit)
+        for header in segment.headers(first.position, sound_end):
+            if header.last_offset >= end_offset:
+                return
+            replay_batch(producers, header, reader(segment.read_at, header))
+        segment.check(sound_end, segment.size, limit)
+    except CorruptBatch as error:
+        logger.warning("%s; it and what follows it in its segment is not replayed", error.message)
+
+
+def reader(read_at: Callable[[int, int], Buffer], header: BatchHeader) -> Callable[[], BatchView]:
+    """Reads the whole batch of a header when asked to."""
+    return lambda: BatchView(read_at(header.position, header.size))
+
+
+def view_of(data: Buffer, start: int) -> Callable[[], BatchView]:
+    """Looks at a batch in memory when asked to."""
+    return lambda: BatchView(data, start)

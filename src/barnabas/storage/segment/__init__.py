@@ -1,0 +1,1 @@
+"""Segments: records, indexes, batch headers, search and recovery."""

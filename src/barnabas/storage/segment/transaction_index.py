@@ -1,0 +1,152 @@
+"""The index of a segment's aborted transactions: what read_committed consumers must skip.
+
+What lives here: its file format and searching it.  What may not: when a transaction ends (producers.py).
+
+    .txnindex   34 bytes an entry: version 0 (2 bytes), producer id, first offset, last offset (the marker's),
+                last stable offset when it ended (8 bytes each); the last offsets ascend
+
+The file exists from the first aborted transaction on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from barnabas.runtime.disk.disk import Disk, File
+
+ENTRY = Struct(">hqqqq")
+CURRENT_VERSION = 0
+# Entries read from the file at once.
+READ_ENTRIES = 1024
+
+
+class DamagedIndex(Exception):
+    """An index that contradicts itself; it is rebuilt from its segment."""
+
+
+class AbortedTransaction(NamedTuple):
+    """A producer's records between two offsets (its marker's included) do not count."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """Opened when needed; small, so it is read anew by each search."""
+
+    __slots__ = ("_disk", "_file", "_last_offset", "base_offset", "path")
+
+    def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._disk = disk
+        self._file: File | None = None
+        # None: not known yet; -1: no entry.
+        self._last_offset: int | None = None
+
+    def append(self, transaction: AbortedTransaction) -> None:
+        if transaction.last_offset <= self.last_offset:
+            raise ValueError(
+                f"{self.path}: the end {transaction.last_offset} does not follow {self.last_offset}"
+            )
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        whole = self._file.size - self._file.size % ENTRY.size
+        if whole != self._file.size:
+            self._file.truncate(whole)  # an earlier append failed half-way
+        self._file.append([ENTRY.pack(CURRENT_VERSION, *transaction)])
+        self._last_offset = transaction.last_offset
+
+    @property
+    def last_offset(self) -> int:
+        """Of the last entry; -1 if there is none."""
+        if self._last_offset is None:
+            self._last_offset = -1
+            for _, transaction in self._numbered():
+                self._last_offset = transaction.last_offset
+        return self._last_offset
+
+    def all(self) -> list[AbortedTransaction]:
+        return [transaction for _, transaction in self._numbered()]
+
+    def collect(self, first: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
+        """Those that touch [first, upper_bound), and whether no later segment can add to them."""
+        if self.last_offset < first:
+            return [], False
+        found = []
+        for _, transaction in self._numbered():
+            if transaction.last_offset >= first and transaction.first_offset < upper_bound:
+                found.append(transaction)
+            if transaction.last_stable_offset >= upper_bound:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the transactions that ended at this offset or later."""
+        before = -1
+        for number, transaction in self._numbered():
+            if transaction.last_offset >= offset:
+                file = self._opened()
+                assert file is not None
+                file.truncate(number * ENTRY.size)
+                self._last_offset = before
+                return
+            before = transaction.last_offset
+
+    def check(self, limit: int) -> None:
+        """DamagedIndex if it cannot be that of this segment, all of whose offsets lie below the limit."""
+        file = self._opened()
+        if file is None:
+            return
+        if file.size % ENTRY.size:
+            raise DamagedIndex(f"{self.path} has {file.size} bytes, not a multiple of {ENTRY.size}")
+        before = self.base_offset - 1
+        for number, transaction in self._numbered():
+            producer_id, first_offset, last_offset, last_stable_offset = transaction
+            if not before < last_offset < limit:
+                raise DamagedIndex(
+                    f"{self.path}: entry {number} {transaction} does not end between {before} and {limit}"
+                )
+            if producer_id < 0 or not 0 <= first_offset < last_offset >= last_stable_offset - 1:
+                raise DamagedIndex(f"{self.path}: entry {number} {transaction} contradicts itself")
+            before = last_offset
+
+    def reset(self) -> None:
+        file = self._opened()
+        if file is not None:
+            file.truncate(0)
+        self._last_offset = -1
+
+    def sync(self) -> None:
+        if self._file is not None:
+            self._file.sync()
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def moved_to(self, path: str) -> None:
+        self.path = path
+
+    def _opened(self) -> File | None:
+        if self._file is None and self._disk.exists(self.path):
+            self._file = self._disk.open(self.path)
+        return self._file
+
+    def _numbered(self) -> Iterator[tuple[int, AbortedTransaction]]:
+        file = self._opened()
+        if file is None:
+            return
+        number, count = 0, file.size // ENTRY.size
+        while number < count:
+            data = file.read_at(number * ENTRY.size, min(READ_ENTRIES, count - number) * ENTRY.size)
+            for version, *fields in ENTRY.iter_unpack(data):
+                if version != CURRENT_VERSION:
+                    raise DamagedIndex(f"{self.path}: entry {number} has the unknown version {version}")
+                yield number, AbortedTransaction(*fields)
+                number += 1

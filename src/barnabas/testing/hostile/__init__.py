@@ -1,0 +1,1 @@
+"""Hostile input: mutated frames and requests that try to exhaust a broker."""

@@ -1,0 +1,1 @@
+"""Coordinators, members and producers in the simulated world."""

@@ -1,0 +1,203 @@
+"""Members of groups in the simulated world: classic ones, those of KIP-848, and loners; no scenario itself.
+
+What lives here: what clients do, in the order in which real ones do it, and what they make of answers.  What
+may not: faults, and what must hold (`coordinator_book`), but for handing every answer over to be checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import Uuid
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.coordinator.group.offsets.commit import commit
+from barnabas.coordinator.group.offsets.fetch import fetch
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.simulated.world import World
+from barnabas.testing.simulation.coordinators.group_book import Book, Sent
+from barnabas.testing.simulation.coordinators.shard_host import MS, Cluster, Host, Wire
+
+R = TypeVar("R")
+
+HEARTBEAT_NS = 300 * MS
+SESSION_MS = 1_500
+REBALANCE_MS = 1_200
+REQUEST_TIMEOUT_NS = 800 * MS
+BACKOFF_NS = 100 * MS
+COMMIT_VERSION = 9
+
+
+class Scene:
+    """What all clients of a world share."""
+
+    def __init__(
+        self, world: World, cluster: Cluster, host: Host[GroupMachine], wire: Wire, book: Book
+    ) -> None:
+        self.world = world
+        self.cluster = cluster
+        self.host = host
+        self.wire = wire
+        self.book = book
+        self.random = world.random_for("clients")
+        self._next_offset = 0
+
+    def new_offset(self) -> int:
+        """Every commit is of an offset of its own, so that it is known by it."""
+        self._next_offset += 1
+        return self._next_offset
+
+    def partitions(self, topic: str) -> list[int]:
+        known = self.cluster.image.topic_named(topic)
+        return [] if known is None else sorted(known.partitions)
+
+    def topic_of(self, topic_id: Uuid) -> str | None:
+        known = self.cluster.image.topics.get(topic_id)
+        return None if known is None else known.name
+
+
+class Client:
+    """Someone with a connection to the coordinator, who may be slow and may crash."""
+
+    def __init__(self, scene: Scene, group_id: str, name: str) -> None:
+        self.scene = scene
+        self.group_id = group_id
+        self.name = name
+        self.is_alive = True
+        self.commits_told = 0
+        self._paused_until_ns = 0
+
+    def __repr__(self) -> str:
+        return f"{self.name} of {self.group_id}"
+
+    # Time
+
+    def after(self, delay_ns: int, action: Callable[[], None]) -> None:
+        self.scene.world.agenda.after(delay_ns, partial(self._act, action))
+
+    def _act(self, action: Callable[[], None]) -> None:
+        """Whoever is slow does things later, and whoever has crashed does not do them."""
+        if not self.is_alive:
+            return
+        wait_ns = self._paused_until_ns - self.scene.world.now_ns
+        if wait_ns > 0:
+            self.after(wait_ns, action)
+        else:
+            action()
+
+    def pause(self, duration_ns: int) -> None:
+        self.scene.world.agenda.note(f"{self!r} is slow for {duration_ns // MS} ms")
+        self._paused_until_ns = self.scene.world.now_ns + duration_ns
+
+    def crash(self) -> None:
+        self.scene.world.agenda.note(f"{self!r} crashes")
+        self.is_alive = False
+
+    # Requests
+
+    def call(
+        self,
+        decide: Callable[[GroupMachine, Context], Decision[R]],
+        then: Callable[[R | KafkaError | None], None],
+        check: Callable[[R, int], None] | None = None,
+        timeout_ns: int = REQUEST_TIMEOUT_NS,
+        *,
+        in_order: bool = False,
+    ) -> None:
+        """Ask the coordinator; `check` hears the answer as it leaves, and where the book was when asked."""
+
+        def ask() -> Promise[R]:
+            asked_at = self.scene.book.position
+            promise = self.scene.host.ask(decide)
+            if check is not None:
+                promise.then(lambda value: check(value, asked_at), lambda _: None)
+            return promise
+
+        self.scene.wire.call(
+            ask, lambda value: self._act(partial(then, value)), timeout_ns, in_order=in_order
+        )
+
+    def commit(
+        self,
+        partitions: list[tuple[str, int]],
+        member_id: str,
+        generation: int,
+        then: Callable[[ErrorCode | None], None] = lambda _: None,
+        instance_id: str | None = None,
+    ) -> None:
+        """Commit a new offset of each; hear what became of it."""
+        offsets = {partition: self.scene.new_offset() for partition in partitions}
+        for offset in offsets.values():
+            self.scene.book.sent[offset] = Sent(self.group_id, member_id, generation)
+        request = commit_request(self.group_id, offsets, member_id, generation, instance_id)
+
+        def check(response: OffsetCommitResponse, asked_at: int) -> None:
+            told = {
+                (topic.name, one.partition_index): offsets[topic.name, one.partition_index]
+                for topic in response.topics
+                for one in topic.partitions
+                if not one.error_code
+            }
+            self.scene.book.check_committed(self.group_id, told)
+            self.commits_told += 1
+
+        def heard(answer: OffsetCommitResponse | KafkaError | None) -> None:
+            then(
+                answer.code if isinstance(answer, KafkaError) else None if answer is None else ErrorCode.NONE
+            )
+
+        self.call(
+            lambda machine, context: commit(machine.offsets, request, COMMIT_VERSION, context), heard, check
+        )
+
+    def fetch(self, topics: list[str] | None, *, stable: bool, member: tuple[str, int] | None = None) -> None:
+        """Look at committed offsets."""
+        asked = None
+        if topics is not None:
+            asked = [
+                OffsetFetchRequest.Topics(name=topic, partition_indexes=self.scene.partitions(topic))
+                for topic in topics
+            ]
+        request = OffsetFetchRequest.Group(group_id=self.group_id, topics=asked)
+        if member is not None:
+            request.member_id, request.member_epoch = member
+
+        def check(response: OffsetFetchResponse.Group, asked_at: int) -> None:
+            told = {
+                (topic.name, one.partition_index): None if one.error_code else one.committed_offset
+                for topic in response.topics
+                for one in topic.partitions
+            }
+            self.scene.book.check_fetched(self.group_id, told, asked_at, stable=stable)
+
+        self.call(
+            lambda machine, _: fetch(machine.offsets, request, require_stable=stable), lambda _: None, check
+        )
+
+
+def commit_request(
+    group_id: str,
+    offsets: dict[tuple[str, int], int],
+    member_id: str,
+    generation: int,
+    instance_id: str | None,
+) -> OffsetCommitRequest:
+    topics: dict[str, list[OffsetCommitRequest.Partition]] = {}
+    for (topic, partition), offset in offsets.items():
+        topics.setdefault(topic, []).append(
+            OffsetCommitRequest.Partition(
+                partition_index=partition, committed_offset=offset, committed_metadata=""
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        topics=[OffsetCommitRequest.Topic(name=name, partitions=rows) for name, rows in topics.items()],
+    )

@@ -1,0 +1,230 @@
+"""Bugs planted in the coordinators, each of which `coordinator-groups` must find.
+
+Each is a mistake that someone has made in such code, or might: told before it is safe, kept after a refusal,
+not fenced, not undone, or forgotten when the log is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from barnabas.base.errors import KafkaError
+from barnabas.base.ids import Uuid
+from barnabas.coordinator.decision import Context, Decision, ProducerStamp
+from barnabas.coordinator.group.assignors.spec import Assignment
+from barnabas.coordinator.group.classic.classic import ClassicGroups
+from barnabas.coordinator.group.classic.group import ClassicGroup
+from barnabas.coordinator.group.classic.rebalance import Rebalances
+from barnabas.coordinator.group.consumer import steps as consumer_steps
+from barnabas.coordinator.group.consumer.consumer import ConsumerGroups
+from barnabas.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.coordinator.group.consumer.member import ConsumerMember
+from barnabas.coordinator.group.consumer.reconcile import IsOwned, Owned, reconcile
+from barnabas.coordinator.group.consumer.timeouts import Timeouts
+from barnabas.coordinator.group.offsets.offsets import Offsets
+from barnabas.coordinator.group.offsets.store import OffsetStore
+from barnabas.coordinator.shard import Shard, Store
+from barnabas.runtime.planted import patched
+from barnabas.testing.simulation.registry import planted
+
+GROUPS = "coordinator-groups"
+
+
+class Hasty:
+    """A log whose leader takes what it has for what all have."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.append = store.append
+        self.append_marker = store.append_marker
+
+    @property
+    def high_watermark(self) -> int:
+        return 2**63 - 1
+
+
+@planted("groups: answers before the commit", scenario=GROUPS, within_seeds=20)
+def answers_before_commit() -> Iterator[None]:
+    """Replies go when the leader's log has the entries, not when all replicas do."""
+    healthy = Shard.__init__
+
+    def init(self: Shard[Any], machine: Any, store: Store, **more: Any) -> None:
+        healthy(self, machine, Hasty(store), **more)
+
+    with patched(Shard, "__init__", init):
+        yield
+
+
+@planted("groups: a refused append is applied", scenario=GROUPS, within_seeds=40)
+def refused_append_is_applied() -> Iterator[None]:
+    """State changes though the log did not take the entries."""
+    healthy = Shard._append
+
+    def append(self: Shard[Any], decision: Decision[Any], now_ms: int, verification: object | None) -> None:
+        try:
+            healthy(self, decision, now_ms, verification)
+        except KafkaError:
+            for entry in decision.entries:
+                self.machine.apply(entry, decision.producer)
+            raise
+
+    with patched(Shard, "_append", append):
+        yield
+
+
+@planted("groups: an aborted transaction commits", scenario=GROUPS, within_seeds=20)
+def abort_commits() -> Iterator[None]:
+    """Pending offsets count whatever the marker says."""
+    healthy = OffsetStore.end
+
+    def end(self: OffsetStore, producer_id: int, *, committed: bool) -> dict[str, int]:
+        return healthy(self, producer_id, committed=True)
+
+    with patched(OffsetStore, "end", end):
+        yield
+
+
+@planted("groups: pending offsets are shown", scenario=GROUPS, within_seeds=20)
+def pending_offsets_are_shown() -> Iterator[None]:
+    """An offset of an open transaction counts at once."""
+    healthy = OffsetStore.put_pending
+
+    def put(
+        self: OffsetStore, producer_id: int, group: str, topic: str, partition: int, value: bytes
+    ) -> None:
+        healthy(self, producer_id, group, topic, partition, value)
+        self.partitions(group, topic)[partition] = value
+
+    with patched(OffsetStore, "put_pending", put):
+        yield
+
+
+@planted("groups: the earlier commit wins", scenario=GROUPS, within_seeds=40)
+def earlier_commit_wins() -> Iterator[None]:
+    """The end of a transaction brings back an offset that a later commit had overtaken."""
+    with patched(OffsetStore, "_overtake", lambda self, group, topic, partition: None):
+        yield
+
+
+@planted("groups: unstable offsets are told as stable", scenario=GROUPS, within_seeds=20)
+def unstable_told_as_stable() -> Iterator[None]:
+    """Whoever wants stable offsets is told those that an open transaction is about to change."""
+    with patched(OffsetStore, "is_pending", lambda self, group, topic, partition: False):
+        yield
+
+
+@planted("groups: transactions are forgotten on loading", scenario=GROUPS, within_seeds=40)
+def loading_forgets_transactions() -> Iterator[None]:
+    """A shard that is loaded takes pending offsets for committed ones."""
+    healthy = Offsets.load_row
+
+    def load_row(self: Offsets, key: bytes, value: bytes | None, stamp: ProducerStamp | None) -> None:
+        healthy(self, key, value, None)
+
+    with patched(Offsets, "load_row", load_row):
+        yield
+
+
+@planted("groups: loading writes to what is gone", scenario=GROUPS, within_seeds=60)
+def loading_writes_to_what_is_gone() -> Iterator[None]:
+    """What loading remembers of a topic is not forgotten with the topic's last offset."""
+    healthy = OffsetStore.remove
+
+    def remove(self: OffsetStore, group: str, topic: str, partition: int) -> bool:
+        healthy(self, group, topic, partition)
+        return False
+
+    with patched(OffsetStore, "remove", remove):
+        yield
+
+
+@planted("groups: a tombstone leaves pending offsets", scenario=GROUPS, within_seeds=120)
+def tombstone_leaves_pending() -> Iterator[None]:
+    """A deleted offset comes back when the transaction ends that had it pending."""
+    healthy = OffsetStore.remove
+
+    def remove(self: OffsetStore, group: str, topic: str, partition: int) -> bool:
+        with patched(OffsetStore, "_pending_at", lambda *_: {}):
+            return healthy(self, group, topic, partition)
+
+    with patched(OffsetStore, "remove", remove):
+        yield
+
+
+@planted("groups: any generation may commit", scenario=GROUPS, within_seeds=40)
+def any_generation_may_commit() -> Iterator[None]:
+    """A member of an earlier generation still commits."""
+
+    def validate(self: ClassicGroup, *who: object, **more: object) -> None:
+        """Nothing is refused."""
+
+    with patched(ClassicGroup, "validate_offset_commit", validate):
+        yield
+
+
+@planted("groups: any epoch may commit", scenario=GROUPS, within_seeds=40)
+def any_epoch_may_commit() -> Iterator[None]:
+    """A member of a consumer group commits with an epoch that it no longer has."""
+
+    def validate(self: ConsumerGroup, *who: object, **more: object) -> None:
+        """Nothing is refused."""
+
+    with patched(ConsumerGroup, "validate_offset_commit", validate):
+        yield
+
+
+@planted("groups: the same generation again", scenario=GROUPS, within_seeds=20)
+def same_generation_again() -> Iterator[None]:
+    """A rebalance deals out the partitions anew without a new generation."""
+    healthy = ClassicGroup.next_generation
+
+    def next_generation(self: ClassicGroup, now_ms: int) -> None:
+        if self.generation > 1:
+            self.generation -= 1
+        healthy(self, now_ms)
+
+    with patched(ClassicGroup, "next_generation", next_generation):
+        yield
+
+
+@planted("groups: classic members are never missed", scenario=GROUPS, within_seeds=20)
+def classic_members_never_missed() -> Iterator[None]:
+    """The session of a member that has crashed does not end."""
+    with patched(Rebalances, "expect_heartbeat", lambda self, *_, **__: None):
+        yield
+
+
+@planted("groups: members of consumer groups are never missed", scenario=GROUPS, within_seeds=20)
+def modern_members_never_missed() -> Iterator[None]:
+    """The session of a member that has crashed does not end."""
+    with patched(Timeouts, "expect_heartbeat", lambda self, *_: None):
+        yield
+
+
+@planted("groups: partitions are given away before they are free", scenario=GROUPS, within_seeds=20)
+def given_away_before_free() -> Iterator[None]:
+    """A member gets a partition that another has not given back yet."""
+
+    def hasty(
+        member: ConsumerMember, epoch: int, target: Assignment, is_owned: IsOwned, owned: Owned
+    ) -> ConsumerMember:
+        return reconcile(member, epoch, target, _nobody, owned)
+
+    with patched(consumer_steps, "reconcile", hasty):
+        yield
+
+
+def _nobody(topic_id: Uuid, partition: int) -> bool:
+    return False
+
+
+@planted("groups: sessions do not end after a restart", scenario=GROUPS, within_seeds=60)
+def no_sessions_after_restart() -> Iterator[None]:
+    """A shard that is loaded does not wait for the members that it found."""
+
+    def loaded(self: object, context: Context) -> None:
+        """Nobody is expected."""
+
+    with patched(ClassicGroups, "loaded", loaded), patched(ConsumerGroups, "loaded", loaded):
+        yield

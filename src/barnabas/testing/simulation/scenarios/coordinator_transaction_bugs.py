@@ -1,0 +1,166 @@
+"""Bugs planted in the transaction coordinator, each of which `coordinator-transactions` must find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from barnabas.broker.coordinators.marker_sender import MarkerSender, _PendingMarkers
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.shard import Shard, Store
+from barnabas.coordinator.txn import ending
+from barnabas.coordinator.txn import machine as txn_machine
+from barnabas.coordinator.txn.ending import EndRequest
+from barnabas.coordinator.txn.machine import Prepared, TransactionMachine
+from barnabas.coordinator.txn.transaction import State, Transaction
+from barnabas.runtime.planted import patched
+from barnabas.storage.log.names import TopicPartition
+from barnabas.testing.simulation.registry import planted
+from barnabas.testing.simulation.scenarios.coordinator_group_bugs import Hasty
+
+TRANSACTIONS = "coordinator-transactions"
+
+
+@planted("transactions: markers go before the decision is safe", scenario=TRANSACTIONS, within_seeds=40)
+def markers_before_decision() -> Iterator[None]:
+    """Partitions are told of an end that another coordinator may never hear of."""
+    healthy = Shard.__init__
+
+    def init(self: Shard[Any], machine: Any, store: Store, **more: Any) -> None:
+        healthy(self, machine, Hasty(store), **more)
+
+    with patched(Shard, "__init__", init):
+        yield
+
+
+@planted("transactions: one partition is not told", scenario=TRANSACTIONS, within_seeds=20)
+def one_partition_not_told() -> Iterator[None]:
+    """A transaction is complete though one of its partitions did not hear of its end."""
+    healthy = _PendingMarkers.__init__
+
+    def init(self: _PendingMarkers, index: int, prepared: Prepared, coordinator_epoch: int) -> None:
+        healthy(self, index, prepared, coordinator_epoch)
+        if len(self.untold) > 1:
+            self.untold.pop()
+
+    with patched(_PendingMarkers, "__init__", init):
+        yield
+
+
+@planted("transactions: refused markers are not sent again", scenario=TRANSACTIONS, within_seeds=20)
+def markers_not_sent_again() -> Iterator[None]:
+    """A partition that was away when the transaction ended never hears of it."""
+
+    def one_less(self: MarkerSender, one: _PendingMarkers) -> None:
+        one.unanswered -= 1
+        if not one.unanswered and not one.is_dropped:
+            self._complete(one)
+
+    with patched(MarkerSender, "_one_less", one_less):
+        yield
+
+
+@planted("transactions: a restart forgets what was prepared", scenario=TRANSACTIONS, within_seeds=60)
+def restart_forgets_prepared() -> Iterator[None]:
+    """A coordinator does not go on with the ends that were decided before it was loaded."""
+    with patched(TransactionMachine, "prepared", lambda self: []):
+        yield
+
+
+@planted("transactions: nothing times out", scenario=TRANSACTIONS, within_seeds=20)
+def nothing_times_out() -> Iterator[None]:
+    """The transaction of a producer that has crashed stays open."""
+    with patched(Transaction, "is_timed_out", lambda self, now_ms: False):
+        yield
+
+
+@planted(
+    "transactions: a new producer does not end the old transaction", scenario=TRANSACTIONS, within_seeds=40
+)
+def old_transaction_goes_on() -> Iterator[None]:
+    """A producer begins while the transaction of its predecessor is open, and takes it over."""
+    healthy = TransactionMachine.initialise
+
+    def initialise(self: TransactionMachine, context: Context, request: Any, new_id: Any) -> Decision[Any]:
+        known = self.transactions.get(request.transactional_id)
+        if known is not None and not known.state.is_at_rest:
+            state = State.COMPLETE_ABORT
+            self.transactions[request.transactional_id] = replace(known, state=state)
+        return healthy(self, context, request, new_id)
+
+    with patched(TransactionMachine, "initialise", initialise):
+        yield
+
+
+@planted("transactions: an aborted one is committed", scenario=TRANSACTIONS, within_seeds=40)
+def timed_out_is_committed() -> Iterator[None]:
+    """What is aborted on a producer's behalf is committed instead."""
+
+    def abort(transaction: Transaction, server_version: int, now_ms: int) -> Transaction:
+        return transaction.prepare(commit=True, client_version=server_version, now_ms=now_ms)
+
+    with patched(txn_machine, "abort", abort):
+        yield
+
+
+@planted("transactions: a fenced producer may go on", scenario=TRANSACTIONS, within_seeds=60)
+def fenced_producer_goes_on() -> Iterator[None]:
+    """Partitions are added to a transaction by a producer of an older epoch, whoever has it now."""
+    healthy = TransactionMachine.add_partitions
+
+    def add(
+        self: TransactionMachine,
+        context: Context,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        client_version: int,
+    ) -> Decision[None]:
+        known = self.get(transactional_id)
+        return healthy(
+            self,
+            context,
+            transactional_id,
+            known.producer_id,
+            known.producer_epoch,
+            partitions,
+            client_version,
+        )
+
+    with patched(TransactionMachine, "add_partitions", add):
+        yield
+
+
+@planted("transactions: an end that was repeated ends the next one", scenario=TRANSACTIONS, within_seeds=120)
+def repeated_end_ends_next() -> Iterator[None]:
+    """EndTxn is taken in any epoch: one that was sent twice ends the transaction that follows."""
+    healthy = ending.end
+
+    def end(transaction: Transaction, request: EndRequest, new_producer_id: int | None, now_ms: int) -> Any:
+        if transaction.state is State.ONGOING:
+            request = replace(
+                request, producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch
+            )
+        return healthy(transaction, request, new_producer_id, now_ms)
+
+    with patched(txn_machine, "end", end):
+        yield
+
+
+@planted("transactions: complete before all have answered", scenario=TRANSACTIONS, within_seeds=60)
+def complete_too_early() -> Iterator[None]:
+    """The coordinator lets the next transaction begin while a partition still has the last one open."""
+
+    healthy = MarkerSender._tell
+
+    def tell(self: MarkerSender, one: _PendingMarkers) -> Iterator[None]:
+        yield from healthy(self, one)
+        transaction = one.prepared.transaction
+        self._shards.ask_partition(
+            one.index, lambda machine, context: machine.complete(context, transaction)
+        ).then(lambda _: None, lambda _: None)
+
+    with patched(MarkerSender, "_tell", tell):
+        yield

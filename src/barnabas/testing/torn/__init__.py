@@ -1,0 +1,1 @@
+"""Torn files: damage, and what must be left after it."""

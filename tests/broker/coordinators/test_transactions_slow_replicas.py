@@ -1,0 +1,83 @@
+"""Ends of transactions whose coordinator waits for the replicas of its log, longer than producers do."""
+
+from __future__ import annotations
+
+from barnabas.base.errors import ErrorCode
+from barnabas.base.hashing import partition_for_group
+from barnabas.base.topic_names import TRANSACTION_STATE
+from barnabas.broker.coordinators.marker_sender import RETRY_MS
+from tests.broker.worlds.data_world import BROKER
+from tests.broker.worlds.txn_world import (
+    COMMIT,
+    PARTITIONS,
+    TxnWorld,
+    follower_catches_up,
+    open_with_slow_partition,
+)
+from tests.coordinator.shard_world import PENDING
+
+
+def slow_coordinator(world: TxnWorld, isr: list[int]) -> None:
+    """The log of `shop`'s coordinator has a second replica, in sync or not, that does not fetch."""
+    index = partition_for_group("shop", PARTITIONS)
+    world.partition_change(TRANSACTION_STATE, index=index, replicas=[BROKER, 2], isr=isr)
+
+
+def test_an_end_that_is_committed_after_its_producer_was_sent_away_is_told_to_the_partitions() -> None:
+    world = TxnWorld(level=1)
+    world.init()
+    world.add(0)
+    slow_coordinator(world, [BROKER, 2])
+    assert world.end(COMMIT, version=4) is PENDING
+    world.tick(world.settings["request.timeout.ms"])
+    assert world.late[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    slow_coordinator(world, [BROKER])
+    world.tick(world.settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
+    assert world.end(COMMIT, version=4).error_code == 0
+    assert world.state() == "CompleteCommit"
+    assert world.markers_in(0) == [(0, 0, True)]
+
+
+def test_nothing_is_told_to_the_partitions_while_the_end_may_yet_be_lost() -> None:
+    # The leader waits longer for its follower than the producer does, and than it takes to look again.
+    world = TxnWorld(level=1, options={"request.timeout.ms": "1000", "replica.lag.time.max.ms": "300000"})
+    world.init()
+    world.add(0)
+    slow_coordinator(world, [BROKER, 2])
+    assert world.end(COMMIT, version=4) is PENDING
+    for _ in range(5):
+        world.tick(world.settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
+    assert world.late[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.markers_in(0) == []
+
+
+def test_a_producer_that_was_sent_away_while_its_predecessor_is_aborted_may_come_again() -> None:
+    world = TxnWorld(level=1)
+    world.init()
+    world.add(0)
+    slow_coordinator(world, [BROKER, 2])
+    assert world.init() is PENDING
+    world.tick(world.settings["request.timeout.ms"])
+    assert world.late[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    slow_coordinator(world, [BROKER])
+    world.tick(world.settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
+    assert world.state() == "CompleteAbort"
+    again = world.init()
+    assert (again.error_code, again.producer_id, again.producer_epoch) == (0, 0, 2)
+    assert [committed for _, _, committed in world.markers_in(0)] == [False]
+
+
+def test_a_last_word_that_the_replicas_took_too_late_is_said_once() -> None:
+    world = TxnWorld(level=1)
+    open_with_slow_partition(world)
+    world.end(COMMIT, version=4)
+    slow_coordinator(world, [BROKER, 2])
+    follower_catches_up(world)
+    assert len(world.transactions.endings) == 1, "complete, but not committed"
+    world.tick(world.settings["request.timeout.ms"])
+    assert len(world.transactions.endings) == 1, "it is not given up"
+    slow_coordinator(world, [BROKER])
+    world.tick(RETRY_MS)
+    assert len(world.transactions.endings) == 0
+    assert world.state() == "CompleteCommit"
+    assert world.end(COMMIT, version=4).error_code == 0

@@ -1,0 +1,214 @@
+"""A broker's life in its cluster, step by step, with a clock that the test moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import Uuid
+from barnabas.broker.metadata.broker_lifecycle import Lifecycle, State
+from barnabas.config.node.listeners import Endpoint
+from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from barnabas.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.timers import Timers
+from tests.broker.worlds.fake_metadata import FakeMetadata
+from tests.broker.worlds.front_world import node_of
+
+MS = 1_000_000
+DIRECTORY, OTHER = Uuid(b"\x81" + bytes(15)), Uuid(b"\x01" + bytes(15))
+
+
+class Life:
+    """A lifecycle, and what it asked; answers are given by hand."""
+
+    def __init__(self, **overrides: str) -> None:
+        self.now_ns = 0
+        self.timers = Timers()
+        self.channel = FakeMetadata()
+        self.asked: list[tuple[Any, Promise[Any]]] = []
+        self.life = Lifecycle(1, Uuid(b"i" * 16), node_of(**overrides).settings, self, self, self.timers)  # type: ignore[arg-type]
+
+    @property
+    def image(self) -> Any:
+        return self.channel.image
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def ask(self, request: Any, version: int, principal: str) -> Promise[Any]:
+        self.asked.append((request, Promise()))
+        return self.asked[-1][1]
+
+    def start(self) -> None:
+        end = Endpoint("PLAINTEXT", "PLAINTEXT", "h", 9092)
+        self.life.start("cluster", [end], {"metadata.version": (7, 27)}, [DIRECTORY, OTHER], 12)
+
+    def pass_ms(self, ms: int) -> None:
+        self.now_ns += ms * MS
+        self.timers.fire_due(self.now_ns)
+
+    def last(self) -> Any:
+        return self.asked[-1][0]
+
+    def register(self) -> None:
+        response = BrokerRegistrationResponse(throttle_time_ms=0, error_code=0, broker_epoch=77)
+        self.asked[-1][1].set(response)
+        self.pass_ms(0)
+
+    def heartbeat(self, **fields: Any) -> None:
+        fields = {
+            "is_caught_up": True,
+            "is_fenced": False,
+            "should_shut_down": False,
+            "error_code": 0,
+            **fields,
+        }
+        self.asked[-1][1].set(BrokerHeartbeatResponse(throttle_time_ms=0, **fields))
+
+    def run_up(self) -> None:
+        self.start()
+        self.register()
+        self.heartbeat(is_fenced=True)
+        self.life.ready_to_unfence()
+        self.pass_ms(0)
+        self.heartbeat()
+
+
+def test_a_broker_registers_with_all_that_it_is() -> None:
+    life = Life(broker_rack="r7")
+    life.start()
+    request = life.last()
+    assert isinstance(request, BrokerRegistrationRequest)
+    assert (request.broker_id, request.cluster_id, request.rack) == (1, "cluster", "r7")
+    assert [(one.name, one.host, one.port, one.security_protocol) for one in request.listeners] == [
+        ("PLAINTEXT", "h", 9092, 0)
+    ]
+    # Sorted as Java sorts signed numbers.
+    assert request.log_dirs == [DIRECTORY, OTHER]
+    assert request.previous_broker_epoch == 12
+    assert life.life.state is State.STARTING
+
+
+def test_from_registration_to_running() -> None:
+    life = Life()
+    life.start()
+    life.register()
+    assert life.life.broker_epoch == 77
+    first = life.last()
+    assert isinstance(first, BrokerHeartbeatRequest)
+    assert (first.broker_epoch, first.want_fence, first.want_shut_down) == (77, True, False)
+    life.heartbeat(is_caught_up=False, is_fenced=True)
+    assert not life.life.caught_up.done
+    life.pass_ms(10)
+    life.heartbeat(is_fenced=True)
+    assert (life.life.caught_up.done, life.life.state) == (True, State.RECOVERY)
+    life.life.ready_to_unfence()
+    life.pass_ms(0)
+    assert not life.last().want_fence
+    life.heartbeat(is_fenced=False)
+    assert (life.life.unfenced.done, life.life.state) == (True, State.RUNNING)
+    # From then on one heartbeat each broker.heartbeat.interval.ms.
+    asked = len(life.asked)
+    life.pass_ms(1_999)
+    assert len(life.asked) == asked
+    life.pass_ms(1)
+    assert len(life.asked) == asked + 1
+
+
+def test_what_fails_is_tried_again_after_twice_the_time() -> None:
+    life = Life()
+    life.start()
+    for delay_ms in (100, 200, 400):
+        asked = len(life.asked)
+        life.asked[-1][1].fail(KafkaError(ErrorCode.NOT_CONTROLLER))
+        life.pass_ms(delay_ms - 1)
+        assert len(life.asked) == asked
+        life.pass_ms(1)
+        assert len(life.asked) == asked + 1
+    life.register()
+    life.heartbeat(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    life.pass_ms(100)
+    assert isinstance(life.last(), BrokerHeartbeatRequest)
+
+
+def test_a_registration_that_never_succeeds_ends_the_start() -> None:
+    life = Life()
+    life.start()
+    errors: list[BaseException] = []
+    life.life.caught_up.then(lambda _: pytest.fail("it did not"), errors.append)
+    life.pass_ms(60_000)
+    assert "initial.broker.registration.timeout.ms" in str(errors[0])
+    asked = len(life.asked)
+    life.pass_ms(600_000)
+    assert len(life.asked) == asked
+
+
+def test_a_controlled_shutdown_waits_for_the_controller() -> None:
+    life = Life()
+    life.run_up()
+    removed = life.life.shut_down()
+    life.pass_ms(0)
+    assert life.last().want_shut_down
+    life.heartbeat(should_shut_down=False)
+    assert not removed.done
+    life.pass_ms(50)
+    life.heartbeat(should_shut_down=False)
+    life.pass_ms(2_000)
+    life.heartbeat(should_shut_down=True)
+    assert (removed.done, life.life.state) == (True, State.SHUTTING_DOWN)
+    asked = len(life.asked)
+    life.pass_ms(100_000)
+    assert len(life.asked) == asked
+
+
+def test_a_broker_that_is_registered_no_more_goes_at_once() -> None:
+    life = Life()
+    life.run_up()
+    removed = life.life.shut_down()
+    life.pass_ms(0)
+    life.heartbeat(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    assert removed.done
+
+
+def test_a_shutdown_follows_a_heartbeat_that_is_under_way() -> None:
+    life = Life()
+    life.run_up()
+    life.pass_ms(2_000)
+    removed = life.life.shut_down()
+    assert not life.last().want_shut_down
+    life.heartbeat()
+    life.pass_ms(0)
+    assert life.last().want_shut_down
+    life.heartbeat(should_shut_down=True)
+    assert removed.done
+
+
+def test_a_broker_that_never_ran_goes_at_once() -> None:
+    life = Life()
+    assert life.life.shut_down().done
+    life = Life()
+    life.start()
+    assert life.life.shut_down().done
+    # An answer that comes afterwards changes nothing.
+    life.register()
+    assert life.life.state is State.SHUTTING_DOWN
+
+
+def test_a_failed_directory_is_told_at_once() -> None:
+    """M-E5"""
+    life = Life()
+    life.run_up()
+    life.life.dir_failed(OTHER)
+    life.pass_ms(0)
+    assert life.last().offline_log_dirs == [OTHER]
+    asked = len(life.asked)
+    life.heartbeat()
+    life.life.dir_failed(OTHER)
+    life.pass_ms(0)
+    assert len(life.asked) == asked

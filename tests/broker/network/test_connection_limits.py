@@ -1,0 +1,45 @@
+"""How many connections are taken."""
+
+from __future__ import annotations
+
+from barnabas.broker.network.connection_limits import ConnectionLimits
+from tests.broker.worlds.front_world import node_of
+
+
+def limits(**overrides: str) -> ConnectionLimits:
+    node = node_of(
+        listeners="PLAINTEXT://:0,EXTERNAL://:0,CONTROLLER://:0",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        **overrides,
+    )
+    return ConnectionLimits(node.settings, node.listeners)
+
+
+def test_all_listeners_share_one_limit_that_brokers_pass() -> None:
+    room = limits(max_connections="2")
+    room.opened("EXTERNAL", "a")
+    assert room.has_room("EXTERNAL")
+    room.opened("PLAINTEXT", "b")
+    assert room.total == 2
+    assert not room.has_room("EXTERNAL")
+    assert room.has_room("PLAINTEXT")
+    room.closed("EXTERNAL", "a")
+    assert room.has_room("EXTERNAL")
+
+
+def test_limits_may_change_while_connections_stand() -> None:
+    room = limits()
+    for _ in range(3):
+        room.opened("EXTERNAL", "a")
+    assert room.has_room("EXTERNAL")
+    room.configure(node_of(max_connections="3", max_connections_per_ip="3").settings)
+    assert not room.has_room("EXTERNAL")
+    assert not room.is_welcome("a")
+    assert room.is_welcome("b")
+
+
+def test_addresses_without_connections_are_forgotten() -> None:
+    room = limits()
+    room.opened("EXTERNAL", "a")
+    room.closed("EXTERNAL", "a")
+    assert not room._by_host

@@ -1,0 +1,203 @@
+"""The authorizer of rules: from the image and its deltas, remembered, told in the log, chosen by the file."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import re
+
+import pytest
+
+from barnabas.base.errors import ErrorCode
+from barnabas.broker.metrics.registry import Metrics
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.network.routes import Role, routes_for
+from barnabas.broker.security.authorizer import AllowEverything, Operation, Resource
+from barnabas.broker.security.standard_authorizer import StandardAuthorizer, authorizer_for
+from barnabas.config.errors import ConfigError
+from barnabas.config.option import Mode
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.image import EMPTY_IMAGE, Image
+from barnabas.protocol.apis import api_named
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.records.metadata import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from barnabas.protocol.schema import Message
+from barnabas.runtime.network.network import Address
+from barnabas.security import rules
+from barnabas.security.acls import Permission
+from tests.broker.worlds.front_world import Front, node_of
+from tests.security.test_rules import rule
+
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+FETCH = 1
+
+
+def context(principal: str = "User:bob", host: str = "127.0.0.1") -> RequestContext:
+    return RequestContext(
+        FETCH, 12, 1, "c", principal=principal, listener="PLAINTEXT", peer=Address(host, 5), received_ns=0
+    )
+
+
+def changed(image: Image, *records: Message) -> Delta:
+    delta = Delta(image)
+    for record in records:
+        delta.apply(record)
+    return delta
+
+
+def reads(authorizer: StandardAuthorizer, name: str, connection: RequestContext | None = None) -> bool:
+    return authorizer.allows(connection or context(), Operation.READ, Resource.TOPIC, name)
+
+
+def test_rules_come_from_the_image_and_its_deltas() -> None:
+    first, second = rule("a"), rule("b")
+    authorizer = StandardAuthorizer()
+    started = changed(EMPTY_IMAGE, first).image
+    authorizer.load(started)
+    assert (reads(authorizer, "a"), reads(authorizer, "b")) == (True, False)
+    delta = changed(started, second, RemoveAccessControlEntryRecord(id=first.id))
+    authorizer.apply(delta)
+    assert (reads(authorizer, "a"), reads(authorizer, "b")) == (False, True)
+    assert list(authorizer.rules()) == [second]
+    authorizer.load(EMPTY_IMAGE)
+    assert not reads(authorizer, "b")
+
+
+def test_a_change_of_something_else_forgets_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    authorizer = StandardAuthorizer()
+    authorizer.load(changed(EMPTY_IMAGE, rule("a")).image)
+    assert reads(authorizer, "a")
+    monkeypatch.setattr(authorizer, "_judge", lambda *_: pytest.fail("it was judged again"))
+    authorizer.apply(Delta(EMPTY_IMAGE))
+    assert reads(authorizer, "a")
+
+
+def test_hosts_are_those_of_rules() -> None:
+    authorizer = StandardAuthorizer()
+    authorizer.load(changed(EMPTY_IMAGE, rule("a", host="0:0:0:0:0:0:0:1")).image)
+    assert reads(authorizer, "a", context(host="::1"))
+    assert not reads(authorizer, "a", context(host="127.0.0.1"))
+
+
+def test_operations_that_are_allowed_as_bits() -> None:
+    authorizer = StandardAuthorizer(["User:root"])
+    denied = rule("a", Operation.WRITE, Permission.DENY)
+    authorizer.load(changed(EMPTY_IMAGE, rule("a", Operation.ALL), denied).image)
+    everything = AllowEverything().authorized_operations(context(), Resource.TOPIC, "a")
+    assert authorizer.authorized_operations(context("User:root"), Resource.TOPIC, "a") == everything
+    without_write = everything & ~(1 << Operation.WRITE)
+    assert authorizer.authorized_operations(context(), Resource.TOPIC, "a") == without_write
+    assert authorizer.authorized_operations(context("User:eve"), Resource.TOPIC, "a") == 0
+    assert authorizer.allows_any(context(), Operation.READ, Resource.TOPIC)
+    assert not authorizer.allows_any(context("User:eve"), Operation.READ, Resource.TOPIC)
+
+
+def test_a_refusal_is_told_once_until_rules_change(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    authorizer = StandardAuthorizer()
+    secret = rule("secret", Operation.READ, Permission.DENY)
+    authorizer.load(changed(EMPTY_IMAGE, secret).image)
+    authorizer.allows(context(), Operation.READ, Resource.TOPIC, "secret", quiet=True)
+    assert caplog.messages == []
+    assert not any(reads(authorizer, "secret") for _ in range(3))
+    told = (
+        "Principal = User:bob is Denied operation = READ from host = 127.0.0.1 on resource ="
+        " Topic:LITERAL:secret for request = Fetch based on rule DENY READ to User:bob from * on LITERAL secret"
+    )
+    assert caplog.messages == [told]
+    authorizer.apply(changed(EMPTY_IMAGE, rule("other")))
+    assert not reads(authorizer, "secret")
+    assert len(caplog.messages) == 2
+
+
+def test_verdicts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barnabas.broker.security.standard_authorizer.MAX_VERDICTS", 10)
+    authorizer = StandardAuthorizer()
+    for number in range(100):
+        assert not reads(authorizer, f"topic-{number}")
+    assert len(authorizer._verdicts) <= 10
+    assert len(authorizer._told) <= 10
+
+
+def test_of_ten_thousand_rules_only_those_about_a_name_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[AccessControlEntryRecord] = []
+    concerns = rules._concerns
+    monkeypatch.setattr(rules, "_concerns", lambda one, *rest: looked_at.append(one) or concerns(one, *rest))
+    authorizer = StandardAuthorizer()
+    many = [rule(f"topic-{number}", prefixed=number % 2 == 0) for number in range(10_000)]
+    authorizer.load(changed(EMPTY_IMAGE, *many).image)
+    assert reads(authorizer, "topic-9998-x")
+    assert not reads(authorizer, "topic-9999-x")
+    assert [one.resource_name for one in looked_at] == ["topic-9998"]
+
+
+@pytest.mark.parametrize(
+    ("given", "super_user", "everyone"),
+    [
+        ({}, False, False),
+        ({"super.users": "User:admin; User:CN=a,O=b ;"}, True, False),
+        ({"allow.everyone.if.no.acl.found": " TRUE "}, True, True),
+        ({"allow.everyone.if.no.acl.found": "yes"}, False, False),
+    ],
+)
+def test_it_is_made_as_the_file_says(given: dict[str, str], super_user: bool, everyone: bool) -> None:
+    node = node_of(**{"authorizer.class.name": STANDARD, **given})
+    assert node.warnings == ()
+    authorizer = authorizer_for(node.settings)
+    assert isinstance(authorizer, StandardAuthorizer)
+    assert reads(authorizer, "t", context("User:admin")) is super_user
+    assert reads(authorizer, "t", context("User:CN=a,O=b")) is super_user
+    assert reads(authorizer, "t") is everyone
+
+
+def test_no_authorizer_and_a_bad_super_user() -> None:
+    assert isinstance(authorizer_for(node_of().settings), AllowEverything)
+    with pytest.raises(ConfigError, match="format principalType:principalName but got admin"):
+        authorizer_for(node_of(**{"authorizer.class.name": STANDARD, "super.users": "admin"}).settings)
+
+
+def test_a_broker_follows_rules_as_they_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"authorizer.class.name": STANDARD, "allow.everyone.if.no.acl.found": "true"}
+    secret = rule("secret", principal="User:alice")
+    asked = MetadataRequest(topics=[MetadataRequest.Topic(name="secret")], allow_auto_topic_creation=False)
+    with Front(monkeypatch, **options) as front:
+
+        def code() -> int:
+            answered: int = front.ask(asked, 4).topics[0].error_code
+            return answered
+
+        assert code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        front.broker.metadata.commit(secret)  # type: ignore[attr-defined]  # a stand-in
+        assert code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "whether there is one is not told"
+        front.broker.metadata.commit(RemoveAccessControlEntryRecord(id=secret.id))  # type: ignore[attr-defined]
+        assert code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# How a handler asks: itself, or through what several of them have in common.
+ASKING = re.compile(r"authorizer\.|authorize\w*\(|check_cluster\(|check_member_request\(")
+# They are for everybody: who has not authenticated yet must be able to, and tokens are refused to all.
+FOR_EVERYBODY = {
+    "ApiVersions",
+    "SaslHandshake",
+    "SaslAuthenticate",
+    "CreateDelegationToken",
+    "RenewDelegationToken",
+    "ExpireDelegationToken",
+    "DescribeDelegationToken",
+}
+
+
+@pytest.mark.parametrize("role", [Role.CLIENT, Role.CONTROLLER])
+def test_every_api_asks_the_authorizer(role: Role) -> None:
+    """An API that forgets to ask is open to all; which it asks what, `make verify` holds against Apache Kafka."""
+    without = set()
+    for route in routes_for(Mode.KRAFT, role, node_of().settings, Metrics()).values():
+        module = importlib.import_module(f"barnabas.broker.handlers.{route._module}")
+        if not ASKING.search(inspect.getsource(module)):
+            without.add(route.api.name)
+    assert without == {name for name in FOR_EVERYBODY if api_named(name).key in routes_of(role)}
+
+
+def routes_of(role: Role) -> set[int]:
+    return set(routes_for(Mode.KRAFT, role, node_of().settings, Metrics()))

@@ -1,0 +1,220 @@
+"""A stand-in for the metadata side: a controller of few words, in memory, that answers at once.
+
+What it decides is right for one broker and nothing more; the real one has its own tests.  It takes the place
+of `KraftMetadata` in tests of the front, which must not wait for a log or a quorum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import UNASSIGNED_DIR, ZERO_UUID, Uuid
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.image import EMPTY_IMAGE, Image
+from barnabas.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from barnabas.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from barnabas.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from barnabas.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from barnabas.protocol.records import metadata as records
+from barnabas.protocol.schema import Message
+from barnabas.runtime.loop.promise import Promise
+
+METADATA_LEVEL = 27
+
+
+class FakeMetadata:
+    """Looks like KraftMetadata from the broker's side."""
+
+    def __init__(self, node: object = None, **listeners: object) -> None:
+        self.image: Image = EMPTY_IMAGE
+        self.kraft_version = 0
+        self.leader_id = 1
+        self.controller_endpoints: object = ()
+        self.asked: list[tuple[Message, int, str]] = []
+        # What a test wants answered instead, by type of the request.
+        self.answers: dict[type[Message], Promise[Message] | BaseException] = {}
+        self._listeners: list[Callable[[Delta], None]] = []
+        self._next_id = 1
+        self.is_started = self.is_stopped = False
+
+    def start(self) -> Promise[None]:
+        self.is_started = True
+        self.commit(records.FeatureLevelRecord(name="metadata.version", feature_level=METADATA_LEVEL))
+        return Promise.of(None)
+
+    def stop(self) -> Promise[None]:
+        self.is_stopped = True
+        return Promise.of(None)
+
+    def subscribe(self, listener: Callable[[Delta], None]) -> None:
+        self._listeners.append(listener)
+
+    def commit(self, *decided: Message) -> None:
+        delta = Delta(self.image)
+        for record in decided:
+            delta.apply(record)
+        delta.at(self.image.offset + len(decided), 1, 0)
+        self.image = delta.image
+        for listener in self._listeners:
+            listener(delta)
+
+    def describe_quorum(self, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
+        return DescribeQuorumResponse(error_code=0, topics=[])
+
+    def ask(self, request: Message, version: int, principal: str) -> Promise[Message]:
+        self.asked.append((request, version, principal))
+        wanted = self.answers.get(type(request))
+        if isinstance(wanted, Promise):
+            return wanted
+        promise: Promise[Message] = Promise()
+        try:
+            if wanted is not None:
+                raise wanted
+            promise.set(self._decide(request))
+        except Exception as error:
+            promise.fail(error)
+        return promise
+
+    def _decide(self, request: Message) -> Message:
+        match request:
+            case BrokerRegistrationRequest():
+                return self._register(request)
+            case BrokerHeartbeatRequest():
+                return self._heartbeat(request)
+            case CreateTopicsRequest():
+                return CreateTopicsResponse(
+                    throttle_time_ms=0, topics=[self._create(topic) for topic in request.topics]
+                )
+            case DeleteTopicsRequest():
+                return DeleteTopicsResponse(
+                    throttle_time_ms=0, responses=[self._delete(one.topic_id) for one in request.topics]
+                )
+            case IncrementalAlterConfigsRequest():
+                return self._alter(request)
+            case AllocateProducerIdsRequest():
+                return AllocateProducerIdsResponse(
+                    throttle_time_ms=0, error_code=0, producer_id_start=0, producer_id_len=1000
+                )
+            case AssignReplicasToDirsRequest():
+                return AssignReplicasToDirsResponse(throttle_time_ms=0, error_code=0, directories=[])
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the stand-in does not know {request.schema.name}")
+
+    def _register(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
+        epoch = self.image.offset + 1
+        self.commit(
+            records.RegisterBrokerRecord(
+                broker_id=request.broker_id,
+                incarnation_id=request.incarnation_id,
+                broker_epoch=epoch,
+                end_points=[
+                    records.RegisterBrokerRecord.BrokerEndpoint(
+                        name=one.name, host=one.host, port=one.port, security_protocol=one.security_protocol
+                    )
+                    for one in request.listeners
+                ],
+                features=[],
+                rack=request.rack,
+                fenced=True,
+                log_dirs=request.log_dirs,
+            )
+        )
+        return BrokerRegistrationResponse(throttle_time_ms=0, error_code=0, broker_epoch=epoch)
+
+    def _heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        broker = self.image.brokers[request.broker_id]
+        if broker.fenced != request.want_fence:
+            self.commit(
+                records.BrokerRegistrationChangeRecord(
+                    broker_id=broker.id, broker_epoch=broker.epoch, fenced=1 if request.want_fence else -1
+                )
+            )
+        return BrokerHeartbeatResponse(
+            throttle_time_ms=0,
+            error_code=0,
+            is_caught_up=True,
+            is_fenced=request.want_fence,
+            should_shut_down=request.want_shut_down,
+        )
+
+    def _create(self, topic: CreateTopicsRequest.CreatableTopic) -> CreateTopicsResponse.CreatableTopicResult:
+        result = CreateTopicsResponse.CreatableTopicResult(
+            name=topic.name, error_code=0, error_message=None, num_partitions=max(1, topic.num_partitions)
+        )
+        if topic.name in self.image.topic_ids:
+            result.error_code = ErrorCode.TOPIC_ALREADY_EXISTS
+            return result
+        topic_id = Uuid((1 << 64 | self._next_id).to_bytes(16, "big"))
+        self._next_id += 1
+        broker = min(self.image.brokers, default=1)
+        self.commit(
+            records.TopicRecord(name=topic.name, topic_id=topic_id),
+            *(
+                records.ConfigRecord(
+                    resource_type=2, resource_name=topic.name, name=one.name, value=one.value
+                )
+                for one in topic.configs
+            ),
+            *(
+                records.PartitionRecord(
+                    partition_id=number,
+                    topic_id=topic_id,
+                    replicas=[broker],
+                    isr=[broker],
+                    removing_replicas=[],
+                    adding_replicas=[],
+                    leader=broker,
+                    leader_epoch=0,
+                    partition_epoch=0,
+                    directories=[UNASSIGNED_DIR],
+                )
+                for number in range(result.num_partitions)
+            ),
+        )
+        result.topic_id = topic_id
+        return result
+
+    def _delete(self, topic_id: Uuid) -> DeleteTopicsResponse.DeletableTopicResult:
+        self.commit(records.RemoveTopicRecord(topic_id=topic_id))
+        return DeleteTopicsResponse.DeletableTopicResult(name=None, topic_id=topic_id, error_code=0)
+
+    def _alter(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+        answered = []
+        for one in request.resources:
+            for option in one.configs:
+                self.commit(
+                    records.ConfigRecord(
+                        resource_type=one.resource_type,
+                        resource_name=one.resource_name,
+                        name=option.name,
+                        value=option.value,
+                    )
+                )
+            answered.append(
+                IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
+                    error_code=0,
+                    error_message=None,
+                    resource_type=one.resource_type,
+                    resource_name=one.resource_name,
+                )
+            )
+        return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=answered)
+
+
+__all__ = ["ZERO_UUID", "FakeMetadata"]

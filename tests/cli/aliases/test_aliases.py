@@ -1,0 +1,89 @@
+"""`barnabas aliases`: scripts and samples with Apache Kafka's names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from barnabas import __version__
+from barnabas.cli.aliases.command import TOOLS
+from barnabas.cli.framework.exits import Exit
+from barnabas.cli.main import COMMANDS
+from barnabas.config.node.node import parse_node
+from barnabas.config.values.properties import loads
+from tests.cli.conftest import Call
+
+
+def test_every_tool_is_a_command() -> None:
+    assert set(TOOLS) <= set(COMMANDS)
+
+
+def test_scripts_call_the_command_of_their_name(tmp_path: Path, barnabas: Call) -> None:
+    ended = barnabas("aliases", str(tmp_path))
+    assert ended.code == 0, ended.err
+    assert ended.out.startswith(f"{len(TOOLS)} scripts in {tmp_path / 'bin'}\n")
+    assert sorted(os.listdir(tmp_path / "bin")) == sorted(f"kafka-{name}.sh" for name in TOOLS)
+    done = subprocess.run(
+        [tmp_path / "bin" / "kafka-topics.sh", "--version"],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, f"barnabas {__version__}\n")
+
+
+def test_samples_have_the_ports_and_folders_that_were_asked_for(tmp_path: Path, barnabas: Call) -> None:
+    barnabas("aliases", str(tmp_path), "--port", "19092", "--data", str(tmp_path / "data"))
+    for name, roles in (("server", 2), ("kraft/server", 2), ("kraft/controller", 1)):
+        node = parse_node(loads((tmp_path / "config" / f"{name}.properties").read_bytes()))
+        assert len(node.roles) == roles
+        assert all(folder.startswith(str(tmp_path / "data")) for folder in node.log_dirs)
+    for name in ("producer", "consumer"):
+        given = loads((tmp_path / "config" / f"{name}.properties").read_bytes())
+        assert given["bootstrap.servers"] == "localhost:19092"
+
+
+def test_books_find_what_they_print(tmp_path: Path, barnabas: Call) -> None:
+    barnabas("aliases", str(tmp_path))
+    given = loads((tmp_path / "config" / "server.properties").read_bytes())
+    assert given["log.dirs"] == "/tmp/kafka-logs"
+    # As in Apache Kafka's sample: a reader's first consumer begins at once.
+    assert given["group.initial.rebalance.delay.ms"] == "0"
+    assert given["listeners"] == "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"
+
+
+def test_what_somebody_changed_is_kept(tmp_path: Path, barnabas: Call) -> None:
+    barnabas("aliases", str(tmp_path))
+    config = tmp_path / "config" / "server.properties"
+    config.write_text("mine=1\n")
+    ended = barnabas("aliases", str(tmp_path))
+    assert ended.code == 0
+    assert f"{config} (kept as it is)\n" in ended.out
+    assert config.read_text() == "mine=1\n"
+    assert barnabas("aliases", str(tmp_path), "--yes").code == 0
+    assert config.read_text() != "mine=1\n"
+
+
+def test_scripts_of_somebody_else_are_not_replaced(tmp_path: Path, barnabas: Call) -> None:
+    theirs = tmp_path / "bin" / "kafka-topics.sh"
+    theirs.parent.mkdir()
+    theirs.write_text("#!/bin/sh\nexec java\n")
+    ended = barnabas("aliases", str(tmp_path))
+    assert ended.code == Exit.FAILED
+    assert ended.err == f"barnabas aliases: {theirs} is not ours; choose another folder, or say --yes\n"
+    assert os.listdir(tmp_path) == ["bin"]
+    assert os.listdir(tmp_path / "bin") == ["kafka-topics.sh"]
+    assert barnabas("aliases", str(tmp_path), "--yes").code == 0
+    assert "barnabas topics" in theirs.read_text()
+
+
+@pytest.mark.parametrize("flags", [["--port", "65535"], ["--port", "x"], []])
+def test_wrong_flags(tmp_path: Path, barnabas: Call, flags: list[str]) -> None:
+    ended = barnabas("aliases", *([str(tmp_path)] if flags else []), *flags)
+    assert ended.code == Exit.USAGE
+    assert ended.err.count("\n") == 1

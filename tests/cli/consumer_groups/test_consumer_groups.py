@@ -1,0 +1,256 @@
+"""consumer-groups and groups beyond the recorded sessions: streams, codes, lags, times, plans."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.cli.consumer_groups.plans import csv_of, read_plans
+from barnabas.cli.consumer_groups.times import duration_ms, moment_ms
+from barnabas.cli.framework.exits import CommandError, Exit
+from barnabas.client.model import TopicPartition
+from barnabas.client.sync import Admin
+from tests.broker.worlds.live_broker import quick_folder
+from tests.cli.sessions.actors import Actors
+from tests.cli.sessions.replay import own_broker
+from tests.cli.sessions.sessions import Places
+from tools.ports import free_ports
+
+AUTHORIZER = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+# Members settle when they do; nobody waits this long unless they do not.
+PATIENCE_S = 120
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def places() -> Iterator[Places]:
+    with quick_folder() as folder, own_broker(folder, {"offsets.topic.num.partitions": "1"}) as found:
+        yield found
+
+
+@pytest.fixture
+def tool(barnabas, places):
+    """Run consumer-groups against the broker."""
+
+    def run(*arguments: str):
+        return barnabas("consumer-groups", "--bootstrap-server", places.server, *arguments)
+
+    return run
+
+
+@pytest.fixture
+def actors(places) -> Iterator[Actors]:
+    with Actors(places.server) as actors:
+        yield actors
+
+
+@pytest.fixture
+def topic(barnabas, places) -> str:
+    name = f"orders-{next(_numbers)}"
+    ended = barnabas("topics", "--bootstrap-server", places.server, "--create", "--topic", name)
+    assert ended.code == 0
+    return name
+
+
+def rows(ended, *columns: int) -> list[list[str]]:
+    table = [line.split() for line in ended.out.splitlines() if line]
+    return [[row[column] for column in columns] for row in table[1:]]
+
+
+# Describing -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.trap
+def test_a_lag_counts_only_what_can_still_be_read(tool, actors, places, topic):
+    """Trap 23: lag is max(HW - max(committed, log start), 0)."""
+    actors.act(f"& produce {topic} 0 10")
+    actors.act(f"& commit early {topic}:0=2")
+    actors.act(f"& commit late {topic}:0=25")
+    with Admin({"bootstrap.servers": places.server}) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 6}).raise_first()
+    offset, end, lag = 3, 4, 5
+    assert rows(tool("--describe", "--group", "early"), offset, end, lag) == [["2", "10", "4"]]
+    assert rows(tool("--describe", "--group", "late"), offset, end, lag) == [["25", "10", "0"]]
+
+
+def test_data_is_on_stdout_and_remarks_are_on_stderr(tool, actors, topic):
+    actors.act(f"& produce {topic} 0 1")
+    actors.act(f"& commit remarks {topic}:0=1")
+    ended = tool("--describe", "--group", "remarks")
+    assert ended.code == 0
+    assert ended.err == "\nConsumer group 'remarks' has no active members.\n"
+    assert ended.out.splitlines()[1].startswith("GROUP ")
+
+
+def test_a_member_without_a_commit_has_no_lag_to_show(tool, actors, topic):
+    actors.act(f"& join c-quiet group.id=quiet topic={topic} enable.auto.commit=false")
+    assert rows(tool("--describe", "--group", "quiet"), 3, 5) == [["-", "-"]]
+    described = tool("--describe", "--group", "quiet", "--timeout", "120000")
+    assert described.code == 0
+
+
+def test_members_that_still_speak_the_classic_protocol_are_told_apart(tool, actors, topic):
+    """A group on its way from one protocol to the other (KIP-848)."""
+    actors.act(f"& join c-old group.id=mixed topic={topic}")
+    assert "UPGRADED" not in mixed_members(tool)
+    actors.act(f"& join c-new group.id=mixed topic={topic} group.protocol=consumer assigned=no")
+    deadline = time.monotonic() + PATIENCE_S
+    while "UPGRADED" not in (out := mixed_members(tool)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert out.splitlines()[1].endswith("TARGET-ASSIGNMENT    UPGRADED")
+    assert {(row[3], row[-1]) for row in map(str.split, out.splitlines()[2:])} == {
+        ("c-old", "false"),
+        ("c-new", "true"),
+    }
+
+
+def mixed_members(tool) -> str:
+    return tool("--describe", "--group", "mixed", "--members", "--verbose").out
+
+
+# Setting offsets --------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_changes_nothing_and_an_export_can_be_read_again(tool, actors, places, topic):
+    actors.act(f"& produce {topic} 0 8")
+    actors.act(f"& commit plan {topic}:0=5")
+    reset = ("--reset-offsets", "--group", "plan")
+    exported = tool(*reset, "--topic", topic, "--to-earliest", "--export", "--dry-run")
+    assert (exported.code, exported.out) == (0, f"{topic},0,0\n\n")
+    assert rows(tool("--describe", "--group", "plan"), 3) == [["5"]]
+    path = places.files / "exported.csv"
+    path.write_text(exported.out)
+    assert tool(*reset, "--from-file", str(path), "--execute").code == 0
+    assert rows(tool("--describe", "--group", "plan"), 3) == [["0"]]
+
+
+def test_a_plan_with_a_fault_changes_nothing_and_names_the_line(tool, places, topic):
+    path = places.files / "bad.csv"
+    path.write_text(f"{topic},0,1\n{topic};0;1\n")
+    ended = tool("--reset-offsets", "--group", "plan", "--from-file", str(path), "--execute")
+    assert ended.code == Exit.USAGE
+    assert ended.err == f"{path}: line 2 is not [GROUP,]TOPIC,PARTITION,OFFSET: {topic};0;1\n"
+
+
+def test_a_partition_that_is_not_there_ends_in_time(tool, topic):
+    ended = tool(
+        "--reset-offsets",
+        "--group",
+        "nobody",
+        "--topic",
+        f"{topic}:9",
+        "--to-earliest",
+        "--dry-run",
+        "--timeout",
+        "500",
+    )
+    assert ended.code != 0
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("2023-11-14T22:13:20.000", 1_700_000_000_000),
+        ("2023-11-14T22:13:20.123Z", 1_700_000_000_123),
+        ("2023-11-14T23:13:20.000+01:00", 1_700_000_000_000),
+        ("2023-11-14T22:13:20", 1_700_000_000_000),
+    ],
+)
+def test_times_are_read_in_utc_unless_they_say_otherwise(text, ms):
+    assert moment_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["2023-11-14", "yesterday", "2023-13-14T00:00:00.000", "T"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(ValueError, match=r"timestamp|is not a time"):
+        moment_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("PT1H30M", 5_400_000),
+        ("P7D", 604_800_000),
+        ("p1dt1s", 86_401_000),
+        ("PT0.5S", 500),
+        ("PT-0.5S", -500),
+        ("-PT1M", -60_000),
+        ("P-1DT+1H", -82_800_000),
+    ],
+)
+def test_durations_are_read_as_java_reads_them(text, ms):
+    assert duration_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "1h", "P1H", "PT1D", "P1.5D", "PT1,2,3S"])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(ValueError, match="Text cannot be parsed to a Duration"):
+        duration_ms(text)
+
+
+def test_plans_survive_a_round_through_csv(tmp_path):
+    plans = {'a,"b"': {TopicPartition("t", 1): 5}, "c": {TopicPartition("t", 0): 2**62}}
+    path = tmp_path / "plan.csv"
+    path.write_text(csv_of(plans, with_groups=True))
+    assert read_plans(str(path), ()) == plans
+
+
+@pytest.mark.parametrize("line", ["t,0", "t,x,1", "t,0,-1", "g,t,0,1,2", '"t,0,1', f"t,{2**31},1"])
+def test_a_line_that_is_no_plan_is_refused(tmp_path, line):
+    path = tmp_path / "plan.csv"
+    path.write_text(line)
+    with pytest.raises(CommandError):
+        read_plans(str(path), ("g",))
+
+
+# Connections ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["consumer-groups", "groups"])
+def test_a_cluster_that_is_not_there_is_one_line_and_3(barnabas, tmp_path, name):
+    (port,) = free_ports(1)
+    config = tmp_path / "client.properties"
+    config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n")
+    ended = barnabas(
+        name, "--bootstrap-server", f"localhost:{port}", "--command-config", str(config), "--list"
+    )
+    assert (ended.code, ended.out) == (Exit.UNREACHABLE, "")
+    assert ended.err.strip().count("\n") == 0
+
+
+def test_what_is_not_allowed_ends_with_4(barnabas):
+    with (
+        quick_folder() as folder,
+        own_broker(folder, {**AUTHORIZER, "super.users": "User:somebody"}) as closed,
+    ):
+        ended = barnabas("consumer-groups", "--bootstrap-server", closed.server, "--describe", "--group", "g")
+        assert ended.code == Exit.DENIED
+        assert "GroupAuthorizationException" in ended.err
+        deleted = barnabas("consumer-groups", "--bootstrap-server", closed.server, "--delete", "--group", "g")
+        assert deleted.code == Exit.DENIED
+
+
+def test_the_place_of_zookeeper_is_taken_with_a_remark(barnabas):
+    ended = barnabas("consumer-groups", "--zookeeper", "nowhere.invalid:2181/kafka", "--list")
+    assert ended.code == Exit.UNREACHABLE
+    assert ended.err.startswith(
+        "barnabas consumer-groups: tools do not ask ZooKeeper any more:"
+        " taking --bootstrap-server nowhere.invalid:9092\n"
+    )
+
+
+def test_flags_with_one_dash_work_as_books_print_them(barnabas, places):
+    ended = barnabas("consumer-groups", "-bootstrap-server", places.server, "-list")
+    assert ended.code == 0
+
+
+@pytest.mark.parametrize("name", ["consumer-groups", "groups"])
+def test_bare_the_usage_is_shown_on_stderr(barnabas, name):
+    ended = barnabas(name)
+    assert (ended.code, ended.out) == (Exit.USAGE, "")
+    assert ended.err.startswith(f"usage: barnabas {name}")
+    assert barnabas(name, "--version").out.startswith("barnabas ")

@@ -1,0 +1,122 @@
+"""The doctor: what it checks, what it says, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import resource
+import socket
+
+import pytest
+
+from barnabas.batch import engine
+from barnabas.cli.doctor import command as doctor
+from barnabas.cli.doctor.command import Finding, State
+
+CHECKS = ["Python", "platform", "engine", "codecs", "extras", "open files", "disk", "locale", "port"]
+
+
+@pytest.fixture
+def healthy(monkeypatch):
+    """An engine in order, whatever the state of the sources while they are worked on."""
+    state = engine.EngineState(engine.COMPILED, "for this test")
+    monkeypatch.setattr(engine, "engine_state", lambda: state)
+
+
+def test_every_check_is_in_the_table(barnabas, healthy, tmp_path):
+    ended = barnabas("doctor", "--folder", str(tmp_path))
+    assert ended.code == 0
+    assert not ended.err
+    for name in CHECKS:
+        assert f"  {name} " in ended.out
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_json_has_the_same_findings(barnabas, healthy, tmp_path):
+    ended = barnabas("doctor", "-o", "json", "--folder", str(tmp_path))
+    assert ended.code == 0
+    findings = json.loads(ended.out)
+    assert [finding["check"] for finding in findings] == CHECKS
+    assert all(set(finding) == {"check", "state", "found", "advice"} for finding in findings)
+    assert all(finding["advice"] for finding in findings if finding["state"] != "ok")
+
+
+@pytest.mark.trap
+def test_something_broken_ends_with_1(barnabas, healthy, tmp_path):
+    """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
+    ended = barnabas("doctor", "--folder", str(tmp_path / "nowhere"))
+    assert ended.code == 1
+    assert "broken  disk" in ended.out
+    assert "-> choose another folder" in ended.out
+
+
+def test_a_check_that_fails_itself_is_a_finding(monkeypatch, tmp_path):
+    def fail() -> Finding:
+        raise RuntimeError("no\nluck")
+
+    monkeypatch.setattr(doctor, "check_codecs", fail)
+    findings = {finding.check: finding for finding in doctor.examine(str(tmp_path))}
+    assert len(findings) == len(CHECKS)
+    assert findings["codecs"] == Finding(
+        "codecs", State.BROKEN, "RuntimeError: no luck", "reinstall barnabas"
+    )
+
+
+@pytest.mark.parametrize(
+    ("engine_state", "state"),
+    [(engine.COMPILED, State.OK), (engine.INTERPRETED, State.HINT), (engine.STALE, State.BROKEN)],
+)
+def test_a_stale_engine_is_broken_and_an_interpreted_one_only_slow(monkeypatch, engine_state, state):
+    monkeypatch.setattr(engine, "engine_state", lambda: engine.EngineState(engine_state, "because"))
+    finding = doctor.check_engine()
+    assert finding.state is state
+    assert "because" in finding.found
+
+
+def test_the_advice_on_an_engine_fits_its_reason(tmp_path):
+    (tmp_path / "walk.py").write_text("")
+    missing = doctor.engine_finding(engine.judge(tmp_path, None))
+    assert "install a C compiler and Python's headers, then `make setup`" in missing.advice
+    asked = doctor.engine_finding(engine.judge(tmp_path, engine.INTERPRETED))
+    assert asked.advice.endswith("unset BARNABAS_ENGINE")
+
+
+def test_a_taken_port_is_told():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        finding = doctor.check_port(taken.getsockname()[1])
+    assert finding.state is State.HINT
+    assert "listeners=" in finding.advice
+
+
+def test_few_open_files_are_told(monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (256, 4096))
+    finding = doctor.check_open_files()
+    assert finding.state is State.HINT
+    assert "ulimit -n 4096" in finding.advice
+
+
+def test_an_old_python_is_broken(monkeypatch):
+    monkeypatch.setattr(doctor.sys, "version_info", (3, 10, 9))
+    assert doctor.check_python().state is State.BROKEN
+
+
+def test_another_platform_and_another_locale_are_hints(monkeypatch):
+    monkeypatch.setattr(doctor.platform, "system", lambda: "Darwin")
+    assert doctor.check_platform().state is State.HINT
+    monkeypatch.setattr(doctor.locale, "getpreferredencoding", lambda do: "ANSI_X3.4-1968")
+    assert doctor.check_locale().state is State.HINT
+
+
+def test_a_slow_disk_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor, "SLOW_SYNC_MS", -1.0)
+    assert doctor.check_disk(str(tmp_path)).state is State.HINT
+
+
+def test_a_codec_that_does_not_round_trip_is_broken(monkeypatch):
+    from barnabas.batch import compression
+
+    monkeypatch.setattr(compression, "decompress", lambda codec, data, limit: b"")
+    finding = doctor.check_codecs()
+    assert finding.state is State.BROKEN
+    assert "gzip" in finding.found

@@ -1,0 +1,207 @@
+"""How tools are told where the cluster is, and what they say when it is not there."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.cli.framework import connecting
+from barnabas.cli.framework.arguments import KafkaParser
+from barnabas.cli.framework.connecting import add_connection_flags, client_properties
+from barnabas.cli.framework.exits import CommandError, Exit, UsageError
+from tools.ports import free_ports
+
+OFFSETS = Path(__file__).parents[2] / "data" / "cli" / "offsets.json"
+# A command line of each tool that is complete but for where the cluster is.
+COMMANDS = {
+    "topics": ("--list",),
+    "configs": ("--describe", "--topic", "t"),
+    "acls": ("--list",),
+    "log-dirs": ("--describe",),
+    "reassign-partitions": ("--list",),
+    "get-offsets": (),
+    "leader-election": ("--election-type", "preferred", "--all-topic-partitions"),
+    "delete-records": ("--offset-json-file", str(OFFSETS)),
+}
+PATIENCE_S = 120
+FLAG = {"leader-election": "--admin.config"}
+
+
+def parsed(*arguments: str, **flags: bool):
+    parser = KafkaParser("barnabas thing", "A thing.")
+    add_connection_flags(parser, **flags)
+    return parser, parser.parse(arguments)
+
+
+def test_flags_and_the_file_become_properties_of_the_client(tmp_path: Path):
+    file = tmp_path / "admin.properties"
+    file.write_text("client.id=me\nbootstrap.servers=elsewhere:1\n")
+    given = client_properties(*parsed("--bootstrap-server", "a:1,b:2", "--command-config", str(file)))
+    assert given == {"client.id": "me", "bootstrap.servers": "a:1,b:2"}
+
+
+def test_controllers_may_be_named_instead():
+    given = client_properties(*parsed("--bootstrap-controller", "c:9", controllers=True))
+    assert given == {"bootstrap.controllers": "c:9"}
+    with pytest.raises(UsageError, match="cannot both be given"):
+        client_properties(
+            *parsed("--bootstrap-controller", "c:9", "--bootstrap-server", "a:1", controllers=True)
+        )
+
+
+def test_somebody_must_be_named():
+    with pytest.raises(UsageError, match=r"--bootstrap-server or --bootstrap-controller must be specified"):
+        client_properties(*parsed("--command-config", "x", controllers=True))
+
+
+@pytest.mark.parametrize("wrong", ["host", "host:", ":1", "host:port", "host:0", "host:65536", "a:1,,b:2"])
+def test_places_are_hosts_with_ports(wrong):
+    with pytest.raises(UsageError, match="--bootstrap-server wants HOST:PORT"):
+        client_properties(*parsed("--bootstrap-server", wrong))
+
+
+def test_a_broker_list_of_the_past_is_taken_with_a_line(capsys):
+    given = client_properties(*parsed("--broker-list", "a:1", old_broker_list=True))
+    assert given == {"bootstrap.servers": "a:1"}
+    assert capsys.readouterr().err == (
+        "barnabas thing: --broker-list is the old name of --bootstrap-server\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "brokers"),
+    [("zk:2181", "zk:9092"), ("a:2181,b:2181/kafka", "a:9092,b:9092"), ("lonely", "lonely:9092")],
+)
+def test_for_zookeeper_its_hosts_are_asked_as_brokers(capsys, ensemble, brokers):
+    given = client_properties(*parsed("--zookeeper", ensemble, old_zookeeper=True))
+    assert given == {"bootstrap.servers": brokers}
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_is_named_now_counts_more_than_what_was_once(capsys):
+    given = client_properties(*parsed("--zookeeper", "zk:1", "--bootstrap-server", "a:1", old_zookeeper=True))
+    assert given == {"bootstrap.servers": "a:1"}
+
+
+@pytest.mark.parametrize("tool", COMMANDS)
+def test_a_dead_cluster_is_told_in_one_line(barnabas, tmp_path, tool):
+    file = tmp_path / "client.properties"
+    file.write_text("default.api.timeout.ms=300\nrequest.timeout.ms=200\n")
+    (port,) = free_ports(1)
+    place = f"127.0.0.1:{port}"
+    config = FLAG.get(tool, "--command-config")
+    ended = barnabas(tool, "--bootstrap-server", place, config, str(file), *COMMANDS[tool])
+    assert ended.code == Exit.UNREACHABLE
+    assert not ended.out
+    assert ended.err.count("\n") == 1
+    assert place in ended.err
+    assert "is it started" in ended.err
+
+
+class Promise:
+    """A cluster that answers when it is asked the second time, or never."""
+
+    def __init__(self, answers: bool) -> None:
+        self.waited_ms: list[int] = []
+        self._answers = answers
+
+    def reach(self, timeout_ms: int) -> None:
+        self.waited_ms.append(timeout_ms)
+        if not self._answers or len(self.waited_ms) == 1:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "nobody is there")
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_at_a_terminal_it_is_told_what_is_waited_for(capsys, monkeypatch, answers):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    admin = Promise(answers)
+    try:
+        connecting.reach(admin, "barnabas thing", "a:1")
+    except CommandError as error:
+        assert (answers, error.code) == (False, Exit.UNREACHABLE)
+    assert len(admin.waited_ms) == 2
+    assert sum(admin.waited_ms) == connecting.FIRST_CONTACT_MS
+    assert capsys.readouterr().err == (
+        "barnabas thing: a:1 does not answer yet, trying again (Ctrl+C ends)\n"
+    )
+
+
+def test_one_that_listens_and_says_nothing_is_unreachable_too(barnabas, tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text("default.api.timeout.ms=600\nrequest.timeout.ms=200\n")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        place = f"127.0.0.1:{listener.getsockname()[1]}"
+        ended = barnabas("topics", "--bootstrap-server", place, "--command-config", str(file), "--list")
+    assert ended.code == Exit.UNREACHABLE
+    assert "did not answer" in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_ctrl_c_ends_a_tool_without_a_word():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        place = f"127.0.0.1:{listener.getsockname()[1]}"
+        tool = subprocess.Popen(
+            [sys.executable, "-m", "barnabas", "topics", "--bootstrap-server", place, "--list"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        listener.settimeout(PATIENCE_S)
+        # It has connected, so it waits for an answer that never comes.
+        with listener.accept()[0]:
+            tool.send_signal(signal.SIGINT)
+            out, err = tool.communicate(timeout=PATIENCE_S)
+    assert (tool.returncode, out, err) == (Exit.INTERRUPTED, b"", b"")
+
+
+def test_without_a_file_a_dead_cluster_is_given_up_early(barnabas, monkeypatch):
+    monkeypatch.setattr(connecting, "FIRST_CONTACT_MS", 300)
+    (port,) = free_ports(1)
+    ended = barnabas("topics", "--bootstrap-server", f"127.0.0.1:{port}", "--list")
+    assert ended.code == Exit.UNREACHABLE
+
+
+@pytest.mark.parametrize("tool", COMMANDS)
+def test_the_file_of_properties_is_read(barnabas, tmp_path, tool):
+    file = tmp_path / "client.properties"
+    file.write_text("default.api.timeout.ms=soon\n")
+    config = FLAG.get(tool, "--command-config")
+    ended = barnabas(tool, "--bootstrap-server", "127.0.0.1:1", config, str(file), *COMMANDS[tool])
+    assert ended.code == Exit.USAGE
+    assert "Invalid value soon for configuration default.api.timeout.ms" in ended.err
+    missing = barnabas(tool, "--bootstrap-server", "127.0.0.1:1", config, f"{file}x", *COMMANDS[tool])
+    assert missing.code == Exit.NOT_FOUND
+    assert "No such file" in missing.err
+
+
+@pytest.mark.parametrize("tool", COMMANDS)
+def test_a_tool_run_bare_shows_its_usage(barnabas, tool):
+    ended = barnabas(tool)
+    assert ended.code == Exit.USAGE
+    assert not ended.out
+    assert ended.err.startswith(f"usage: barnabas {tool} ")
+
+
+@pytest.mark.parametrize("tool", COMMANDS)
+def test_help_and_version_go_to_stdout(barnabas, tool):
+    for flag in ("--help", "-help"):
+        ended = barnabas(tool, flag)
+        assert (ended.code, ended.err) == (0, "")
+        assert "--bootstrap-server" in ended.out
+    assert barnabas(tool, "--version").out.startswith("barnabas ")
+
+
+def test_a_flag_that_may_be_given_once_is_refused_twice(barnabas):
+    ended = barnabas("topics", "--bootstrap-server", "a:1", "--list", "--topic", "a", "--topic", "b")
+    assert ended.code == Exit.USAGE
+    assert "--topic is given more than once" in ended.err
+
+
+def test_one_dash_is_enough(barnabas):
+    ended = barnabas("topics", "-bootstrap-server", "nonsense", "-list")
+    assert "--bootstrap-server wants HOST:PORT" in ended.err

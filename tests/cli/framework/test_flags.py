@@ -1,0 +1,92 @@
+"""Every flag of Apache Kafka's tools is taken or refused with a reason: none is unknown.
+
+tests/data/cli/flags has the flags of each tool of 4.1.0, and of each of its commands, from their usage texts.
+What a flag does is tested with its tool.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli.framework.arguments import ArgumentParser
+from barnabas.cli.main import COMMANDS
+from barnabas.cli.refused import MOST, REFUSED, reason_for
+from tools.generate_reference import parser_of
+
+FLAGS = Path(__file__).parents[2] / "data" / "cli" / "flags"
+# No tool has it, so that no command line with it does anything.
+NOBODYS = "--nobody-has-this-flag"
+EVERYBODYS = ("-h", "--help", "--version")
+LISTED = {path.stem: path.read_text().split() for path in sorted(FLAGS.glob("*.txt"))}
+
+
+def words_of(name: str) -> list[str]:
+    """`features-upgrade` is the command upgrade of features."""
+    tool = max((one for one in COMMANDS if name == one or name.startswith(f"{one}-")), key=len, default="")
+    if not tool:
+        pytest.xfail(f"{name} is not built yet")
+    rest = name.removeprefix(tool).removeprefix("-")
+    return [tool, rest] if rest else [tool]
+
+
+@pytest.mark.parametrize("name", [name for name, flags in LISTED.items() if flags])
+def test_every_flag_is_taken_or_refused_with_a_reason(barnabas, name):
+    words = words_of(name)
+    unknown = []
+    for flag in LISTED[name]:
+        ended = barnabas(*words, flag, NOBODYS)
+        if f"unknown option {flag}" in ended.err or f"unknown command {flag}" in ended.err:
+            unknown.append(flag)
+    assert not unknown
+
+
+def named_in_tests() -> str:
+    """All that the tests of this room and the recorded sessions say."""
+    here = Path(__file__)
+    files = [path for path in here.parents[1].rglob("*.py") if path != here]
+    files += (FLAGS.parent / "sessions").glob("*.txt")
+    return "\n".join(path.read_text() for path in files)
+
+
+def names_of(words: list[str], flag: str) -> list[str]:
+    """A flag and its other names."""
+    parser = parser_of(importlib.import_module(COMMANDS[words[0]][0]).run, words[1:])
+    action = parser._option_string_actions.get(flag) if parser is not None else None
+    return list(action.option_strings) if action is not None else [flag]
+
+
+@pytest.mark.parametrize("name", [name for name, flags in LISTED.items() if flags])
+def test_every_flag_is_named_in_a_test_or_a_session(name):
+    words, said = words_of(name), named_in_tests()
+    unnamed = [
+        flag
+        for flag in LISTED[name]
+        if flag not in EVERYBODYS
+        and not any(re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", said) for one in names_of(words, flag))
+    ]
+    assert not unnamed
+
+
+@pytest.mark.parametrize("name", sorted({name for name in LISTED if name in COMMANDS}))
+def test_a_flag_that_no_tool_has_is_refused(barnabas, name):
+    ended = barnabas(name, NOBODYS)
+    assert ended.code == 2
+    assert ended.err.count("\n") == 1
+
+
+def test_the_list_of_refused_flags_is_short_and_about_flags_that_exist():
+    assert len(REFUSED) <= MOST
+    for (command, flag), reason in REFUSED.items():
+        assert flag in LISTED[command.replace(" ", "-")], (command, flag)
+        assert len(reason) > 10
+
+
+def test_a_refused_flag_is_told_with_its_reason(monkeypatch):
+    monkeypatch.setitem(REFUSED, ("thing", "--odd"), "it does nothing here")
+    with pytest.raises(Exception, match="--odd is not taken: it does nothing here"):
+        ArgumentParser("barnabas thing", "A thing.").parse(["--odd"])
+    assert reason_for("barnabas thing", "--other") is None

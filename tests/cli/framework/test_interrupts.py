@@ -1,0 +1,61 @@
+"""Signals in tools that run until somebody ends them."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from barnabas.cli.framework.exits import Exit
+from barnabas.cli.framework.interrupts import ending_by, stopping_at_once
+
+NUMBERS = [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)]
+
+
+@pytest.fixture(autouse=True)
+def hearing():
+    """A run in the background of a script would ignore Ctrl+C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(("number", "code"), NUMBERS)
+def test_the_first_signal_wakes_and_the_next_ends_at_once(number, code):
+    woken = []
+    with ending_by(lambda: woken.append(1)) as ending:
+        assert not ending.is_wanted
+        os.kill(os.getpid(), number)
+        assert ending.code == code
+        assert woken == [1]
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            os.kill(os.getpid(), number)
+    assert woken == [1]
+
+
+def test_at_once_and_what_finally_holds_is_done():
+    done = []
+    with pytest.raises(SystemExit) as ended, stopping_at_once():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            done.append(1)
+    assert ended.value.code == Exit.TERMINATED
+    assert done == [1]
+    with pytest.raises(KeyboardInterrupt), stopping_at_once():
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_afterwards_signals_do_what_they_did_before():
+    before = {number: signal.getsignal(number) for number, _ in NUMBERS}
+    with stopping_at_once():
+        assert signal.getsignal(signal.SIGTERM) is not before[signal.SIGTERM]
+    assert {number: signal.getsignal(number) for number, _ in NUMBERS} == before
+
+
+def test_what_is_ignored_stays_ignored():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with ending_by(lambda: None) as ending:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert not ending.is_wanted

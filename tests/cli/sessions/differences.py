@@ -1,0 +1,110 @@
+"""In what our tools may differ from Apache Kafka's, read from tests/data/cli/differences.toml.
+
+Only these kinds: what a JVM adds (log lines, stack traces), usage texts, exit codes that are wrong or too
+coarse there, the order of a hash set, and single lines that are listed with a reason.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DIFFERENCES = Path(__file__).parents[2] / "data" / "cli" / "differences.toml"
+
+
+@dataclass(frozen=True)
+class ExitRule:
+    """Commands whose output matches end with another code here."""
+
+    when: re.Pattern[str]
+    kafka: int
+    ours: int
+    why: str
+
+
+@dataclass(frozen=True)
+class TextRule:
+    """A piece of Apache Kafka's output that is another one here; `unordered`: only the order
+    differs, of lines ("lines") or of words in them too."""
+
+    command: re.Pattern[str]
+    kafka: re.Pattern[str]
+    ours: str
+    unordered: bool | str
+    why: str
+
+
+class Differences:
+    """All of them, and which were met (one that is not met any more must go)."""
+
+    def __init__(self, path: Path = DIFFERENCES, *, with_our_broker: bool = True) -> None:
+        """Rules with `our_broker` tell in what the brokers differ, not the tools."""
+        given = tomllib.loads(path.read_text())
+
+        def rules(kind: str) -> list[dict[str, Any]]:
+            return [one for one in given.get(kind, ()) if with_our_broker or not one.get("our_broker")]
+
+        self._jvm_lines = [re.compile(pattern) for pattern in given["jvm"]["lines"]]
+        self._logged = re.compile(given["jvm"]["logged"])
+        self._usage_begins = re.compile(given["usage"]["begins"])
+        self._advice = [re.compile(pattern) for pattern in given["advice"]["ends"]]
+        self.exits = [
+            ExitRule(re.compile(one["when"], re.S), one["kafka"], one["ours"], one["why"])
+            for one in rules("exit")
+        ]
+        self.texts = [
+            TextRule(
+                re.compile(one["command"]),
+                re.compile(one.get("kafka", "(?!)"), re.M),
+                one.get("ours", ""),
+                one.get("unordered", False),
+                one["why"],
+            )
+            for one in rules("text")
+        ]
+        self.met: set[ExitRule | TextRule] = set()
+
+    def without_java(self, lines: Iterable[str]) -> list[str]:
+        """The output without what the JVM adds, and without usage texts."""
+        kept: list[str] = []
+        for line in lines:
+            if self._usage_begins.match(line):
+                break
+            if not any(pattern.search(line) for pattern in self._jvm_lines):
+                kept.append(line)
+        while kept and not kept[-1] and len(kept) > 1:
+            kept.pop()
+        return kept
+
+    def without_advice(self, lines: Iterable[str]) -> list[str]:
+        """Our output without what ours adds: the reason, or where to read on, and what a JVM logs."""
+        return [self._without_advice(line) for line in lines if not self._logged.match(line)]
+
+    def _without_advice(self, line: str) -> str:
+        for pattern in self._advice:
+            line = pattern.sub(r"\g<kept>", line)
+        return line
+
+    def exit_of_ours(self, command: str, output: str, kafka: int) -> int:
+        """The code with which ours ends where Apache Kafka's tool ends with this one."""
+        for rule in self.exits:
+            if rule.kafka == kafka and rule.when.search(f"$ {command}\n{output}"):
+                self.met.add(rule)
+                return rule.ours
+        return kafka
+
+    def output_of_ours(self, command: str, output: str) -> tuple[str, bool | str]:
+        """What ours prints, and whether only its lines and words count, not their order."""
+        unordered: bool | str = False
+        for rule in self.texts:
+            if not rule.command.search(command):
+                continue
+            changed = rule.kafka.sub(rule.ours, output)
+            if changed != output or rule.unordered:
+                self.met.add(rule)
+            output, unordered = changed, unordered or rule.unordered
+        return output, unordered

@@ -1,0 +1,128 @@
+"""Replays recorded sessions with our tools and compares: `replay(session, places, differences)`.
+
+The commands run in this process, through the same entry point as any command line.  Both streams are seen
+in the order in which they come, as the recording has them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+from barnabas.cli.main import main
+from tests.cli.sessions.actors import Actors
+from tests.cli.sessions.differences import Differences
+from tests.cli.sessions.sessions import Command, Places, Session, read_session
+from tools.ports import free_ports
+from tools.raw_broker import BrokerProcess
+
+SESSIONS = Path(__file__).parents[2] / "data" / "cli" / "sessions"
+# Machines differ: what settles is waited for, and nobody waits this long unless it does not settle.
+SETTLING_S = 120
+PAUSE_S = 0.2
+
+
+def session(name: str) -> Session:
+    return read_session(SESSIONS / f"{name}.txt")
+
+
+@contextmanager
+def own_broker(folder: Path, settings: dict[str, str]) -> Iterator[Places]:
+    """Our broker in a process of its own, with a controller that can be reached; no fault is in its log."""
+    port, controller_port = free_ports(2)
+    files = folder / "files"
+    files.mkdir()
+    chosen = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://localhost:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://localhost:{port}",
+        "controller.quorum.voters": f"1@localhost:{controller_port}",
+        **settings,
+    }
+    broker = BrokerProcess(folder, *(w for k, v in chosen.items() for w in ("--override", f"{k}={v}")))
+    with broker:
+        yield Places(f"localhost:{port}", f"localhost:{controller_port}", files)
+    assert not broker.faults, "\n".join(broker.faults)
+
+
+def run_ours(words: list[str], stdin: bytes = b"") -> tuple[int, str, str]:
+    """The exit code, both streams in the order in which they came, and what was on stderr."""
+    both = io.StringIO()
+    errors = io.StringIO()
+    with (
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))),
+        mock.patch.object(sys, "stdout", _Stream(both)),
+        mock.patch.object(sys, "stderr", _Stream(both, errors)),
+    ):
+        code = main(words)
+    return code, both.getvalue(), errors.getvalue()
+
+
+class _Stream(io.TextIOWrapper):
+    """A text stream, with bytes below it, that writes to one place or to two."""
+
+    def __init__(self, *places: io.StringIO) -> None:
+        super().__init__(_Bytes(*places), encoding="utf-8", write_through=True)
+
+
+class _Bytes(io.BytesIO):
+    def __init__(self, *places: io.StringIO) -> None:
+        super().__init__()
+        self._places = places
+
+    def write(self, data: object) -> int:
+        text = bytes(data)  # type: ignore[call-overload]
+        for place in self._places:
+            place.write(text.decode(errors="replace"))
+        return len(text)
+
+
+def replay(recorded: Session, places: Places, differences: Differences) -> None:
+    """Run all commands; those that answer otherwise are told at the end, both answers side by side."""
+    recorded.write_files(places.files)
+    faults = []
+    with Actors(places.server) as actors:
+        for part in recorded.parts:
+            if isinstance(part, str):
+                actors.act(part)
+                continue
+            fault = fault_of(part, places, differences)
+            deadline = time.monotonic() + SETTLING_S
+            while fault and part.settles and time.monotonic() < deadline:
+                time.sleep(PAUSE_S)
+                fault = fault_of(part, places, differences)
+            if fault:
+                faults.append(f"{recorded.name}: $ {part.line}\n{fault}")
+    assert not faults, "\n\n".join(faults)
+
+
+def fault_of(command: Command, places: Places, differences: Differences) -> str:
+    """In what our answer is not the recorded one; nothing if it is."""
+    assert command.exit is not None, f"not recorded yet: {command.line}"
+    code, both, errors = run_ours(command.words(places), command.input)
+    kafka = "\n".join(command.output)
+    wanted_code = differences.exit_of_ours(command.line, kafka, command.exit)
+    wanted, unordered = differences.output_of_ours(command.line, kafka)
+    seen = places.normalise("\n".join(differences.without_advice(both.splitlines())))
+    faults = []
+    if code != wanted_code:
+        faults.append(f"ended with {code}, not {wanted_code} (Apache Kafka: {command.exit})")
+    if _shaken(wanted.rstrip("\n"), unordered) != _shaken(seen.rstrip("\n"), unordered):
+        faults += difflib.ndiff(wanted.splitlines(), seen.splitlines())
+    if code and not errors:
+        faults.append("failed, and said nothing on stderr")
+    return "\n".join(faults)
+
+
+def _shaken(text: str, unordered: bool | str) -> object:
+    if not unordered:
+        return text
+    if unordered == "lines":
+        return sorted(text.splitlines())
+    return sorted(sorted(re.findall(r"[^\s,\[\]]+", line)) for line in text.splitlines())

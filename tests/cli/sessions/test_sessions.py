@@ -1,0 +1,37 @@
+"""Recorded sessions of Apache Kafka's tools, replayed with ours against our broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.broker.worlds.live_broker import quick_folder
+from tests.cli.sessions.differences import Differences
+from tests.cli.sessions.replay import SESSIONS, own_broker, replay, session
+
+NAMES = sorted(path.stem for path in SESSIONS.glob("*.txt"))
+
+
+@pytest.fixture(scope="module")
+def differences() -> Differences:
+    return Differences()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_our_tools_answer_as_recorded(name: str, differences: Differences) -> None:
+    recorded = session(name)
+    with quick_folder() as folder, own_broker(Path(folder), recorded.settings) as places:
+        replay(recorded, places, differences)
+
+
+def test_every_listed_difference_is_still_one() -> None:
+    differences = Differences()
+    for name in NAMES:
+        for command in session(name).commands:
+            output = "\n".join(command.output)
+            assert command.exit is not None, f"{name}: not recorded yet: {command.line}"
+            differences.exit_of_ours(command.line, output, command.exit)
+            differences.output_of_ours(command.line, output)
+    unmet = [rule.why for rule in (*differences.exits, *differences.texts) if rule not in differences.met]
+    assert not unmet

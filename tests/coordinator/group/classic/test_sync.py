@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+import pytest
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.events import EventKind
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.protocol.records.group import GroupMetadataValue
+from tests.coordinator.group.worlds.classic_world import (
+    GROUP,
+    INITIAL_DELAY_MS,
+    REBALANCE_MS,
+    SESSION_MS,
+    ClassicWorld,
+)
+from tests.coordinator.shard_world import COMMIT_TIMEOUT_MS, PENDING, value_of
+
+
+def joined(world: ClassicWorld, count: int, **more: object) -> list[str]:
+    """Members of generation 1 that wait for nothing; the leader comes first."""
+    joins = [world.joining(version=3, **more) for _ in range(count)]  # type: ignore[arg-type]
+    world.pass_ms(2 * INITIAL_DELAY_MS)
+    answers = [value_of(one) for one in joins]
+    return sorted((one.member_id for one in answers), key=lambda one: one != answers[0].leader)
+
+
+@pytest.mark.trap
+def test_followers_wait_for_the_leader_and_an_empty_assignment_is_legal() -> None:
+    """Trap 7: SyncGroup: followers wait for the leader; an empty assignment is legal."""
+    world = ClassicWorld()
+    leader, full, empty, forgotten = joined(world, 4)
+    waiting = {one: world.syncing(one, 1) for one in (full, empty, forgotten)}
+    assert all(value_of(one) is PENDING for one in waiting.values())
+    own = world.sync(leader, 1, {leader: b"0", full: b"1", empty: b""})
+    assert own.assignment == b"0"
+    answers = {one: value_of(later) for one, later in waiting.items()}
+    assert [answers[one].error_code for one in waiting] == [0, 0, 0]
+    assert [answers[one].assignment for one in (full, empty, forgotten)] == [b"1", b"", b""]
+    assert (answers[full].protocol_type, answers[full].protocol_name) == ("consumer", "range")
+    assert world.state == "Stable"
+    assert world.sync(full, 1).assignment == b"1", "who asks late gets it at once"
+
+
+def test_the_leader_may_assign_nothing_to_anybody() -> None:
+    world = ClassicWorld()
+    leader = joined(world, 1)[0]
+    assert world.sync(leader, 1, {}).assignment == b""
+    assert world.state == "Stable"
+
+
+def test_the_assignment_is_given_out_when_it_is_committed() -> None:
+    world = ClassicWorld()
+    leader, follower = joined(world, 2)
+    world.store.held_at = world.store.end
+    waiting = world.syncing(follower, 1)
+    own = world.syncing(leader, 1, {leader: b"0", follower: b"1"})
+    assert (value_of(own), value_of(waiting)) == (PENDING, PENDING)
+    assert world.state == "CompletingRebalance"
+    world.store.held_at = None
+    world.shard.look_at_commits()
+    assert value_of(own).assignment == b"0"
+    assert value_of(waiting).assignment == b"1"
+    assert world.state == "Stable"
+    written = world.store.entries[-1].value
+    assert isinstance(written, GroupMetadataValue)
+    assert {one.member_id: one.assignment for one in written.members} == {leader: b"0", follower: b"1"}
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_an_assignment_that_cannot_be_written_is_told_to_all_and_the_group_rebalances(is_slow: bool) -> None:
+    world = ClassicWorld()
+    leader, follower = joined(world, 2)
+    waiting = world.syncing(follower, 1)
+    if is_slow:
+        world.store.held_at = world.store.end
+        own = world.syncing(leader, 1, {})
+        world.shard.expire(world.now_ms + COMMIT_TIMEOUT_MS)
+        world.store.held_at = None
+    else:
+        world.store.refusal = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        own = world.syncing(leader, 1, {})
+        world.store.refusal = None
+    assert value_of(own).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert value_of(waiting).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.state == "PreparingRebalance"
+    joins = [world.joining(leader), world.joining(follower)]
+    assert [value_of(one).generation_id for one in joins] == [2, 2]
+
+
+def test_a_commit_that_comes_after_the_next_rebalance_began_changes_nothing() -> None:
+    world = ClassicWorld()
+    leader, follower = joined(world, 2)
+    world.store.held_at = world.store.end
+    world.syncing(leader, 1, {follower: b"1"})
+    world.joining(version=3)
+    assert world.state == "PreparingRebalance"
+    world.store.held_at = None
+    world.shard.look_at_commits()
+    assert world.state == "PreparingRebalance"
+    assert world.group.members[follower].assignment == b""
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"generation": 2}, ErrorCode.ILLEGAL_GENERATION),
+        ({"generation": 0}, ErrorCode.ILLEGAL_GENERATION),
+        ({"member_id": "stranger"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"instance_id": "stranger"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"protocol": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+def test_who_asks_wrongly_gets_no_assignment(change: dict[str, object], code: ErrorCode) -> None:
+    world = ClassicWorld()
+    leader = joined(world, 1)[0]
+    asked = {"member_id": leader, "generation": 1, **change}
+    assert world.sync(**asked).code is code  # type: ignore[arg-type]
+    assert world.state == "CompletingRebalance"
+    assert world.sync(leader, 1, protocol=None, protocol_type=None).error_code == 0
+
+
+def test_there_is_nothing_to_sync_in_a_group_that_is_not_there_or_empty() -> None:
+    world = ClassicWorld()
+    assert world.sync("somebody", 1).code is ErrorCode.UNKNOWN_MEMBER_ID
+    world.new_id()
+    assert world.sync("somebody", 1).code is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_members_that_do_not_sync_in_time_are_out() -> None:
+    world = ClassicWorld()
+    leader, follower = joined(world, 2, session_ms=10 * REBALANCE_MS)
+    world.sync(leader, 1, {follower: b"1"})
+    assert world.state == "Stable"
+    world.pass_ms(REBALANCE_MS)
+    assert world.state == "PreparingRebalance"
+    assert set(world.group.members) == {leader}
+    assert world.heartbeat(follower, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_members_whose_leader_does_not_sync_are_told_to_join_again() -> None:
+    world = ClassicWorld()
+    leader, follower = joined(world, 2, session_ms=10 * REBALANCE_MS)
+    waiting = world.syncing(follower, 1)
+    world.pass_ms(REBALANCE_MS)
+    assert value_of(waiting).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.join(follower).leader == follower
+    assert leader not in world.group.members
+
+
+# Heartbeats
+
+
+def test_a_heartbeat_prolongs_the_session() -> None:
+    world = ClassicWorld()
+    leader, follower = world.stable(2)
+    for _ in range(5):
+        world.pass_ms(SESSION_MS - 1)
+        assert world.heartbeat(leader, 1) is ErrorCode.NONE
+        world.heartbeat(follower, 1)
+    world.pass_ms(SESSION_MS - 1)
+    world.heartbeat(leader, 1)
+    world.pass_ms(1)
+    assert set(world.group.members) == {leader}
+    assert world.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert EventKind.MEMBER_EXPIRED in world.events()
+
+
+def commit(world: ClassicWorld, member_id: str) -> None:
+    def decide(machine: GroupMachine, context: Context) -> Decision[None]:
+        world.group.offsets_committed(member_id)
+        return Decision((), None)
+
+    world.ask(decide)
+
+
+def test_a_commit_is_as_good_as_a_heartbeat() -> None:
+    world = ClassicWorld()
+    leader = world.stable(1)[0]
+    world.pass_ms(SESSION_MS - 1)
+    commit(world, leader)
+    world.pass_ms(SESSION_MS - 1)
+    assert world.group.has_member(leader)
+    world.pass_ms(1)
+    assert not world.group.has_member(leader)
+
+
+def test_who_waits_for_others_needs_no_heartbeats() -> None:
+    world = ClassicWorld()
+    leader, follower = world.stable(2)
+    joining = world.joining(leader)
+    for _ in range(4):
+        world.pass_ms(SESSION_MS // 2)
+        world.heartbeat(follower, 1)
+    assert value_of(joining) is PENDING
+    assert world.group.has_member(leader)
+
+
+def test_a_heartbeat_names_member_and_generation() -> None:
+    world = ClassicWorld()
+    assert world.heartbeat("somebody", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    member_id = world.new_id()
+    assert world.heartbeat(member_id, 0) is ErrorCode.UNKNOWN_MEMBER_ID
+    leader = world.stable(1)[0]
+    assert world.heartbeat(leader, 0) is ErrorCode.ILLEGAL_GENERATION
+    assert world.heartbeat(leader, 2) is ErrorCode.ILLEGAL_GENERATION
+    assert world.heartbeat("stranger", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.heartbeat(leader, 1, "stranger") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.heartbeat(leader, 1) is ErrorCode.NONE
+
+
+def test_a_group_whose_last_member_is_gone_is_empty_and_says_so_in_the_log() -> None:
+    world = ClassicWorld()
+    world.stable(1)
+    world.pass_ms(SESSION_MS)
+    assert world.state == "Empty"
+    assert world.group.generation == 2
+    written = world.store.entries[-1].value
+    assert isinstance(written, GroupMetadataValue)
+    assert (written.generation, written.members, written.protocol, written.leader) == (2, [], None, None)
+    assert written.protocol_type == "consumer"
+
+
+# Leaving
+
+
+def test_when_a_member_leaves_the_others_rebalance_at_once() -> None:
+    world = ClassicWorld()
+    leader, follower = world.stable(2)
+    assert world.leave((follower, None)) == [ErrorCode.NONE]
+    assert world.state == "PreparingRebalance"
+    assert world.join(leader).generation_id == 2
+    left = next(event for event in world.machine.events.of(GROUP) if event.kind is EventKind.MEMBER_LEFT)
+    assert (left.who, left.reason) == (follower, "over")
+
+
+def test_each_of_many_leavers_has_its_own_outcome() -> None:
+    world = ClassicWorld()
+    members = world.stable(3)
+    pending = world.new_id()
+    codes = world.leave(
+        (members[0], None),
+        ("stranger", None),
+        ("", None),
+        ("", "stranger"),
+        (pending, None),
+        (members[1], "x"),
+    )
+    assert codes == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
+    assert set(world.group.members) == set(members[1:])
+    assert not world.group.pending_joins
+
+
+def test_a_group_that_all_have_left_is_empty() -> None:
+    world = ClassicWorld()
+    members = world.stable(3)
+    assert world.leave(*((one, None) for one in members)) == [ErrorCode.NONE] * 3
+    assert world.state == "Empty"
+    assert world.events()[-1] is EventKind.GROUP_EMPTY
+
+
+def test_nobody_can_leave_a_group_that_is_not_there() -> None:
+    world = ClassicWorld()
+    assert world.leave(("somebody", None), ("", "static")) == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
+
+
+def test_who_leaves_while_it_waits_is_told_so() -> None:
+    world = ClassicWorld()
+    leader, follower = world.stable(2)
+    joining = world.joining(leader)
+    assert world.leave((leader, None)) == [ErrorCode.NONE]
+    assert value_of(joining).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.join(follower).generation_id == 2
+
+
+def test_the_rebalance_goes_on_when_the_one_it_waits_for_leaves() -> None:
+    world = ClassicWorld()
+    leader, follower = world.stable(2)
+    joining = world.joining(leader)
+    world.leave((follower, None))
+    assert value_of(joining).generation_id == 2
+
+
+def test_more_members_than_partitions_settle_with_empty_assignments() -> None:
+    """M-G2: more members than partitions."""
+    world = ClassicWorld()
+    members = world.stable(5)
+    joins = [world.joining(one) for one in members]
+    assert {value_of(one).generation_id for one in joins} == {2}
+    waiting = [world.syncing(one, 2) for one in members[1:]]
+    world.sync(members[0], 2, {members[0]: b"all of it"})
+    assert [value_of(one).assignment for one in waiting] == [b""] * 4
+    assert world.state == "Stable"

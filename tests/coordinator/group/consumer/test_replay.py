@@ -1,0 +1,148 @@
+"""Consumer groups and the log: a shard that is loaded anew knows the same groups, whatever happened before."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from barnabas.base.errors import KafkaError
+from barnabas.coordinator.entry import GROUP as GROUP_COORDINATOR
+from barnabas.coordinator.entry import Entry, decode, encode
+from barnabas.coordinator.group.consumer import entries
+from barnabas.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.coordinator.group.consumer.member import MemberState
+from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.protocol.records.consumer_group import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+)
+from tests.coordinator.group.worlds.classic_world import GROUP
+from tests.coordinator.group.worlds.consumer_world import ConsumerWorld, check_invariants, durable
+
+MEMBERS = ("a", "b", "c", "d")
+STEPS = 40
+PATTERN = "[tu].*"
+
+
+def step(world: ConsumerWorld, chance: random.Random) -> None:
+    """Something that may happen to a group."""
+    known = world.machine.table.get(GROUP)
+    members = known.members if isinstance(known, ConsumerGroup) else {}
+    member_id = chance.choice(MEMBERS)
+    member = members.get(member_id)
+    what = chance.random()
+    if what < 0.05:
+        world.topic(chance.choice("tu"), chance.randint(1, 8))
+    elif what < 0.1:
+        world.pass_ms(chance.choice([1_000, 20_000, 61_000]))
+    elif member is None or what < 0.15:
+        instance = f"instance {member_id}" if chance.random() < 0.3 else None
+        subscribed = {"subscribed_topic_regex": PATTERN} if chance.random() < 0.3 else {}
+        names = chance.sample(["t", "u"], chance.randint(1, 2))
+        world.beat(member_id, 0, names=names, instance_id=instance, **subscribed)
+    elif what < 0.25:
+        world.beat(member_id, chance.choice([-1, -2]), instance_id=member.instance_id)
+    else:
+        owned = {
+            world.image.topics[topic].name: sorted(partitions)
+            for topic, partitions in member.assigned.items()
+        }
+        world.beat(
+            member_id,
+            member.member_epoch,
+            owned=owned if chance.random() < 0.7 else None,
+            names=["u"] if chance.random() < 0.1 else None,
+            instance_id=member.instance_id,
+        )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_group_is_the_same_after_a_restart_at_any_moment(seed: int) -> None:
+    world, chance = ConsumerWorld(t=3, u=2), random.Random(seed)
+    epoch = 0
+    for _ in range(STEPS):
+        step(world, chance)
+        group = world.machine.table.get(GROUP)
+        if not isinstance(group, ConsumerGroup):
+            continue
+        check_invariants(group)
+        assert group.group_epoch >= epoch, "epochs only grow"
+        epoch = group.group_epoch
+        other = GroupMachine(0)
+        world.store.load_into(other)
+        assert durable(other.table.find_kind(GROUP, ConsumerGroup)) == durable(group)
+
+
+def test_entries_are_read_as_they_were_written() -> None:
+    world = ConsumerWorld()
+    world.beat("a", 0, subscribed_topic_regex="t", names=["t"])
+    world.pass_ms(1)
+    world.beat("a", -1)
+    assert len(world.store.entries) > 8
+    for entry in world.store.entries:
+        read = decode(*encode(entry), GROUP_COORDINATOR)
+        assert isinstance(read, Entry)
+        assert (read.key, read.value) == (entry.key, entry.value)
+
+
+def test_tombstones_of_what_is_not_there_mean_nothing() -> None:
+    machine = GroupMachine(0)
+    for entry in entries.group_tombstone("g", ["a"], ["x.*"]):
+        machine.apply(entry, None)
+    assert machine.table.get("g") is None
+    machine.apply(entries.group_epoch("g", 3, 0), None)
+    for entry in (*entries.member_tombstone("g", "nobody"), entries.regex_tombstone("g", "x.*")):
+        machine.apply(entry, None)
+    assert machine.table.find_kind("g", ConsumerGroup).group_epoch == 3
+
+
+def test_what_two_members_seem_to_own_after_a_damaged_log_belongs_to_the_later() -> None:
+    world = ConsumerWorld()
+    world.beat("a", 0)
+    topic = world.image.topic_ids["t"]
+    stolen = ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions(topic_id=topic, partitions=[0])
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=1,
+        previous_member_epoch=0,
+        state=0,
+        assigned_partitions=[stolen],
+        partitions_pending_revocation=[],
+    )
+    world.machine.apply(
+        Entry(ConsumerGroupCurrentMemberAssignmentKey(group_id=GROUP, member_id="b"), value), None
+    )
+    world.machine.apply(entries.current_assignment_tombstone(GROUP, "a"), None)
+    assert world.consumers.is_owned(topic, 0)
+    assert not world.consumers.is_owned(topic, 1)
+
+
+def test_a_state_of_a_later_release_is_unknown() -> None:
+    world = ConsumerWorld()
+    world.beat("a", 0)
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=1,
+        previous_member_epoch=0,
+        state=42,
+        assigned_partitions=[],
+        partitions_pending_revocation=[],
+    )
+    world.machine.apply(
+        Entry(ConsumerGroupCurrentMemberAssignmentKey(group_id=GROUP, member_id="a"), value), None
+    )
+    assert world.consumers.members["a"].state is MemberState.UNKNOWN
+    answer = world.beat("a", 1, owned={"t": [0]})
+    assert isinstance(answer, KafkaError)
+    assert world.told(world.beat("a", 1, owned={})) == (1, {"t": [0, 1, 2, 3]})
+
+
+def test_what_releases_before_wrote_of_topics_is_taken_away() -> None:
+    world = ConsumerWorld()
+    world.beat("a", 0)
+    value = ConsumerGroupPartitionMetadataValue(topics=[])
+    world.machine.apply(Entry(ConsumerGroupPartitionMetadataKey(group_id=GROUP), value), None)
+    world.beat("a", 1, names=[])
+    assert Entry(ConsumerGroupPartitionMetadataKey(group_id=GROUP), None) in world.store.entries
+    assert not world.consumers.has_partition_metadata

@@ -1,0 +1,112 @@
+"""Heartbeats that contradict themselves are refused in Apache Kafka's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.config import BROKER
+from barnabas.coordinator.group.consumer.options import MigrationPolicy, assignors_of, migration_policy
+from barnabas.coordinator.group.consumer.requests import check_heartbeat
+from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+JOINING = {"member_epoch": 0, "rebalance_timeout_ms": 1, "subscribed_topic_names": [], "topic_partitions": []}
+LIVING: dict[str, Any] = {"member_epoch": 1}
+
+
+def checked(version: int = 1, **fields: Any) -> None:
+    request = ConsumerGroupHeartbeatRequest(**{"group_id": "g", "member_id": "m", **fields})
+    check_heartbeat(request, version, ("uniform", "range"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({**JOINING, "member_id": ""}, "MemberId can't be empty."),
+        ({**LIVING, "member_id": " "}, "MemberId can't be empty."),
+        ({**LIVING, "group_id": ""}, "GroupId can't be empty."),
+        ({**LIVING, "instance_id": ""}, "InstanceId can't be empty."),
+        ({**LIVING, "rack_id": "\t"}, "RackId can't be empty."),
+        ({**JOINING, "rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
+        ({**JOINING, "topic_partitions": None}, "TopicPartitions must be empty when (re-)joining."),
+        (
+            {**JOINING, "subscribed_topic_names": None},
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+        ),
+        ({"member_epoch": -2}, "InstanceId can't be null."),
+        ({"member_epoch": -3}, "MemberEpoch is invalid."),
+    ],
+)
+def test_what_contradicts_itself_is_an_invalid_request(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        checked(**fields)
+    assert (refused.value.code, refused.value.message) == (ErrorCode.INVALID_REQUEST, words)
+
+
+def test_an_assignor_that_is_not_offered_is_refused() -> None:
+    with pytest.raises(KafkaError) as refused:
+        checked(**JOINING, server_assignor="sticky")
+    assert refused.value.code is ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert refused.value.message == (
+        "ServerAssignor sticky is not supported. Supported assignors: uniform, range."
+    )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        JOINING,
+        {**JOINING, "subscribed_topic_names": None, "subscribed_topic_regex": "x"},
+        {**JOINING, "server_assignor": "range"},
+        LIVING,
+        {"member_epoch": -1},
+        {"member_epoch": -2, "instance_id": "i"},
+    ],
+)
+def test_what_is_right_is_let_through(fields: dict[str, Any]) -> None:
+    checked(**fields)
+
+
+def test_only_the_first_version_leaves_the_id_to_the_coordinator() -> None:
+    checked(0, **{**JOINING, "member_id": ""})
+    with pytest.raises(KafkaError):
+        checked(0, **{**LIVING, "member_id": ""})
+    with pytest.raises(KafkaError):
+        checked(0, member_epoch=-1, member_id="")
+
+
+def settings(**given: str) -> Any:
+    return BROKER.parse(
+        {
+            "node.id": "1",
+            "process.roles": "broker,controller",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": "1@localhost:9093",
+            **{name.replace("_", "."): value for name, value in given.items()},
+        }
+    )
+
+
+def test_assignors_may_be_named_by_apache_kafkas_classes() -> None:
+    package = "org.apache.kafka.coordinator.group.assignor"
+    named = settings(group_consumer_assignors=f"{package}.RangeAssignor,uniform")
+    assert list(assignors_of(named)) == ["range", "uniform"]
+    with pytest.raises(ValueError, match="only uniform, range are allowed"):
+        assignors_of(settings(group_consumer_assignors="com.example.Mine"))
+
+
+@pytest.mark.parametrize(
+    ("name", "upgrade", "downgrade"),
+    [
+        ("bidirectional", True, True),
+        ("UPGRADE", True, False),
+        ("Downgrade", False, True),
+        ("disabled", False, False),
+    ],
+)
+def test_policies_of_migration(name: str, upgrade: bool, downgrade: bool) -> None:
+    policy = migration_policy(settings(group_consumer_migration_policy=name))
+    assert isinstance(policy, MigrationPolicy)
+    assert (policy.allows_upgrade, policy.allows_downgrade) == (upgrade, downgrade)

@@ -1,0 +1,179 @@
+"""Subscriptions by pattern: RE2's syntax, and when and how a group's patterns are resolved."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.coordinator.group.subscription.regexes import MIN_REFRESH_INTERVAL_MS, check, resolve
+from tests.coordinator.group.worlds.consumer_world import ConsumerWorld, check_invariants
+
+PATTERN = "t.*"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fault"),
+    [
+        ("[abc", "missing closing ]"),
+        ("(abc", "missing closing )"),
+        ("abc)", "unexpected )"),
+        ("*", "missing argument to repetition operator"),
+        ("a**", "invalid nested repetition operator"),
+        ("a{1001}", "invalid repeat count"),
+        ("(?=x)", "invalid or unsupported Perl syntax"),
+        ("(?!x)", "invalid or unsupported Perl syntax"),
+        ("\\", "trailing backslash at end of expression"),
+        ("[b-a]", "invalid character class range"),
+        ("\\8", "invalid escape sequence"),
+        ("\\C", "invalid escape sequence"),
+        ("(?P<n", "invalid named capture"),
+    ],
+)
+def test_what_re2_does_not_take_is_refused_with_the_reason(pattern: str, fault: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        check(pattern)
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert refused.value.message == (
+        f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {fault}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topics"),
+    [
+        ("t", {"t"}),
+        ("t.*", {"t", "t1", "t-2"}),
+        ("T.*", set()),
+        ("(?i)T.", {"t1"}),
+        ("t\\d", {"t1"}),
+        ("[[:alpha:]]", {"t", "x"}),
+        ("t|x", {"t", "x"}),
+        ("t\\Q-\\E2", {"t-2"}),
+        ("\\\\C", set()),
+        ("", set()),
+    ],
+)
+def test_a_pattern_stands_for_the_topics_that_it_matches_as_a_whole(pattern: str, topics: set[str]) -> None:
+    world = ConsumerWorld(**dict.fromkeys(("t", "t1", "t-2", "x"), 1))
+    check(pattern)
+    found = resolve([pattern], world.image, lambda _: True, 7)[pattern]
+    assert (found.topics, found.version, found.timestamp_ms) == (topics, world.image.offset, 7)
+
+
+def test_patterns_that_would_take_for_ever_do_not() -> None:
+    world = ConsumerWorld(**{"a" * 200: 1})
+    assert resolve(["(a|aa)+b"], world.image, lambda _: True, 0)["(a|aa)+b"].topics == frozenset()
+
+
+def test_a_pattern_in_the_log_that_cannot_be_read_matches_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    world = ConsumerWorld()
+    assert resolve(["("], world.image, lambda _: True, 0)["("].topics == frozenset()
+    assert "missing closing )" in caplog.text
+
+
+# In groups
+
+
+def test_topics_of_a_pattern_come_with_the_next_heartbeat() -> None:
+    world = ConsumerWorld(t1=1, t2=2, x=1)
+    assert world.told(world.beat("a", 0, subscribed_topic_regex=PATTERN)) == (1, {})
+    world.pass_ms(0)
+    assert world.consumers.group_epoch == 2
+    assert world.consumers.resolved[PATTERN].topics == {"t1", "t2"}
+    assert world.told(world.beat("a", 1)) == (2, {"t1": [0], "t2": [0, 1]})
+    assert world.consumers.is_subscribed_to("t1")
+    assert not world.consumers.is_subscribed_to("x")
+
+
+def test_a_pattern_that_others_use_is_resolved_already() -> None:
+    world = ConsumerWorld(t1=1, t2=1)
+    world.beat("a", 0, subscribed_topic_regex=PATTERN)
+    world.pass_ms(0)
+    world.beat("a", 1)
+    world.beat("b", 0, subscribed_topic_regex=PATTERN)
+    assert world.consumers.group_epoch == 3
+    world.settle("a", "b")
+    assert sorted([*world.owned("a"), *world.owned("b")]) == ["t1", "t2"]
+
+
+def test_names_and_a_pattern_add_up() -> None:
+    world = ConsumerWorld(t1=1, x=1)
+    world.beat("a", 0, names=["x"], subscribed_topic_regex=PATTERN)
+    world.pass_ms(0)
+    assert world.told(world.beat("a", 1)) == (2, {"t1": [0], "x": [0]})
+
+
+def test_new_topics_are_found_but_not_more_often_than_each_ten_seconds() -> None:
+    world = ConsumerWorld(t1=1)
+    world.beat("a", 0, subscribed_topic_regex=PATTERN)
+    world.pass_ms(0)
+    world.beat("a", 1)
+    world.topic("t2", 1)
+    world.beat("a", 2)
+    world.pass_ms(0)
+    assert world.consumers.group_epoch == 2
+    world.pass_ms(MIN_REFRESH_INTERVAL_MS + 1)
+    world.beat("a", 2)
+    world.pass_ms(0)
+    assert world.consumers.resolved[PATTERN].topics == {"t1", "t2"}
+    assert world.told(world.beat("a", 2)) == (3, {"t1": [0], "t2": [0]})
+
+
+def test_patterns_are_looked_at_again_from_time_to_time() -> None:
+    world = ConsumerWorld({"group.consumer.session.timeout.ms": "60000"}, t1=1)
+    world.hidden = {"t1"}
+    world.beat("a", 0, subscribed_topic_regex=PATTERN)
+    world.pass_ms(0)
+    assert world.consumers.resolved[PATTERN].topics == frozenset()
+    # Whoever gave it the right to see the topic changed no topic.
+    world.hidden = set()
+    for _ in range(11):
+        world.pass_ms(55_000)
+        world.beat("a", world.consumers.members["a"].member_epoch)
+    world.pass_ms(0)
+    assert world.consumers.resolved[PATTERN].topics == {"t1"}
+
+
+def test_a_pattern_goes_with_its_last_member() -> None:
+    world = ConsumerWorld(t1=1)
+    world.beat("a", 0, subscribed_topic_regex=PATTERN)
+    world.beat("b", 0, subscribed_topic_regex=PATTERN)
+    world.pass_ms(0)
+    world.beat("a", -1)
+    assert world.consumers.subscribed == {"t1": (0, 1)}
+    world.beat("b", -1)
+    assert (world.consumers.subscribed, world.consumers.resolved, world.consumers.regexes) == ({}, {}, {})
+    check_invariants(world.consumers)
+
+
+def test_a_member_may_change_its_pattern_and_give_it_up() -> None:
+    world = ConsumerWorld(t1=1, x=1)
+    world.beat("a", 0, subscribed_topic_regex=PATTERN)
+    world.pass_ms(0)
+    world.beat("a", 1)
+    world.pass_ms(MIN_REFRESH_INTERVAL_MS + 1)
+    world.beat("a", 2, subscribed_topic_regex="x")
+    world.pass_ms(0)
+    assert set(world.consumers.resolved) == {"x"}
+    world.settle("a")
+    assert world.owned("a") == {"x": [0]}
+    epoch = world.consumers.members["a"].member_epoch
+    world.beat("a", epoch, subscribed_topic_regex="", names=["t1"])
+    world.settle("a")
+    assert world.owned("a") == {"t1": [0]}
+    assert world.consumers.resolved == {}
+
+
+def test_a_pattern_that_is_not_valid_changes_nothing() -> None:
+    world = ConsumerWorld()
+    assert world.error("a", 0, subscribed_topic_regex="(") is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert world.store.entries == []
+
+
+def test_resolving_ends_quietly_with_its_group() -> None:
+    world = ConsumerWorld(t1=1)
+    world.beat("a", 0, subscribed_topic_regex=PATTERN)
+    world.beat("a", -1)
+    written = len(world.store.entries)
+    world.pass_ms(0)
+    assert len(world.store.entries) == written

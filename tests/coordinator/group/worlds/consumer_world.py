@@ -1,0 +1,226 @@
+"""Consumer groups without a broker: members of both kinds, topics, and what must hold at every moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from immutables import Map
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import UNASSIGNED_DIR, Uuid
+from barnabas.coordinator.group.caller import Caller
+from barnabas.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.coordinator.group.consumer.heartbeat import HeartbeatContext
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.image import ConfigResource
+from barnabas.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from barnabas.protocol.record_frame import write_versioned
+from barnabas.protocol.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from barnabas.protocol.records.metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
+from tests.coordinator.group.worlds.classic_world import GROUP, ClassicWorld
+from tests.coordinator.shard_world import value_of
+
+SESSION_MS = 45_000
+HEARTBEAT_MS = 5_000
+REBALANCE_MS = 60_000
+CALLER = Caller("client", "/127.0.0.1", 1)
+
+Owned = dict[str, list[int]]
+
+
+class ConsumerWorld(ClassicWorld):
+    def __init__(self, settings: Mapping[str, str] | None = None, **topics: int) -> None:
+        super().__init__(settings)
+        self._topic_count = 0
+        # Topics that members must not know of.
+        self.hidden: set[str] = set()
+        for name, partitions in (topics or {"t": 4}).items():
+            self.topic(name, partitions)
+
+    # The cluster
+
+    def topic(self, name: str, partitions: int) -> None:
+        """Make it, or give it more partitions."""
+        delta = Delta(self.image)
+        known = self.image.topic_named(name)
+        if known is None:
+            self._topic_count += 1
+            topic_id = Uuid.from_words(1, self._topic_count)
+            delta.apply(TopicRecord(name=name, topic_id=topic_id))
+        else:
+            topic_id = known.id
+        for number in range(len(known.partitions) if known else 0, partitions):
+            delta.apply(
+                PartitionRecord(
+                    topic_id=topic_id,
+                    partition_id=number,
+                    replicas=[1],
+                    isr=[1],
+                    removing_replicas=[],
+                    adding_replicas=[],
+                    leader=1,
+                    directories=[UNASSIGNED_DIR],
+                )
+            )
+        self._committed(delta)
+
+    def delete_topic(self, name: str) -> None:
+        delta = Delta(self.image)
+        delta.apply(RemoveTopicRecord(topic_id=self.image.topic_ids[name]))
+        self._committed(delta)
+
+    def _committed(self, delta: Delta) -> None:
+        delta.at(self.image.offset + 1, 1, 0)
+        self.image = delta.image
+        self.shard.metadata_changed(delta, self.context, self.now_ms)
+
+    def set_group_option(self, name: str, value: str) -> None:
+        self.with_image(configs=Map({(ConfigResource.GROUP, GROUP): Map({name: value})}))
+
+    # Members
+
+    def beat(
+        self,
+        member_id: str,
+        epoch: int,
+        *,
+        names: list[str] | None = None,
+        owned: Owned | None = None,
+        **more: Any,
+    ) -> Any:
+        """The answer, or the KafkaError."""
+        if epoch == 0:
+            more = {"rebalance_timeout_ms": REBALANCE_MS, **more}
+            owned = owned or {}
+            if "subscribed_topic_regex" not in more:
+                names = ["t"] if names is None else names
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id=member_id,
+            member_epoch=epoch,
+            subscribed_topic_names=names,
+            topic_partitions=None if owned is None else self._partitions(owned),
+            **more,
+        )
+        requester = HeartbeatContext(CALLER, lambda topic: topic not in self.hidden)
+        return value_of(
+            self.ask(lambda machine, context: machine.consumer.heartbeat(request, requester, context))
+        )
+
+    def _partitions(self, owned: Owned) -> list[ConsumerGroupHeartbeatRequest.TopicPartitions]:
+        return [
+            ConsumerGroupHeartbeatRequest.TopicPartitions(
+                topic_id=self.image.topic_ids[name], partitions=partitions
+            )
+            for name, partitions in owned.items()
+        ]
+
+    def error(self, *args: Any, **more: Any) -> ErrorCode:
+        answer = self.beat(*args, **more)
+        assert isinstance(answer, KafkaError), answer
+        return answer.code
+
+    def told(self, answer: ConsumerGroupHeartbeatResponse) -> tuple[int, Owned | None]:
+        """Epoch and assignment."""
+        assert isinstance(answer, ConsumerGroupHeartbeatResponse), answer
+        assert answer.error_code == ErrorCode.NONE
+        if answer.assignment is None:
+            return answer.member_epoch, None
+        return answer.member_epoch, {
+            self.image.topics[one.topic_id].name: one.partitions for one in answer.assignment.topic_partitions
+        }
+
+    def settle(self, *members: str) -> None:
+        """Members that live and obey, until nothing changes any more."""
+        for _ in range(10):
+            before = durable(self.consumers)
+            for member_id in members:
+                member = self.consumers.members[member_id]
+                owned = {
+                    self.image.topics[topic].name: sorted(partitions)
+                    for topic, partitions in member.assigned.items()
+                    if topic in self.image.topics
+                }
+                answer = self.beat(member_id, member.member_epoch, owned=owned)
+                assert isinstance(answer, ConsumerGroupHeartbeatResponse), answer
+            if durable(self.consumers) == before:
+                return
+        raise AssertionError("it does not come to rest")
+
+    # Looking
+
+    @property
+    def consumers(self) -> ConsumerGroup:
+        return self.machine.table.find_kind(GROUP, ConsumerGroup)
+
+    def owned(self, member_id: str) -> Owned:
+        return self._named(self.consumers.members[member_id].assigned)
+
+    def target(self, member_id: str) -> Owned:
+        return self._named(self.consumers.target[member_id])
+
+    def _named(self, assignment: Mapping[Uuid, frozenset[int]]) -> Owned:
+        return {self.image.topics[topic].name: sorted(numbers) for topic, numbers in assignment.items()}
+
+    def subscription(self, *topics: str, owned: Owned | None = None) -> bytes:
+        """What a member of the classic kind says when it joins."""
+        message = ConsumerProtocolSubscription(
+            topics=list(topics),
+            owned_partitions=[
+                ConsumerProtocolSubscription.TopicPartition(topic=name, partitions=numbers)
+                for name, numbers in (owned or {}).items()
+            ],
+        )
+        return write_versioned(message, 1)
+
+    def classic_assignment(self, data: bytes) -> Owned:
+        message, _ = ConsumerProtocolAssignment.decode_from(data, 2, 1)
+        return {one.topic: one.partitions for one in message.assigned_partitions}
+
+
+def assignment_bytes(owned: Owned) -> bytes:
+    """What the leader of a classic group gives a member."""
+    message = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            ConsumerProtocolAssignment.TopicPartition(topic=name, partitions=numbers)
+            for name, numbers in owned.items()
+        ]
+    )
+    return write_versioned(message, 1)
+
+
+def durable(group: ConsumerGroup) -> dict[str, Any]:
+    """All that must be the same after a restart."""
+    skipped = ("metadata_fresh_until_ms",)
+    return {name: _copy(value) for name, value in vars(group).items() if name not in skipped}
+
+
+def _copy(value: Any) -> Any:
+    return {key: _copy(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+def check_invariants(group: ConsumerGroup) -> None:
+    """What must hold of every group at every moment."""
+    owners: dict[tuple[Uuid, int], str] = {}
+    for member in group.members.values():
+        for assignment in (member.assigned, member.pending_revocation):
+            for topic, partitions in assignment.items():
+                for partition in partitions:
+                    assert owners.setdefault((topic, partition), member.member_id) == member.member_id
+                    assert group.is_owned(topic, partition)
+        assert member.member_epoch <= group.group_epoch
+    targets: dict[tuple[Uuid, int], str] = {}
+    for member_id, target in group.target.items():
+        for topic, partitions in target.items():
+            for partition in partitions:
+                assert targets.setdefault((topic, partition), member_id) == member_id
+                assert group.target_owners[topic][partition] == member_id
+    assert group.assignment_epoch <= group.group_epoch
+    assert len(targets) == sum(len(one) for one in group.target_owners.values())

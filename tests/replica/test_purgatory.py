@@ -1,0 +1,165 @@
+"""The purgatory: keys, counting, deadlines, and nothing left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.base.errors import KafkaError
+from barnabas.replica import purgatory as waiting
+from barnabas.replica.purgatory import DelayedOperation, Purgatory
+from barnabas.runtime.loop.timers import Timers
+
+
+class Waits(DelayedOperation):
+    __slots__ = ("events", "looks", "ready")
+
+    def __init__(self, missing: int = 0, *, ready: bool = True) -> None:
+        super().__init__(missing)
+        self.events: list[str] = []
+        self.looks = 0
+        self.ready = ready
+
+    def try_complete(self) -> bool:
+        self.looks += 1
+        if self.ready:
+            self.events.append("done")
+        return self.ready
+
+    def expire(self) -> None:
+        self.events.append("expired")
+
+
+class Room:
+    def __init__(self) -> None:
+        self.timers = Timers()
+        self.tick_end: list[Callable[[], None]] = []
+        self.room = Purgatory(self.timers, self.tick_end.append)
+
+    def end_tick(self) -> None:
+        actions, self.tick_end[:] = list(self.tick_end), []
+        for action in actions:
+            action()
+
+
+def test_one_is_looked_at_once_at_the_end_of_the_tick() -> None:
+    world = Room()
+    operation = Waits()
+    world.room.wait(operation, ["a", "b"], 100)
+    for _ in range(10):
+        world.room.changed("a")
+        world.room.changed("b")
+    assert operation.looks == 0
+    assert len(world.tick_end) == 1
+    world.end_tick()
+    assert (operation.looks, operation.events) == (1, ["done"])
+    assert len(world.room) == world.room.watched_keys == len(world.timers) == 0
+
+
+def test_one_that_is_not_ready_goes_on_waiting() -> None:
+    world = Room()
+    operation = Waits(ready=False)
+    world.room.wait(operation, ["a"], 100)
+    world.room.changed("a")
+    world.end_tick()
+    assert (operation.looks, len(world.room)) == (1, 1)
+    operation.ready = True
+    world.room.changed("other")
+    world.end_tick()
+    assert operation.looks == 1
+    world.room.changed("a")
+    world.end_tick()
+    assert operation.events == ["done"]
+
+
+def test_one_that_counts_is_not_looked_at_before_there_is_enough() -> None:
+    world = Room()
+    operation = Waits(missing=100)
+    world.room.wait(operation, ["a", "b"], 100)
+    world.room.arrived("a", 60)
+    world.room.arrived("other", 60)
+    assert not world.tick_end
+    world.room.arrived("b", 39)
+    assert not world.tick_end
+    world.room.arrived("b", 1)
+    world.end_tick()
+    assert operation.events == ["done"]
+
+
+def test_a_change_is_worth_a_look_however_much_is_missing() -> None:
+    world = Room()
+    operation = Waits(missing=1000)
+    world.room.wait(operation, ["a"], 100)
+    world.room.changed("a")
+    world.end_tick()
+    assert operation.events == ["done"]
+
+
+def test_the_deadline_comes_once() -> None:
+    world = Room()
+    operation = Waits(ready=False)
+    world.room.wait(operation, ["a", "b"], 100)
+    world.timers.fire_due(99)
+    assert operation.events == []
+    world.room.changed("a")
+    world.timers.fire_due(100)
+    world.end_tick()
+    assert (operation.events, operation.looks) == (["expired"], 0)
+    assert len(world.room) == world.room.watched_keys == len(world.timers) == 0
+
+
+def test_one_whose_client_is_gone_is_forgotten() -> None:
+    world = Room()
+    operation, other = Waits(), Waits()
+    world.room.wait(operation, ["a", "b"], 100)
+    world.room.wait(other, ["b"], 100)
+    world.room.changed("b")
+    world.room.forget(operation)
+    world.room.forget(operation)
+    world.end_tick()
+    world.timers.fire_due(1000)
+    assert operation.events == []
+    assert other.events == ["done"]
+    assert world.room.watched_keys == 0
+
+
+def test_a_thousand_waiters_of_a_thousand_keys_leave_nothing_behind() -> None:
+    world = Room()
+    for number in range(1000):
+        world.room.wait(Waits(ready=number % 2 == 0), range(number % 7, 1000, 7), 50 + number)
+    for key in range(1000):
+        world.room.changed(key)
+    world.end_tick()
+    assert len(world.room) == 500
+    world.timers.fire_due(2000)
+    assert len(world.room) == world.room.watched_keys == len(world.timers) == 0
+
+
+def test_one_that_fails_does_not_take_the_others_with_it(caplog: pytest.LogCaptureFixture) -> None:
+    class Breaks(Waits):
+        __slots__ = ()
+
+        def try_complete(self) -> bool:
+            raise RuntimeError("broken")
+
+    world = Room()
+    bad, good = Breaks(), Waits()
+    world.room.wait(bad, ["a"], 100)
+    world.room.wait(good, ["a"], 100)
+    world.room.changed("a")
+    world.end_tick()
+    assert good.events == ["done"]
+    assert len(world.room) == 0
+    assert "broken" in caplog.text
+
+
+def test_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "DELAYED_OPERATIONS_MAX", 2)
+    world = Room()
+    for _ in range(2):
+        world.room.wait(Waits(), ["a"], 100)
+    with pytest.raises(KafkaError, match="try again later"):
+        world.room.wait(Waits(), ["a"], 100)
+    world.room.close()
+    assert len(world.room) == 0

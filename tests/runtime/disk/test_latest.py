@@ -1,0 +1,55 @@
+"""Writes of one thing: one at a time, and the newest stays."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from barnabas.runtime.disk.latest import LatestWrite
+
+
+def test_a_write_that_was_overtaken_does_nothing() -> None:
+    written: list[str] = []
+    latest = LatestWrite()
+    old, new = latest.plan(lambda: written.append("old")), latest.plan(lambda: written.append("new"))
+    new()
+    old()
+    assert written == ["new"]
+    latest.plan(lambda: written.append("newer"))()
+    assert written == ["new", "newer"]
+
+
+def test_a_write_that_failed_overtakes_nothing() -> None:
+    def fail() -> None:
+        raise OSError("full")
+
+    written: list[str] = []
+    latest = LatestWrite()
+    old, new = latest.plan(lambda: written.append("old")), latest.plan(fail)
+    with pytest.raises(OSError, match="full"):
+        new()
+    old()
+    assert written == ["old"]
+
+
+def test_one_waits_for_the_other() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    written: list[str] = []
+
+    def slow() -> None:
+        begun.set()
+        assert go_on.wait(10)
+        written.append("old")
+
+    latest = LatestWrite()
+    thread = threading.Thread(target=latest.plan(slow))
+    thread.start()
+    assert begun.wait(10)
+    new = threading.Thread(target=latest.plan(lambda: written.append("new")))
+    new.start()
+    assert written == []
+    go_on.set()
+    thread.join()
+    new.join()
+    assert written == ["old", "new"]

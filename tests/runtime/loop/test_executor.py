@@ -1,0 +1,281 @@
+"""The executor: effects leave in order, nothing passes an entry that is not durable, syncs are shared."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import pytest
+
+from barnabas.base.effects import (
+    Apply,
+    CancelTimer,
+    Effect,
+    Event,
+    Fired,
+    Persist,
+    Persisted,
+    Received,
+    Reply,
+    Requested,
+    Send,
+    SetTimer,
+)
+from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.loop import executor as executor_module
+from barnabas.runtime.loop.executor import Executor, GroupCommit
+from barnabas.runtime.loop.reactor import Reactor
+from barnabas.runtime.loop.timers import Timers
+from barnabas.runtime.loop.workers import LoopWorkers, ThreadWorkers
+
+
+class Script:
+    """A core that answers each event with the effects that the test wrote down for it."""
+
+    def __init__(self, answers: dict[Event, Sequence[Effect]]) -> None:
+        self.answers = answers
+        self.events: list[Event] = []
+
+    def step(self, event: Event, now_ns: int) -> Sequence[Effect]:
+        self.events.append(event)
+        return self.answers.get(event, ())
+
+
+class HandWorkers:
+    """Work is done when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Callable[[], object], Callable[[Any, BaseException | None], None]]] = []
+
+    def submit(self, work: Callable[[], object], done: Callable[[Any, BaseException | None], None]) -> None:
+        self.waiting.append((work, done))
+
+    def finish(self) -> None:
+        work, done = self.waiting.pop(0)
+        done(work(), None)
+
+
+class ListStore:
+    """Entries, and how many of them were synced."""
+
+    def __init__(self) -> None:
+        self.entries: list[object] = []
+        self.synced = 0
+        self.syncs = 0
+        self.write_error: OSError | None = None
+        self.sync_error: OSError | None = None
+
+    def write(self, entry: object) -> None:
+        if self.write_error is not None:
+            raise self.write_error
+        self.entries.append(entry)
+
+    def sync(self) -> None:
+        self.syncs += 1
+        if self.sync_error is not None:
+            raise self.sync_error
+        self.synced = len(self.entries)
+
+
+class Out:
+    """What left the core, and what was durable then."""
+
+    def __init__(self, store: ListStore) -> None:
+        self._store = store
+        self.left: list[tuple[str, object, int]] = []
+        self.on_apply: Callable[[object], None] = lambda decided: None
+
+    def send(self, to: int, message: object) -> None:
+        self.left.append((f"send {to}", message, self._store.synced))
+
+    def reply(self, to: Hashable, message: object) -> None:
+        self.left.append((f"reply {to}", message, self._store.synced))
+
+    def apply(self, decided: object) -> None:
+        self.left.append(("apply", decided, self._store.synced))
+        self.on_apply(decided)
+
+    @property
+    def messages(self) -> list[object]:
+        return [message for _, message, _ in self.left]
+
+
+class Bench:
+    def __init__(self, answers: dict[Event, Sequence[Effect]], commit: GroupCommit | None = None) -> None:
+        self.core = Script(answers)
+        self.workers = HandWorkers()
+        self.store = ListStore()
+        self.out = Out(self.store)
+        self.timers = Timers()
+        self.failures: list[BaseException] = []
+        self.executor = Executor(
+            self.core,
+            clock=SystemClock(),
+            timers=self.timers,
+            store=self.store,
+            commit=commit or GroupCommit(self.workers),
+            exits=self.out,
+            on_failure=self.failures.append,
+        )
+
+
+def received(number: int) -> Received:
+    return Received(9, number)
+
+
+def test_without_a_persist_effects_leave_at_once() -> None:
+    bench = Bench({Requested("r", 1): [Send(2, "a"), Reply("r", "b"), Apply("c")]})
+    bench.executor.step(Requested("r", 1))
+    assert bench.out.left == [("send 2", "a", 0), ("reply r", "b", 0), ("apply", "c", 0)]
+
+
+def test_what_follows_a_persist_waits_for_it_and_what_precedes_does_not() -> None:
+    bench = Bench({received(1): [Send(2, "before"), Persist("entry"), Send(2, "after")]})
+    bench.executor.step(received(1))
+    assert bench.out.messages == ["before"]
+    assert bench.executor.waiting == 1
+    bench.workers.finish()
+    assert bench.out.left == [("send 2", "before", 0), ("send 2", "after", 1)]
+
+
+def test_the_core_steps_on_while_a_persist_is_in_flight_and_its_sends_queue_behind() -> None:
+    bench = Bench({received(1): [Persist("one"), Send(2, "a")], received(2): [Send(2, "b")]})
+    bench.executor.step(received(1))
+    bench.executor.step(received(2))
+    assert bench.core.events == [received(1), received(2)]
+    assert bench.out.messages == []
+    bench.workers.finish()
+    assert bench.out.messages == ["a", "b"]
+
+
+def test_a_running_sync_does_not_count_for_entries_written_meanwhile() -> None:
+    bench = Bench({received(n): [Persist(n), Send(2, n)] for n in range(1, 5)})
+    bench.executor.step(received(1))
+    work, done = bench.workers.waiting.pop()
+    work()  # The sync has seen entry 1 only.
+    for number in (2, 3, 4):
+        bench.executor.step(received(number))
+    assert bench.store.entries == [1, 2, 3, 4]
+    done({}, None)
+    assert bench.out.messages == [1]
+    bench.workers.finish()
+    assert bench.out.messages == [1, 2, 3, 4]
+    assert bench.store.syncs == 2  # Three entries shared the second one.
+
+
+def test_the_token_is_told_before_later_effects_leave() -> None:
+    bench = Bench(
+        {received(1): [Persist("x", "token"), Send(2, "own")], Persisted("token"): [Send(3, "more")]}
+    )
+    bench.executor.step(received(1))
+    bench.workers.finish()
+    assert bench.core.events == [received(1), Persisted("token")]
+    assert bench.out.messages == ["own", "more"]
+
+
+def test_effects_of_a_step_inside_an_effect_come_after_those_that_waited() -> None:
+    bench = Bench({received(1): [Apply("first"), Send(2, "second")], received(2): [Send(2, "third")]})
+    bench.out.on_apply = lambda decided: bench.executor.step(received(2))
+    bench.executor.step(received(1))
+    assert bench.out.messages == ["first", "second", "third"]
+
+
+def test_timers_are_set_at_once_even_behind_a_persist() -> None:
+    bench = Bench({received(1): [Persist("x"), SetTimer("t", 5), SetTimer("u", 6), CancelTimer("u")]})
+    bench.executor.step(received(1))
+    assert bench.timers.fire_due(10) == 1
+    assert bench.core.events[-1] == Fired("t")
+
+
+def test_two_cores_with_the_same_timer_key_do_not_meet() -> None:
+    benches = [Bench({received(1): [SetTimer("t", 5)]}) for _ in range(2)]
+    benches[1].executor._timers = benches[0].timers
+    for bench in benches:
+        bench.executor.step(received(1))
+    assert benches[0].timers.fire_due(5) == 2
+
+
+def test_a_failed_sync_stops_the_core_for_good() -> None:
+    """After an fsync error nothing is known of the pages; trying again may succeed without writing them."""
+    bench = Bench({received(1): [Persist("x", "t"), Send(2, "lost"), SetTimer("t", 5)]})
+    bench.store.sync_error = OSError(errno.EIO, "planted")
+    bench.executor.step(received(1))
+    bench.executor.step(received(1))
+    bench.workers.finish()
+    assert [str(error) for error in bench.failures] == ["[Errno 5] planted"]
+    assert bench.executor.failure is bench.failures[0]
+    bench.workers.finish()
+    bench.executor.step(received(1))
+    assert bench.out.left == []
+    assert len(bench.core.events) == 2
+    assert len(bench.timers) == 0
+    assert len(bench.failures) == 1
+
+
+def test_a_failed_write_stops_the_core_and_what_followed_it() -> None:
+    bench = Bench({received(1): [Persist("x"), Send(2, "lost")]})
+    bench.store.write_error = OSError(errno.ENOSPC, "planted")
+    bench.executor.step(received(1))
+    assert bench.out.left == []
+    assert [error.errno for error in bench.failures if isinstance(error, OSError)] == [errno.ENOSPC]
+
+
+def test_a_core_that_outruns_its_disk_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor_module, "MAX_WAITING_EFFECTS", 10)
+    bench = Bench({received(1): [Persist("x"), Send(2, "y")]})
+    for _ in range(11):
+        bench.executor.step(received(1))
+    assert "10 effects wait" in str(bench.failures[0])
+
+
+def test_a_closed_executor_is_silent() -> None:
+    bench = Bench({received(1): [Persist("x", "t"), Send(2, "y"), SetTimer("t", 5)]})
+    bench.executor.step(received(1))
+    bench.executor.close()
+    bench.workers.finish()
+    bench.executor.step(received(1))
+    assert bench.out.left == []
+    assert len(bench.core.events) == 1
+    assert len(bench.timers) == 0
+
+
+def test_cores_share_a_round_and_a_failing_store_fails_alone() -> None:
+    workers = HandWorkers()
+    commit = GroupCommit(workers)
+    benches = [Bench({received(1): [Persist("x"), Send(2, n)]}, commit) for n in range(3)]
+    benches[1].store.sync_error = OSError(errno.EIO, "planted")
+    benches[0].executor.step(received(1))
+    work, done = workers.waiting.pop()
+    for bench in benches:
+        bench.executor.step(received(1))
+    done(work(), None)
+    workers.finish()
+    assert workers.waiting == []
+    assert commit.rounds == 2
+    assert [bench.out.messages for bench in benches] == [[0, 0], [], [2]]
+    assert [len(bench.failures) for bench in benches] == [0, 1, 0]
+
+
+def test_workers_that_refuse_fail_all_who_asked() -> None:
+    bench = Bench({received(1): [Persist("x"), Send(2, "y")]})
+    bench.executor.step(received(1))
+    _, done = bench.workers.waiting.pop()
+    done(None, RuntimeError("the workers are closed"))
+    assert [str(error) for error in bench.failures] == ["the workers are closed"]
+    assert bench.out.left == []
+
+
+def test_on_real_workers_and_the_reactor() -> None:
+    reactor, threads = Reactor(), ThreadWorkers()
+    commit = GroupCommit(LoopWorkers(threads, reactor.post))
+    bench = Bench({received(n): [Persist(n), Send(2, n)] for n in range(500)}, commit)
+    for number in range(500):
+        bench.executor.step(received(number))
+    while bench.executor.waiting:
+        reactor.serve(1_000_000)
+    assert bench.out.messages == list(range(500))
+    assert all(message < synced for _, message, synced in bench.out.left)  # type: ignore[operator]
+    assert commit.rounds < 500
+    threads.close()
+    reactor.close()
