@@ -40,7 +40,7 @@ def routes_like(recorded: Any) -> list[Route]:
     """Routes for all that Apache Kafka announced, also what is not built here."""
     metrics = Metrics()
     keys = [key for key, _, _ in recorded["v3"]["api_keys"]]
-    return [Route(api(key), "none", metrics.requests(api(key)), unstable=False) for key in keys]
+    return [Route(api(key), metrics.requests(api(key)), unstable=False) for key in keys]
 
 
 @pytest.mark.parametrize("role", ["broker", "controller"])

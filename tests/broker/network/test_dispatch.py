@@ -61,7 +61,7 @@ class Desk:
     def __init__(self, name: str, handle: Any = None, **hooks: Any) -> None:
         self.metrics = Metrics()
         self.api = api_named(name)
-        self.route = Route(self.api, "none", self.metrics.requests(self.api), unstable=False)
+        self.route = Route(self.api, self.metrics.requests(self.api), unstable=False)
         self.route._handle = handle
         self.route.quick = hooks.get("quick")
         self.route.refuse = hooks.get("refuse")

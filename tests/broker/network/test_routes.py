@@ -7,8 +7,10 @@ import importlib
 import pytest
 
 from barnabas.broker.metrics.registry import Metrics
-from barnabas.broker.network.routes import NEVER_FLEXIBLE, Role, routes_for
+from barnabas.broker.network.forwarding import FORWARDED
+from barnabas.broker.network.routes import NEVER_FLEXIBLE, Role, _file_of, _handler_files, routes_for
 from barnabas.config.option import Mode
+from barnabas.protocol.apis import api, api_named
 from tests.broker.worlds.front_world import node_of
 
 ROLES = list(Role)
@@ -18,10 +20,20 @@ ROLES = list(Role)
 def test_every_route_has_a_handler(role: Role) -> None:
     for route in routes_for(Mode.KRAFT, role, node_of().settings, Metrics()).values():
         assert callable(route.handle)
-        module = importlib.import_module(f"barnabas.broker.handlers.{route._module}")
-        assert getattr(module, "KEY", route.api.key) == route.api.key
-        assert module.__doc__ is not None
-        assert str(route.api.key) in module.__doc__
+
+
+@pytest.mark.parametrize("file", sorted(_handler_files()))
+def test_a_handler_file_says_which_api_it_is_for(file: str) -> None:
+    module = importlib.import_module(f"barnabas.broker.handlers.{file}")
+    assert _file_of(api(module.KEY).name) == file
+    assert module.__doc__ is not None
+    assert str(module.KEY) in module.__doc__
+
+
+@pytest.mark.parametrize("name", sorted(FORWARDED))
+def test_what_is_forwarded_belongs_to_the_controller(name: str) -> None:
+    known = api_named(name)
+    assert known.forwarded or known.listeners[0] == "controller"
 
 
 def test_clients_and_brokers_are_served_alike_and_controllers_otherwise() -> None:

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.base.errors import ERRORS, ErrorCode
-from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-from barnabas.protocol.schema import Message
-from barnabas.runtime.loop.promise import Promise
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 KEY = 49
-
-
-def handle(broker: Broker, request: AlterClientQuotasRequest, context: RequestContext) -> Promise[Message]:
-    check_cluster(broker.authorizer, context, Operation.ALTER_CONFIGS)
-    return broker.metadata.ask(request, context.api_version, context.principal)
 
 
 def refuse(request: AlterClientQuotasRequest, code: ErrorCode, message: str) -> AlterClientQuotasResponse:

@@ -6,29 +6,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
-from barnabas.protocol.schema import Message
-from barnabas.runtime.loop.promise import Promise
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 KEY = 45
-
-
-def handle(
-    broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
-) -> Promise[Message]:
-    check_cluster(broker.authorizer, context, Operation.ALTER)
-    return broker.metadata.ask(request, context.api_version, context.principal)
 
 
 def refuse(

@@ -5,29 +5,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
-from barnabas.protocol.schema import Message
-from barnabas.runtime.loop.promise import Promise
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 KEY = 51
-
-
-def handle(
-    broker: Broker, request: AlterUserScramCredentialsRequest, context: RequestContext
-) -> Promise[Message]:
-    check_cluster(broker.authorizer, context, Operation.ALTER)
-    return broker.metadata.ask(request, context.api_version, context.principal)
 
 
 def refuse(

@@ -5,29 +5,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from barnabas.protocol.schema import Message
-from barnabas.runtime.loop.promise import Promise
-
-if TYPE_CHECKING:
-    from barnabas.broker.server import Broker
 
 KEY = 46
-
-
-def handle(
-    broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
-) -> Promise[Message]:
-    check_cluster(broker.authorizer, context, Operation.DESCRIBE)
-    return broker.metadata.ask(request, context.api_version, context.principal)
 
 
 def refuse(

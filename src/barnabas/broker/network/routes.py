@@ -1,32 +1,31 @@
-"""Which APIs a listener serves, and what ApiVersions tells of them, as a function of mode, role and options.
+"""Which APIs a listener serves, and which of their versions: a function of mode, role and options.
 
-What lives here: the table of what works, and the lazy way from an API to its handler file.  What may not:
-reading requests (dispatch) and what an API does (handlers).
-
-Only what works is in the table, so only what works is announced.  A handler file is imported by the first
-request for it: a broker that starts pays for none.
+The table of APIs (`protocol.api_table`) says on which listeners an API belongs.  It is served there if a
+handler file of its name exists, or if it is a row of `FORWARDED`; so only what works is announced.  A handler
+file is imported by the first request for it: a broker that starts pays for none.
 """
 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import StrEnum
+from functools import cache, partial
 from typing import Any
 
 from barnabas.base.errors import ErrorCode
+from barnabas.broker import handlers
 from barnabas.broker.metrics.registry import Metrics, RequestMetrics
+from barnabas.broker.network.forwarding import FORWARDED, forward
 from barnabas.broker.network.request_context import Pieces
 from barnabas.config.option import Mode
 from barnabas.config.settings import Settings
-from barnabas.protocol.apis import Api, api_named
+from barnabas.protocol.apis import Api, apis
 from barnabas.protocol.schema import Message, Versions
 
 NEVER_FLEXIBLE = 2**15
-_HANDLERS = "barnabas.broker.handlers"
-# Requests that only nodes send to the controller; one handler file passes them all on.
-_PASSED_ON = "controller_channel"
 
 
 class Role(StrEnum):
@@ -36,79 +35,14 @@ class Role(StrEnum):
     INTER_BROKER = "inter-broker"
     CONTROLLER = "controller"
 
+    @property
+    def listener_type(self) -> str:
+        """The word of the table of APIs for it, in KRaft mode."""
+        return "controller" if self is Role.CONTROLLER else "broker"
 
-_BOTH = (
-    "AlterClientQuotas",
-    "AlterConfigs",
-    "AlterPartitionReassignments",
-    "AlterUserScramCredentials",
-    "ApiVersions",
-    "CreateAcls",
-    "CreateDelegationToken",
-    "CreatePartitions",
-    "CreateTopics",
-    "DeleteAcls",
-    "DeleteTopics",
-    "DescribeAcls",
-    "DescribeCluster",
-    "DescribeConfigs",
-    "DescribeDelegationToken",
-    "DescribeQuorum",
-    "DescribeUserScramCredentials",
-    "ElectLeaders",
-    "ExpireDelegationToken",
-    "IncrementalAlterConfigs",
-    "ListPartitionReassignments",
-    "RenewDelegationToken",
-    "SaslAuthenticate",
-    "SaslHandshake",
-    "UnregisterBroker",
-    "UpdateFeatures",
-)
-_BROKER = (
-    *_BOTH,
-    "AddOffsetsToTxn",
-    "AddPartitionsToTxn",
-    "AlterReplicaLogDirs",
-    "ConsumerGroupDescribe",
-    "ConsumerGroupHeartbeat",
-    "DeleteGroups",
-    "DeleteRecords",
-    "DescribeClientQuotas",
-    "DescribeGroups",
-    "DescribeLogDirs",
-    "DescribeProducers",
-    "DescribeTopicPartitions",
-    "DescribeTransactions",
-    "EndTxn",
-    "Fetch",
-    "FindCoordinator",
-    "Heartbeat",
-    "InitProducerId",
-    "JoinGroup",
-    "LeaveGroup",
-    "ListConfigResources",
-    "ListGroups",
-    "ListOffsets",
-    "ListTransactions",
-    "Metadata",
-    "OffsetCommit",
-    "OffsetDelete",
-    "OffsetFetch",
-    "OffsetForLeaderEpoch",
-    "Produce",
-    "SyncGroup",
-    "TxnOffsetCommit",
-    "WriteTxnMarkers",
-)
-_CONTROLLER_ONLY = (
-    "AllocateProducerIds",
-    "AlterPartition",
-    "AssignReplicasToDirs",
-    "BrokerHeartbeat",
-    "BrokerRegistration",
-    "ControllerRegistration",
-)
+
+# Served by brokers, but on controller listeners only once the quorum has other voters to answer.
+_NOT_ON_CONTROLLERS = frozenset({"Fetch"})
 
 Handle = Callable[[Any, Any, Any], Any]
 Quick = Callable[[Any, memoryview, int, Any], Pieces | None]
@@ -120,7 +54,6 @@ class Route:
 
     __slots__ = (
         "_handle",
-        "_module",
         "announced",
         "api",
         "flexible_from",
@@ -132,7 +65,7 @@ class Route:
         "tagged_header_from",
     )
 
-    def __init__(self, api: Api, module: str, metrics: RequestMetrics, *, unstable: bool) -> None:
+    def __init__(self, api: Api, metrics: RequestMetrics, *, unstable: bool) -> None:
         self.api = api
         self.announced: Versions = api.announced(unstable=unstable)
         self.lowest = api.versions.lowest
@@ -145,7 +78,6 @@ class Route:
         self.metrics = metrics
         self.quick: Quick | None = None
         self.refuse: Refuse | None = None
-        self._module = module
         self._handle: Handle | None = None
 
     @property
@@ -160,11 +92,16 @@ class Route:
         return self._handle is not None
 
     def load(self) -> None:
-        """Import the handler file."""
-        module = importlib.import_module(f"{_HANDLERS}.{self._module}")
-        self.quick = getattr(module, "quick", None)
-        self.refuse = getattr(module, "refuse", None)
-        self._handle = module.handle
+        """Import the handler file; what is only forwarded may have none."""
+        operation = FORWARDED.get(self.api.name)
+        if operation is not None:
+            self._handle = partial(forward, operation)
+        file = _file_of(self.api.name)
+        if file in _handler_files():
+            module = importlib.import_module(f"{handlers.__name__}.{file}")
+            self.quick = getattr(module, "quick", None)
+            self.refuse = getattr(module, "refuse", None)
+            self._handle = getattr(module, "handle", self._handle)
 
 
 def routes_for(mode: Mode, role: Role, settings: Settings, metrics: Metrics) -> dict[int, Route]:
@@ -172,19 +109,24 @@ def routes_for(mode: Mode, role: Role, settings: Settings, metrics: Metrics) -> 
     if mode is not Mode.KRAFT:
         raise NotImplementedError("ZooKeeper mode is not built yet")
     unstable: bool = settings["unstable.api.versions.enable"]
-    if role is Role.CONTROLLER:
-        rows = [*_rows(_BOTH), *((name, _PASSED_ON) for name in _CONTROLLER_ONLY)]
-    else:
-        rows = _rows(_BROKER)
-    known = [(api_named(name), module) for name, module in rows]
     return {
-        api.key: Route(api, module, metrics.requests(api), unstable=unstable)
-        for api, module in sorted(known, key=lambda row: row[0].key)
+        api.key: Route(api, metrics.requests(api), unstable=unstable)
+        for api in sorted(apis().values(), key=lambda api: api.key)
+        if _is_served(api, role)
     }
 
 
-def _rows(names: Iterable[str]) -> list[tuple[str, str]]:
-    return [(name, _file_of(name)) for name in names]
+def _is_served(api: Api, role: Role) -> bool:
+    if role.listener_type not in api.listeners:
+        return False
+    if role is Role.CONTROLLER and api.name in _NOT_ON_CONTROLLERS:
+        return False
+    return api.name in FORWARDED or _file_of(api.name) in _handler_files()
+
+
+@cache
+def _handler_files() -> frozenset[str]:
+    return frozenset(module.name for module in pkgutil.iter_modules(handlers.__path__))
 
 
 def _file_of(name: str) -> str:
