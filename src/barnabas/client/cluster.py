@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import TypeVar
 
-from barnabas.base.errors import ErrorCode
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.client.addresses import bootstrap_nodes
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.errors.data import LeaderNotAvailableError, UnknownTopicOrPartitionError
@@ -170,14 +170,23 @@ class Cluster:
 
     async def topic(self, name: str, deadline: Deadline) -> Topic:
         """A topic that has partitions; waits for it, and so for its creation where that is allowed."""
+        is_new = self.wanted is not None and name not in self.wanted
         if self.wanted is not None:
             self.wanted.add(name)
         known = self.metadata.topics.get(name)
         if known is not None and known.partitions and not self.metadata.is_expired:
             return known
-        return await self.retries.until(deadline, f"finding the topic {name}", lambda: self._find(name))
+        try:
+            return await self.retries.until(deadline, f"finding the topic {name}", lambda: self._find(name))
+        except KafkaError:
+            if is_new and self.wanted is not None:
+                # Nobody else wants it: every later update would ask for it, and soon again, for ever.
+                self.wanted.discard(name)
+            raise
 
     async def _find(self, name: str) -> Topic:
+        if self.wanted is not None:
+            self.wanted.add(name)
         await self.update()
         known = self.metadata.topics.get(name)
         if known is None:
