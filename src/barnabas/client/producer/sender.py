@@ -105,11 +105,15 @@ class Sender:
 
     def _pump_node(self, node_id: int, queues: list[PartitionQueue]) -> None:
         connection = self._cluster.pool.ready(self._cluster.metadata.brokers[node_id])
+        throttled_s = 0.0 if connection is None else connection.throttled_s
+        has_slot = self._in_flight.get(node_id, 0) < self._max_in_flight
+        can_send = connection is not None and not throttled_s and has_slot
+        self._accumulator.availability.note(node_id, self._loop.time(), can_send=can_send)
         if connection is None:
             self._background_tasks.connect(node_id)
             return
-        if connection.throttled_s > 0:
-            self._wake_in("throttle", connection.throttled_s)
+        if throttled_s:
+            self._wake_in("throttle", throttled_s)
             return
         while self._in_flight.get(node_id, 0) < self._max_in_flight:
             taken = self._take(queues)
