@@ -120,10 +120,15 @@ def _broker_here() -> str | None:
         servers = running_servers(FolderDisk())
     except OSError:
         return None
-    for info in servers:
-        if "broker" in info.roles and info.listeners:
-            return info.listeners.get("PLAINTEXT") or next(iter(info.listeners.values()))
-    return None
+    places = [
+        info.listeners.get("PLAINTEXT") or next(iter(info.listeners.values()))
+        for info in servers
+        if "broker" in info.roles and info.listeners
+    ]
+    # Of several, the one at the usual port: a broker that comes later on another must not take its place.
+    default_port = DEFAULT_BOOTSTRAP.rpartition(":")[2]
+    usual = [place for place in places if place.rpartition(":")[2] == default_port]
+    return next(iter([*usual, *places]), None)
 
 
 def open_admin(parser: ArgumentParser, options: Namespace) -> AbstractContextManager[Admin]:
