@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.base.errors import ErrorCode
+from barnabas.batch.view import MAX_SEQUENCE
 from barnabas.client import Producer
 from barnabas.client import errors as client_errors
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -304,5 +305,42 @@ def test_closing_without_time_fails_what_waits(run: Run) -> None:
             await producer.close(timeout_ms=50)
             with pytest.raises(client_errors.RequestTimedOutError, match="closed"):
                 await delivery
+
+    run(work())
+
+
+def test_behind_the_largest_sequence_number_comes_0(run: Run) -> None:
+    """A producer that wrote 2^31 records to a partition: numbers wrap, as in Apache Kafka."""
+
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+            await producer.send_and_wait(TOPIC, b"first")
+            queue = producer._accumulator.by_topic[TOPIC].queues[0]
+            queue.next_sequence, queue.last_acked = MAX_SEQUENCE, MAX_SEQUENCE - 1
+            for value in (b"largest", b"smallest", b"next"):
+                await producer.send_and_wait(TOPIC, value)
+            assert sequences(broker) == [(0, 0), (0, MAX_SEQUENCE), (0, 0), (0, 1)]
+            assert queue.last_acked == 1
+            # The number that is refused is the one after the last that was taken: a new epoch is needed.
+            broker.once(ProduceRequest, lambda *_: broker.produced(ErrorCode.UNKNOWN_PRODUCER_ID))
+            await producer.send_and_wait(TOPIC, b"after a loss")
+            assert sequences(broker)[-1] == (1, 0)
+
+    run(work())
+
+
+def test_a_batch_across_the_largest_sequence_number(run: Run) -> None:
+    async def work() -> None:
+        options: dict[str, Any] = {**ONE_EACH, "batch_size": 10_000, "linger_ms": 30_000}
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+            await producer.send(TOPIC, b"first")
+            await producer.flush()
+            queue = producer._accumulator.by_topic[TOPIC].queues[0]
+            queue.next_sequence, queue.last_acked = MAX_SEQUENCE - 1, MAX_SEQUENCE - 2
+            for count in (4, 1):
+                for _ in range(count):
+                    await producer.send(TOPIC, b"x")
+                await producer.flush()
+            assert sequences(broker) == [(0, 0), (0, MAX_SEQUENCE - 1), (0, 2)]
 
     run(work())

@@ -254,7 +254,8 @@ class Sender:
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             if batch.has_sequence and (batch.producer_id, batch.producer_epoch) == partition_queue.identity:
                 last = (batch.base_sequence + batch.record_count - 1) & MAX_SEQUENCE
-                partition_queue.last_acked = max(partition_queue.last_acked, last)
+                if _is_later(last, partition_queue.last_acked):
+                    partition_queue.last_acked = last
                 partition_queue.known_producer_id = batch.producer_id
             self._succeed(batch, answer.base_offset, answer.log_append_time_ms)
             return
@@ -413,3 +414,8 @@ class Sender:
 def _expired(batch: ProducerBatch, timeout_s: float) -> KafkaTimeoutError:
     what = f"{batch.record_count} records for {batch.topic}-{batch.partition}"
     return KafkaTimeoutError(f"{what} were not delivered within {timeout_s * 1000:.0f} ms")
+
+
+def _is_later(sequence: int, former: int) -> bool:
+    """Whether a sequence number comes after another: behind the largest comes 0 again."""
+    return former == NO_SEQUENCE or 0 < (sequence - former) & MAX_SEQUENCE <= MAX_SEQUENCE // 2
