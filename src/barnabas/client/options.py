@@ -26,7 +26,7 @@ def _gathered(
     by_keyword = {name.replace(".", "_"): name for name in known}
     given: dict[str, object] = dict(config or {})
     for config_name in given:
-        if not _is_known(table, config_name):
+        if config_name not in known and not is_client_option(config_name):
             raise _unknown(table, config_name, known)
     for keyword, value in keywords.items():
         name = by_keyword.get(keyword)
@@ -43,11 +43,9 @@ def _gathered(
     return {name: _as_text(table, name, value) for name, value in given.items() if value is not None}
 
 
-def _is_known(table: OptionTable, name: str) -> bool:
-    """A dict, as a file of properties, may be shared by several clients: options of the others pass."""
-    return table.option(name) is not None or any(
-        other.option(name) is not None for other in (PRODUCER, CONSUMER, ADMIN)
-    )
+def is_client_option(name: str) -> bool:
+    """Whether any client has it: a dict, as a file of properties, may be shared by several of them."""
+    return any(table.option(name) is not None for table in (PRODUCER, CONSUMER, ADMIN))
 
 
 def _unknown(table: OptionTable, wrong: str, known: Iterable[str]) -> ConfigError:
