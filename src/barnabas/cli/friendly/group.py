@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.cli.framework.numbers import long_integer, whole_number
+from barnabas.cli.framework.subcommands import Subcommand
 from barnabas.cli.friendly.framework import (
-    Subcommand,
     add_cluster,
     add_output,
     add_plan,
+    friendly_tool,
     may_go_on,
     open_admin,
-    run_subcommand,
     tell_errors,
 )
 from barnabas.cli.friendly.output import Column, Printer, Row
@@ -72,7 +72,7 @@ NO_MEMBERS = ("Empty", "Dead")
 
 
 def run(arguments: Sequence[str]) -> int:
-    return run_subcommand(PROGRAM, "List, show, reset and delete consumer groups.", SUBCOMMANDS, arguments)
+    return friendly_tool(PROGRAM, "List, show, reset and delete consumer groups.", SUBCOMMANDS).run(arguments)
 
 
 # Looking ----------------------------------------------------------------------------------------------------
@@ -330,8 +330,8 @@ def _delete(parser: ArgumentParser, options: Namespace) -> int:
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {
-    "list": ("list groups with their lag", _declare_list, _list),
-    "show": ("show how far groups are, or who their members are", _declare_show, _show),
-    "reset": ("set where a group goes on", _declare_reset, _reset),
-    "delete": ("delete groups with their offsets", _declare_delete, _delete),
+    "list": Subcommand("list groups with their lag", _declare_list, _list),
+    "show": Subcommand("show how far groups are, or who their members are", _declare_show, _show),
+    "reset": Subcommand("set where a group goes on", _declare_reset, _reset),
+    "delete": Subcommand("delete groups with their offsets", _declare_delete, _delete),
 }
