@@ -15,7 +15,8 @@ from barnabas.client import errors as client_errors
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-from tests.client.scripted import PRODUCER_ID, TOPIC, Hangup, ScriptedBroker, scripted
+from tests.client.live.work import until
+from tests.client.scripted import NODE_ID, PRODUCER_ID, TOPIC, Hangup, ScriptedBroker, scripted
 
 Run = Callable[[Any], Any]
 # Small enough that each record is a batch of its own.
@@ -47,6 +48,14 @@ class InOrder:
             return self._broker.produced(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         self._expected[epoch] = expected + count
         return self._broker.produced(0, self._broker.take(request))
+
+
+async def in_flight(producer: Producer) -> int:
+    """Requests without an answer, once the sender has sent all that it may: it does so in the loop's turns, and
+    waits then for an answer or a timer."""
+    while producer._sender._pump_due:
+        await asyncio.sleep(0)
+    return producer._sender._in_flight.get(NODE_ID, 0)
 
 
 def _identity(request: ProduceRequest) -> tuple[int, int, int]:
@@ -179,13 +188,18 @@ def test_a_broker_that_asks_for_a_pause_gets_it(run: Run) -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
 
             def throttled(request: ProduceRequest, version: int) -> Any:
-                return broker.produced(0, broker.take(request), throttle_ms=300)
+                return broker.produced(0, broker.take(request), throttle_ms=600_000)
 
             broker.once(ProduceRequest, throttled)
             await producer.send_and_wait(TOPIC, b"x")
             second = await producer.send(TOPIC, b"y")
-            await asyncio.sleep(0.1)
-            assert broker.count(ProduceRequest) == 1
+            assert await in_flight(producer) == 0
+            link = producer.cluster.pool.ready(producer.cluster.metadata.brokers[NODE_ID])
+            assert link is not None
+            assert link.throttled_s > 60
+            # Let the pause be over.
+            link._throttled_until = 0.0
+            producer._sender.wake()
             await second
             assert broker.count(ProduceRequest) == 2
 
@@ -200,9 +214,8 @@ def test_no_more_requests_in_flight_than_allowed(run: Run) -> None:
             broker.handlers[ProduceRequest] = lambda *_: None
             for _ in range(5):
                 await producer.send(TOPIC, b"x")
-            for _ in range(20):
-                await asyncio.sleep(0.01)
-            assert broker.count(ProduceRequest) == 1 + 2
+            assert await in_flight(producer) == 2
+            await until(lambda: broker.count(ProduceRequest) == 1 + 2)
             await producer.close(timeout_ms=0)
 
     run(work())
@@ -217,9 +230,8 @@ def test_nothing_overtakes_the_first_batch_of_a_partition(run: Run) -> None:
             broker.handlers[ProduceRequest] = lambda *_: None
             for _ in range(3):
                 await producer.send(TOPIC, b"x", partition=0)
-            for _ in range(20):
-                await asyncio.sleep(0.01)
-            assert broker.count(ProduceRequest) == 1
+            await until(lambda: broker.count(ProduceRequest) == 1)
+            assert await in_flight(producer) == 1
             await producer.close(timeout_ms=0)
 
     run(work())
@@ -244,9 +256,8 @@ def test_another_epoch_waits_only_where_the_producer_may_be_unknown(
             broker.handlers[ProduceRequest] = lambda *_: None
             for _ in range(3):
                 await producer.send(TOPIC, b"x", partition=0)
-            for _ in range(20):
-                await asyncio.sleep(0.01)
-            assert broker.count(ProduceRequest) == asked + together
+            await until(lambda: broker.count(ProduceRequest) == asked + together)
+            assert await in_flight(producer) == together
             await producer.close(timeout_ms=0)
 
     run(work())
@@ -258,7 +269,8 @@ def test_a_broker_that_goes_and_comes_back(run: Run) -> None:
             await producer.send_and_wait(TOPIC, b"before")
             await broker.stop()
             waiting = await producer.send(TOPIC, b"meanwhile")
-            await asyncio.sleep(0.2)
+            node = producer.cluster.metadata.brokers[NODE_ID]
+            await until(lambda: any(key[0] == node.id for key in producer.cluster.pool._failures))
             assert not waiting.done
             await broker.start()
             assert (await waiting).offset == 1
@@ -285,12 +297,12 @@ def test_a_topic_that_grows_is_noticed(run: Run) -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
             await producer.send_and_wait(TOPIC, b"x")
             broker.partitions = 3
-            for _ in range(100):
-                await asyncio.sleep(0.02)
+
+            async def is_noticed() -> bool:
                 await producer.send(TOPIC, b"x", partition=0)
-                if producer._accumulator.by_topic[TOPIC].count == 3:
-                    return
-            raise AssertionError("the new partitions were not noticed")
+                return producer._accumulator.by_topic[TOPIC].count == 3
+
+            await until(is_noticed)
 
     run(work())
 
