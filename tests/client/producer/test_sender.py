@@ -12,6 +12,7 @@ from barnabas.base.errors import ErrorCode
 from barnabas.batch.view import MAX_SEQUENCE
 from barnabas.client import Producer
 from barnabas.client import errors as client_errors
+from barnabas.client.producer.identity import MAX_EPOCH
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
@@ -354,5 +355,89 @@ def test_a_batch_across_the_largest_sequence_number(run: Run) -> None:
                     await producer.send(TOPIC, b"x")
                 await producer.flush()
             assert sequences(broker) == [(0, 0), (0, MAX_SEQUENCE - 1), (0, 2)]
+
+    run(work())
+
+
+def test_one_retry_is_one(run: Run) -> None:
+    async def work() -> None:
+        options = {**ONE_EACH, "retries": 1}
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+            refused = broker.produced(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            broker.once(ProduceRequest, lambda *_: refused)
+            assert (await producer.send_and_wait(TOPIC, b"x")).offset == 0
+            assert broker.count(ProduceRequest) == 2
+            broker.handlers[ProduceRequest] = lambda *_: refused
+            with pytest.raises(client_errors.NotLeaderOrFollowerError):
+                await producer.send_and_wait(TOPIC, b"y")
+            assert broker.count(ProduceRequest) == 4
+
+    run(work())
+
+
+def test_a_batch_that_is_too_large_goes_in_parts_that_follow_each_other(run: Run) -> None:
+    async def work() -> None:
+        options: dict[str, Any] = {**ONE_EACH, "batch_size": 10_000, "linger_ms": 30_000}
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+            broker.handlers[ProduceRequest] = InOrder(broker)
+            await producer.send(TOPIC, b"first")
+            await producer.flush()
+            broker.once(ProduceRequest, lambda *_: broker.produced(ErrorCode.MESSAGE_TOO_LARGE))
+            sent = [await producer.send(TOPIC, b"%d" % number * 100) for number in range(6)]
+            following = await producer.send(TOPIC, b"following")
+            await producer.flush()
+            assert [(await one).offset for one in (*sent, following)] == [1, 2, 3, 4, 5, 6, 7]
+            assert values(broker) == [b"first", *(b"%d" % number * 100 for number in range(6)), b"following"]
+            assert len(broker.log) > 2
+            assert sum(batch.record_count for batch in broker.log) == 8
+            assert producer._accumulator.used_bytes == 0
+
+    run(work())
+
+
+def test_a_request_is_no_larger_than_allowed(run: Run) -> None:
+    async def work() -> None:
+        options: dict[str, Any] = {
+            **ONE_EACH,
+            "batch_size": 5_000,
+            "linger_ms": 30_000,
+            "max_request_size": 5_000,
+        }
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+            broker.partitions = 4
+            requests: list[list[int]] = []
+
+            def produce(request: ProduceRequest, version: int) -> Any:
+                answer = broker.produced(0, 0)
+                (topic,) = request.topic_data
+                requests.append([len(bytes(part.records or b"")) for part in topic.partition_data])
+                (usual,) = answer.responses[0].partition_responses
+                answer.responses[0].partition_responses = [
+                    type(usual)(index=part.index, error_code=0, base_offset=0)
+                    for part in topic.partition_data
+                ]
+                return answer
+
+            broker.handlers[ProduceRequest] = produce
+            for partition in range(4):
+                await producer.send(TOPIC, bytes(2_000), partition=partition)
+            await producer.flush()
+            assert sum(map(len, requests)) == 4
+            assert all(sum(sizes) <= 5_000 for sizes in requests)
+            assert max(map(len, requests)) == 2, "and no smaller than possible"
+
+    run(work())
+
+
+def test_ids_without_epochs_left_are_asked_for_anew(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+            await producer.send_and_wait(TOPIC, b"x")
+            assert producer._sender.identity is not None
+            producer._sender.identity.pair = (PRODUCER_ID, MAX_EPOCH - 1)
+            producer._sender.identity.bump()
+            assert not producer._sender.identity.is_known
+            await producer.send_and_wait(TOPIC, b"y")
+            assert broker.count(InitProducerIdRequest) == 2
 
     run(work())
