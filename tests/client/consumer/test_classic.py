@@ -28,15 +28,15 @@ PATIENT_MS = 60_000
 
 
 def joined(
-    code: int = 0, generation: int = 1, member_id: str = "m", leader: str = "another"
+    code: int = 0, generation: int = 1, member_id: str = "m", protocol: str = "range"
 ) -> JoinGroupResponse:
     return JoinGroupResponse(
         throttle_time_ms=0,
         error_code=code,
         generation_id=generation,
         protocol_type="consumer",
-        protocol_name="range",
-        leader=leader,
+        protocol_name=protocol,
+        leader="another",
         member_id=member_id,
         members=[],
     )
@@ -258,5 +258,37 @@ def test_a_static_member_does_not_leave(run: Run) -> None:
             await membership.update(Deadline(PATIENT_MS))
             await membership.leave(Deadline(PATIENT_MS))
             assert broker.count(LeaveGroupRequest) == 0
+
+    run(work())
+
+
+def test_a_cooperative_member_keeps_what_stays_and_joins_again_after_giving_back(run: Run) -> None:
+    """KIP-429: others get in the next rebalance what was given back in this one."""
+
+    async def work() -> None:
+        options = {"partition_assignment_strategy": "cooperative-sticky"}
+        async with (
+            scripted() as broker,
+            member(ClassicMembership, broker, **options) as (membership, subscription, heard),
+        ):
+            coordinate(broker, 0, 1)
+            broker.handlers[JoinGroupRequest] = lambda *_: joined(protocol="cooperative-sticky")
+            await membership.update(Deadline(PATIENT_MS))
+            broker.handlers[SyncGroupRequest] = lambda *_: synced(1, 2)
+            membership._ask_to_join("a test wants it")
+            before = broker.count(JoinGroupRequest)
+            await membership.update(Deadline(PATIENT_MS))
+            assert heard.calls == [
+                ("assigned", [0, 1]),
+                ("revoked", [0]),
+                ("assigned", [2]),
+                ("assigned", []),
+            ]
+            assert broker.count(JoinGroupRequest) == before + 2
+            # What is not subscribed to any more is given back before the group is asked.
+            subscription.subscribe(["another"], listener=heard)
+            broker.handlers[SyncGroupRequest] = lambda *_: synced()
+            await membership.update(Deadline(PATIENT_MS))
+            assert heard.calls[4:] == [("revoked", [1, 2]), ("assigned", [])]
 
     run(work())

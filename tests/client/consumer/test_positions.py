@@ -10,6 +10,7 @@ import pytest
 from barnabas.base.errors import ErrorCode
 from barnabas.client import Consumer, TopicPartition
 from barnabas.client import errors as client_errors
+from barnabas.client.waiting import Deadline
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -133,7 +134,7 @@ def test_a_seek_is_not_overwritten_by_the_check_after_an_election(run: Run) -> N
                 topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
                     topic=TOPIC, partitions=[part]
                 )
-                return OffsetForLeaderEpochResponse(topics=[topic])
+                return OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=[topic])
 
             broker.handlers[OffsetForLeaderEpochRequest] = cut
             broker.handlers[FetchRequest] = lambda *_: broker.fetched(1 << 40)
@@ -192,5 +193,41 @@ def test_an_offset_outside_the_log_is_an_error_without_a_policy(run: Run) -> Non
             with pytest.raises(client_errors.OffsetOutOfRangeError, match="no offset 42"):
                 while True:
                     await consumer.poll(10)
+
+    run(work())
+
+
+@pytest.mark.parametrize(("end_offset", "is_cut"), [(50, False), (49, True), (-1, False)])
+def test_a_log_is_cut_only_below_the_position(run: Run, end_offset: int, is_cut: bool) -> None:
+    async def work() -> None:
+        async with scripted() as broker, Consumer(bootstrap_servers=broker.bootstrap, **QUICK) as consumer:
+            consumer.assign([WHERE])
+            await settled(consumer)
+            state = consumer._subscription.state(WHERE)
+            state.seek(50, 0)
+            state.checked_epoch = 0
+            broker.leader_epoch = 3
+            part = OffsetForLeaderEpochResponse.EpochEndOffset(
+                error_code=0, partition=0, leader_epoch=0, end_offset=end_offset
+            )
+            topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=TOPIC, partitions=[part])
+            answer = OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=[topic])
+            broker.handlers[OffsetForLeaderEpochRequest] = lambda *_: answer
+            broker.handlers[FetchRequest] = lambda *_: broker.fetched(1 << 40)
+            await consumer.cluster.update()
+            state.reset_to = None
+            seeks: list[int] = []
+            seek = type(state).seek
+
+            def watched(self: Any, offset: int, epoch: int = -1) -> None:
+                seeks.append(offset)
+                seek(self, offset, epoch)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(type(state), "seek", watched)
+                await consumer._positions.check([state], Deadline(60_000))
+            assert seeks == ([end_offset] if is_cut else [])
+            assert state.checked_epoch == 3
+            assert consumer._positions.unchecked() == [], "once for each election"
 
     run(work())
