@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from barnabas.client.addresses import bootstrap_nodes
@@ -24,13 +28,46 @@ def test_the_two_may_be_mixed_but_not_contradict() -> None:
         consumer_options({"group.id": "one"}, {"group_id": "other"})
 
 
-def test_what_nobody_knows_is_refused_as_a_keyword_and_warned_of_in_a_dict() -> None:
+def test_what_nobody_knows_is_refused_in_either_spelling() -> None:
+    """`Producer({"linger.mss": 5})` was accepted, and the slip went unseen."""
+    servers = {"bootstrap.servers": "a:1"}
     with pytest.raises(ConfigError, match="lingr_ms is no option of a producer; did you mean linger_ms"):
-        producer_options({"bootstrap.servers": "a:1"}, {"lingr_ms": 5})
+        producer_options(servers, {"lingr_ms": 5})
     with pytest.raises(ConfigError, match="xyzzy is no option of a consumer; they have Apache Kafka's names"):
-        consumer_options({"bootstrap.servers": "a:1"}, {"xyzzy": 5})
-    settings = producer_options({"bootstrap.servers": "a:1", "lingr.ms": "5"}, {})
-    assert any("lingr.ms" in line for line in settings.warnings)
+        consumer_options(servers, {"xyzzy": 5})
+    with pytest.raises(
+        ConfigError, match=r"linger\.mss is no option of a producer; did you mean linger\.ms\?"
+    ):
+        producer_options({**servers, "linger.mss": 5}, {})
+    with pytest.raises(ConfigError, match=r"group_id is no option of a consumer; did you mean group\.id\?"):
+        consumer_options({**servers, "group_id": "g"}, {})
+    with pytest.raises(ConfigError, match=r"xyzzy is no option of an admin client; .*as bootstrap\.servers"):
+        admin_options({**servers, "xyzzy": None}, {})
+
+
+def test_a_dict_may_be_shared_by_several_clients() -> None:
+    shared = {"bootstrap.servers": "a:1", "group.id": "g", "linger.ms": "7", "bootstrap.controllers": None}
+    assert producer_options(shared, {})["linger.ms"] == 7
+    assert consumer_options(shared, {})["group.id"] == "g"
+    assert admin_options(shared, {})["bootstrap.servers"] == ("a:1",)
+    with pytest.raises(ConfigError, match="group_id is no option of a producer"):
+        producer_options(shared, {"group_id": "g"})
+
+
+@pytest.mark.parametrize("client", ["Producer", "Consumer", "Admin"])
+@pytest.mark.parametrize("home", ["barnabas.client", "barnabas.client.sync"])
+def test_every_client_refuses_them(run: Callable[[Any], Any], home: str, client: str) -> None:
+    kind = getattr(importlib.import_module(home), client)
+
+    async def made(*given: Any, **options: Any) -> None:
+        kind(*given, **options)
+
+    for work in (
+        made({"bootstrap.servers": "a:1", "request.timeout.mss": 5}),
+        made({"bootstrap.servers": "a:1"}, request_timeout_mss=5),
+    ):
+        with pytest.raises(ConfigError, match=r"did you mean request[._]timeout[._]ms\?"):
+            run(work)
 
 
 def test_an_admin_needs_brokers_or_controllers_not_both() -> None:

@@ -11,6 +11,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import MessageSizeTooLargeError
 
+from tests.recent import RECENT_MS
+
 TIMEOUT_S = 120
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 
@@ -47,7 +49,7 @@ def test_records_come_back_as_they_were_sent(bootstrap: str, topic: str, codec: 
                     key=f"k{number}".encode(),
                     value=None if number % 7 == 6 else f"value {number} ".encode() * 10,
                     headers=[("h", str(number).encode())],
-                    timestamp_ms=1_700_000_000_000 + number,
+                    timestamp_ms=RECENT_MS + number,
                     partition=0,
                 )
                 for number in range(100)
@@ -59,7 +61,7 @@ def test_records_come_back_as_they_were_sent(bootstrap: str, topic: str, codec: 
             assert (record.offset, record.key) == (number, f"k{number}".encode())
             assert record.value == (None if number % 7 == 6 else f"value {number} ".encode() * 10)
             assert list(record.headers) == [("h", str(number).encode())]
-            assert record.timestamp == 1_700_000_000_000 + number
+            assert record.timestamp == RECENT_MS + number
 
     run(work())
 
@@ -96,9 +98,7 @@ def test_offsets_by_time(bootstrap: str, topic: str) -> None:
         producer = AIOKafkaProducer(bootstrap_servers=bootstrap)
         await producer.start()
         for number in range(10):
-            await producer.send_and_wait(
-                topic, b"x", partition=0, timestamp_ms=1_700_000_000_000 + number * 100
-            )
+            await producer.send_and_wait(topic, b"x", partition=0, timestamp_ms=RECENT_MS + number * 100)
         await producer.stop()
         consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=None)
         await consumer.start()
@@ -106,7 +106,7 @@ def test_offsets_by_time(bootstrap: str, topic: str) -> None:
             place = TopicPartition(topic, 0)
             assert await consumer.beginning_offsets([place]) == {place: 0}
             assert await consumer.end_offsets([place]) == {place: 10}
-            found = await consumer.offsets_for_times({place: 1_700_000_000_450})
+            found = await consumer.offsets_for_times({place: RECENT_MS + 450})
             assert found[place].offset == 5
         finally:
             await consumer.stop()

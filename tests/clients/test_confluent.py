@@ -28,6 +28,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.recent import RECENT_MS
+
 TIMEOUT_S = 120
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # What librdkafka says on stderr of a broker that has ended is no part of the tests.
@@ -110,7 +112,7 @@ def test_records_come_back_as_they_were_sent(bootstrap: str, topic: str, codec: 
             "key": None if number % 3 == 0 else f"key-{number}".encode(),
             "value": None if number % 10 == 9 else f"value {number} ".encode() * 20,
             "headers": [("n", str(number).encode()), ("null", None)] if number % 2 else None,
-            "timestamp": 1_700_000_000_000 + number,
+            "timestamp": RECENT_MS + number,
         }
         for number in range(200)
     ]
@@ -120,7 +122,7 @@ def test_records_come_back_as_they_were_sent(bootstrap: str, topic: str, codec: 
         (row["key"], row["value"], row["headers"], row["timestamp"]) for row in rows
     ]
     # From the middle of a batch on.
-    assert read(bootstrap, topic, 50, offset=150)[0][3] == 1_700_000_000_150
+    assert read(bootstrap, topic, 50, offset=150)[0][3] == RECENT_MS + 150
 
 
 @pytest.mark.trap
@@ -187,7 +189,7 @@ def test_the_broker_may_choose_the_codec(bootstrap: str, topic: str, admin: Admi
 @pytest.mark.trap
 def test_offsets_by_time(bootstrap: str, topic: str, admin: AdminClient) -> None:
     """Trap 10: the first offset with a time at or after the one asked for, also in compressed batches."""
-    first = 1_700_000_000_000
+    first = RECENT_MS
     rows = [{"value": b"x", "timestamp": first + 10 * number} for number in range(100)]
     send(bootstrap, topic, rows, **{"compression.type": "lz4"})
     with consuming(bootstrap) as consumer:

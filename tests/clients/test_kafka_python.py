@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.recent import RECENT_MS
+
 with warnings.catch_warnings():
     # It loads its own files in a way that Python does not like any more.
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -61,7 +63,7 @@ def test_records_come_back_as_they_were_sent(bootstrap: str, topic: str, codec: 
                 key=f"k{number}".encode() if number % 2 else None,
                 value=f"value {number} ".encode() * 10,
                 headers=[("h", str(number).encode())],
-                timestamp_ms=1_700_000_000_000 + number,
+                timestamp_ms=RECENT_MS + number,
                 partition=0,
             )
             for number in range(100)
@@ -72,20 +74,20 @@ def test_records_come_back_as_they_were_sent(bootstrap: str, topic: str, codec: 
         assert record.key == (f"k{number}".encode() if number % 2 else None)
         assert record.value == f"value {number} ".encode() * 10
         assert list(record.headers) == [("h", str(number).encode())]
-        assert record.timestamp == 1_700_000_000_000 + number
+        assert record.timestamp == RECENT_MS + number
 
 
 def test_offsets_by_time_and_at_the_ends(bootstrap: str, topic: str) -> None:
     with closing(KafkaProducer(bootstrap_servers=bootstrap)) as producer:
         for number in range(10):
-            producer.send(topic, b"x", partition=0, timestamp_ms=1_700_000_000_000 + number * 100)
+            producer.send(topic, b"x", partition=0, timestamp_ms=RECENT_MS + number * 100)
         producer.flush(TIMEOUT_S)
     place = TopicPartition(topic, 0)
     with closing(KafkaConsumer(bootstrap_servers=bootstrap, group_id=None)) as consumer:
         assert consumer.beginning_offsets([place]) == {place: 0}
         assert consumer.end_offsets([place]) == {place: 10}
-        found = consumer.offsets_for_times({place: 1_700_000_000_450})[place]
-        assert (found.offset, found.timestamp) == (5, 1_700_000_000_500)
+        found = consumer.offsets_for_times({place: RECENT_MS + 450})[place]
+        assert (found.offset, found.timestamp) == (5, RECENT_MS + 500)
 
 
 def test_a_record_that_is_too_large(bootstrap: str, topic: str) -> None:

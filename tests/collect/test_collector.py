@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from barnabas.base.errors import KafkaError
-from barnabas.client import Consumer
+from barnabas.client import Consumer, Producer
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.model import TopicPartition
 from barnabas.collect import Collector, FileSource
@@ -200,10 +201,19 @@ def test_a_stop_before_a_broker_was_found_is_heard_at_once(
     (tmp_path / "a.log").write_text("one\n")
 
     async def run() -> None:
+        asked = asyncio.Event()
+        find = Producer.partitions_for
+
+        async def watched(self: Producer, *given: Any, **options: Any) -> Any:
+            asked.set()
+            return await find(self, *given, **options)
+
+        monkeypatch.setattr(Producer, "partitions_for", watched)
         source = FileSource([f"{tmp_path}/a.log"])
         collector = Collector("t", [source], {"bootstrap.servers": "127.0.0.1:1"})
         running = asyncio.ensure_future(collector.run())
-        await asyncio.sleep(0.1)
+        async with asyncio.timeout(PATIENCE_S):
+            await asked.wait()
         assert not running.done()
         collector.stop()
         async with asyncio.timeout(PATIENCE_S):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,25 @@ def test_only_one_has_it_at_a_time(tmp_path: Path) -> None:
         PositionsFile(state).claimed().__enter__()
     with PositionsFile(state).claimed():
         pass
+
+
+def test_a_power_loss_leaves_the_old_file_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new content is on the disk before it takes the old one's place, and the name after that."""
+    steps: list[int | str] = []
+    real_fsync, real_replace = os.fsync, os.replace
+
+    def fsync(descriptor: int) -> None:
+        steps.append(os.fstat(descriptor).st_ino)
+        real_fsync(descriptor)
+
+    def replace(source: str, target: str) -> None:
+        steps.append("replace")
+        real_replace(source, target)
+
+    monkeypatch.setattr("barnabas.collect.positions.os.fsync", fsync)
+    monkeypatch.setattr("barnabas.collect.positions.os.replace", replace)
+    path = tmp_path / "deep" / "state.json"
+    PositionsFile(str(path)).save([ONE])
+    assert steps == [path.stat().st_ino, "replace", path.parent.stat().st_ino]

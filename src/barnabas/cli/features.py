@@ -103,10 +103,6 @@ def level_text(name: str, level: int) -> str:
         return f"UNKNOWN {level}"
 
 
-def show_mapping_command(parser: ArgumentParser, options: Namespace) -> int:
-    return version_mapping_command(options)
-
-
 def show_dependencies_command(parser: ArgumentParser, options: Namespace) -> int:
     for given in options.feature:
         name, level = _name_and_level(given)
@@ -238,7 +234,7 @@ SUBCOMMANDS = {
     "downgrade": Subcommand("lower levels", _declare_downgrade, downgrade_command),
     "disable": Subcommand("set levels to 0", _declare_disable, disable_command),
     "version-mapping": Subcommand(
-        "show the feature levels that belong to a release", _declare_version_mapping, show_mapping_command
+        "show the feature levels that belong to a release", _declare_version_mapping, version_mapping_command
     ),
     "feature-dependencies": Subcommand(
         "show which other levels a feature's level needs",

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import TypeVar
 
-from barnabas.base.errors import ErrorCode
-from barnabas.client.addresses import bootstrap_nodes
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.client.bootstrap import Bootstrap
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.errors.data import LeaderNotAvailableError, UnknownTopicOrPartitionError
 from barnabas.client.errors.groups import CoordinatorNotAvailableError
@@ -30,6 +30,7 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRespons
 from barnabas.protocol.schema import Message
 from barnabas.runtime.network.asyncio_network import AsyncioNetwork
 from barnabas.runtime.random import Random, SystemRandom
+from barnabas.runtime.resolver import Resolver, SystemResolver
 
 logger = logging.getLogger(__name__)
 
@@ -66,11 +67,14 @@ class Cluster:
         allow_auto_topic_creation: bool = False,
         random: Random | None = None,
         pool: Pool | None = None,
+        resolver: Resolver | None = None,
     ) -> None:
         self.settings = settings
         self.random: Random = random if random is not None else SystemRandom()
         controllers = settings.get("bootstrap.controllers") or ()
-        self.bootstrap = bootstrap_nodes(controllers or settings["bootstrap.servers"])
+        self.bootstrap = Bootstrap(
+            settings, controllers or settings["bootstrap.servers"], resolver or SystemResolver()
+        )
         # What DescribeCluster calls them: brokers are 1, controllers 2 (KIP-919).
         self.endpoint_type = CONTROLLER_ENDPOINTS if controllers else BROKER_ENDPOINTS
         self.pool = pool if pool is not None else Pool(settings, AsyncioNetwork(), self.random)
@@ -86,6 +90,8 @@ class Cluster:
         self._incomplete = 0
         self._incomplete_s = 0.0
         self._updating: asyncio.Task[None] | None = None
+        # When the first attempt began to get metadata that nobody has given yet (KIP-1102).
+        self._attempt_began_at: float | None = None
         self._coordinators: dict[tuple[CoordinatorType, str], Node] = {}
 
     # ---------------------------------------------------------------------------------------- the metadata
@@ -111,12 +117,37 @@ class Cluster:
         await asyncio.shield(self.request_update())
 
     async def _update(self) -> None:
+        began_at = self._attempt_began_at
+        if began_at is None:
+            began_at = self._attempt_began_at = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout_at(self.bootstrap.begins_anew_at(began_at)) as patience:
+                await self._ask_for_metadata()
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            self.rebootstrap(f"no broker has given metadata for {self.bootstrap.trigger_s:.0f} s")
+            await self._ask_for_metadata()
+        self._attempt_began_at = None
+        for listener in list(self.on_update):
+            listener()
+
+    def rebootstrap(self, reason: str) -> None:
+        """Forget the brokers and begin anew with the bootstrap servers (KIP-899, KIP-1102)."""
+        logger.info("beginning anew with the bootstrap servers: %s", reason)
+        for node in self.metadata.brokers.values():
+            self.pool.disconnect(node)
+        self.metadata.brokers = {}
+        self.metadata.expire()
+        self.bootstrap.forget()
+        self._coordinators.clear()
+        self._attempt_began_at = asyncio.get_running_loop().time()
+
+    async def _ask_for_metadata(self) -> None:
         if self.endpoint_type == CONTROLLER_ENDPOINTS:
             await self._update_controllers()
         else:
             await self._update_metadata()
-        for listener in list(self.on_update):
-            listener()
 
     async def _update_controllers(self) -> None:
         """Controllers know no Metadata request; they tell of each other."""
@@ -141,8 +172,8 @@ class Cluster:
             topics = [MetadataRequest.Topic(name=name) for name in sorted(wanted)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._auto_create)
         answer = await self.ask_any(request, MetadataResponse)
-        if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
-            self.metadata.brokers = {}
+        if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self.bootstrap.is_for_recovery:
+            self.rebootstrap("a broker asks for it")
         check(answer.error_code)
         self.metadata.take(answer, asyncio.get_running_loop().time())
         self._note_incomplete(answer)
@@ -170,14 +201,23 @@ class Cluster:
 
     async def topic(self, name: str, deadline: Deadline) -> Topic:
         """A topic that has partitions; waits for it, and so for its creation where that is allowed."""
+        is_new = self.wanted is not None and name not in self.wanted
         if self.wanted is not None:
             self.wanted.add(name)
         known = self.metadata.topics.get(name)
         if known is not None and known.partitions and not self.metadata.is_expired:
             return known
-        return await self.retries.until(deadline, f"finding the topic {name}", lambda: self._find(name))
+        try:
+            return await self.retries.until(deadline, f"finding the topic {name}", lambda: self._find(name))
+        except KafkaError:
+            if is_new and self.wanted is not None:
+                # Nobody else wants it: every later update would ask for it, and soon again, for ever.
+                self.wanted.discard(name)
+            raise
 
     async def _find(self, name: str) -> Topic:
+        if self.wanted is not None:
+            self.wanted.add(name)
         await self.update()
         known = self.metadata.topics.get(name)
         if known is None:
@@ -227,24 +267,27 @@ class Cluster:
 
     # ------------------------------------------------------------------------------------------- the nodes
 
-    def nodes(self) -> list[Node]:
-        """Those to ask when any will do: connected and least busy first, bootstrap servers last."""
+    async def nodes(self) -> list[Node]:
+        """Those to ask when any will do: connected and least busy first; bootstrap servers last, and once
+        brokers are known only if they may be used to recover (`metadata.recovery.strategy`, KIP-899)."""
         brokers = list(self.metadata.brokers.values())
-        connections = {node: self.pool.ready(node) for node in (*brokers, *self.bootstrap)}
+        others: list[Node] = []
+        if not brokers or self.bootstrap.is_for_recovery:
+            known = {(node.host, node.port) for node in brokers}
+            others = [node for node in await self.bootstrap.nodes() if (node.host, node.port) not in known]
+        connections = {node: self.pool.ready(node) for node in (*brokers, *others)}
 
         def rank(node: Node) -> tuple[bool, bool, int, float]:
             connection = connections[node]
             busy = connection.in_flight if connection is not None else 0
             return connection is None, self.pool.is_backing_off(node), busy, self.random.fraction()
 
-        known = {(node.host, node.port) for node in brokers}
-        others = [node for node in self.bootstrap if (node.host, node.port) not in known]
         return sorted(brokers, key=rank) + sorted(others, key=rank)
 
     async def ask_any(self, request: Message, answer: type[R], timeout_ms: int | None = None) -> R:
         """Ask whichever broker answers; NoBrokersError if none does."""
         reasons = []
-        for node in self.nodes():
+        for node in await self.nodes():
             try:
                 connection = await self.pool.connection(node)
                 return await connection.ask(request, answer, timeout_ms=timeout_ms)
@@ -255,7 +298,7 @@ class Cluster:
     async def any_connection(self) -> BrokerConnection:
         """The link to whichever broker can be reached; NoBrokersError if none can."""
         reasons = []
-        for node in self.nodes():
+        for node in await self.nodes():
             try:
                 return await self.pool.connection(node)
             except RetriableError as error:
@@ -303,7 +346,7 @@ class Cluster:
     async def _find_coordinators(self, keys: list[str], kind: CoordinatorType) -> dict[str, Node | Exception]:
         batched = FindCoordinatorRequest(key_type=kind, coordinator_keys=keys)
         reasons = []
-        for node in self.nodes():
+        for node in await self.nodes():
             try:
                 connection = await self.pool.connection(node)
                 if connection.version_for(FindCoordinatorRequest.schema.key or 0) >= 4:

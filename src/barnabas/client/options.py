@@ -1,7 +1,7 @@
 """From what a user gives, a dict with dots or keywords with underscores, to checked settings.
 
-What lives here: the two spellings, and Python's own types for options that are text.  What may not:
-the options themselves (config).
+What lives here: the two spellings, what is refused, and Python's own types for options that are text.  What
+may not: the options themselves (config).
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ def _gathered(
     known = table.options()
     by_keyword = {name.replace(".", "_"): name for name in known}
     given: dict[str, object] = dict(config or {})
+    for config_name in given:
+        if config_name not in known and not is_client_option(config_name):
+            raise _unknown(table, config_name, known)
     for keyword, value in keywords.items():
         name = by_keyword.get(keyword)
         if name is None:
-            raise ConfigError(f"{keyword} is no option of a {table.scope}{_nearest(keyword, by_keyword)}")
+            raise _unknown(table, keyword, by_keyword)
         if name in given:
             raise ConfigError(f"{name} is given twice: in the dict, and as the keyword {keyword}")
         given[name] = value
@@ -40,15 +43,23 @@ def _gathered(
     return {name: _as_text(table, name, value) for name, value in given.items() if value is not None}
 
 
-def _nearest(keyword: str, known: Iterable[str]) -> str:
+def is_client_option(name: str) -> bool:
+    """Whether any client has it: a dict, as a file of properties, may be shared by several of them."""
+    return any(table.option(name) is not None for table in (PRODUCER, CONSUMER, ADMIN))
+
+
+def _unknown(table: OptionTable, wrong: str, known: Iterable[str]) -> ConfigError:
     import difflib  # Only needed when something is wrong.
 
-    nearest = difflib.get_close_matches(keyword, list(known), n=1)
-    return (
-        f"; did you mean {nearest[0]}?"
-        if nearest
-        else "; they have Apache Kafka's names, as bootstrap_servers"
-    )
+    names = list(known)
+    nearest = difflib.get_close_matches(wrong, names, n=1)
+    if nearest:
+        hint = f"did you mean {nearest[0]}?"
+    else:
+        example = next(name for name in names if name in ("bootstrap.servers", "bootstrap_servers"))
+        hint = f"they have Apache Kafka's names, as {example}"
+    client = "an admin client" if table is ADMIN else f"a {table.scope}"
+    return ConfigError(f"{wrong} is no option of {client}; {hint}")
 
 
 def _as_text(table: OptionTable, name: str, value: Any) -> object:

@@ -79,6 +79,12 @@ class Pool:
         self._failures.pop(key, None)
         return connection
 
+    def disconnect(self, node: Node) -> None:
+        """Close all links to a node; who waits for answers hears it."""
+        for key, connection in list(self._connections.items()):
+            if key[:3] == (node.id, node.host, node.port):
+                connection.close()
+
     def _open(self, key: Key, node: Node) -> BrokerConnection:
         if self._closed:
             raise ClosedError("the client is closed; open a new one")

@@ -109,6 +109,9 @@ class Collector:
             finally:
                 for task in [*reading, *watching, *self._acknowledging]:
                     task.cancel()
+                if not is_done:
+                    # There was time enough to write it; what files have is read again at the next start.
+                    await producer.close(timeout_ms=0)
                 problem = self._close_sources()
                 if problem is not None and not is_done:
                     # What has ended it is raised; this is worth a word, too.

@@ -1,4 +1,4 @@
-"""Every flag of Apache Kafka's tools is taken or refused with a reason: none is unknown.
+"""Every flag of Apache Kafka's tools is taken: none is unknown.
 
 tests/data/cli/flags has the flags of each tool of 4.1.0, and of each of its commands, from their usage texts.
 What a flag does is tested with its tool.
@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.main import COMMANDS
-from barnabas.cli.refused import MOST, REFUSED, reason_for
 from tools.generate_reference import parser_of
 
 FLAGS = Path(__file__).parents[2] / "data" / "cli" / "flags"
@@ -34,7 +32,7 @@ def words_of(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [name for name, flags in LISTED.items() if flags])
-def test_every_flag_is_taken_or_refused_with_a_reason(barnabas, name):
+def test_every_flag_is_taken(barnabas, name):
     words = words_of(name)
     unknown = []
     for flag in LISTED[name]:
@@ -76,17 +74,3 @@ def test_a_flag_that_no_tool_has_is_refused(barnabas, name):
     ended = barnabas(name, NOBODYS)
     assert ended.code == 2
     assert ended.err.count("\n") == 1
-
-
-def test_the_list_of_refused_flags_is_short_and_about_flags_that_exist():
-    assert len(REFUSED) <= MOST
-    for (command, flag), reason in REFUSED.items():
-        assert flag in LISTED[command.replace(" ", "-")], (command, flag)
-        assert len(reason) > 10
-
-
-def test_a_refused_flag_is_told_with_its_reason(monkeypatch):
-    monkeypatch.setitem(REFUSED, ("thing", "--odd"), "it does nothing here")
-    with pytest.raises(Exception, match="--odd is not taken: it does nothing here"):
-        ArgumentParser("barnabas thing", "A thing.").parse(["--odd"])
-    assert reason_for("barnabas thing", "--other") is None

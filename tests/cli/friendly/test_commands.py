@@ -265,6 +265,20 @@ def test_a_partition_that_is_not_there_is_not_waited_for(
 # Groups -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trap
+def test_the_lag_of_a_group_counts_no_deleted_records(
+    barnabas: Call, feed: Callable[..., Ended], topic: str, group: str
+) -> None:
+    """Trap 23: lag is max(HW − max(committed, log start), 0)."""
+    feed("1\n2\n3\n4\n5\n", "produce", topic, "--create")
+    assert barnabas("consume", topic, "-g", group, "-n", "1", "--value-only").code == Exit.OK
+    assert barnabas("topic", "empty", topic, "--before", "4", "--yes").code == Exit.OK
+    (shown,) = rows(barnabas("group", "show", group, "-o", "jsonl"))
+    assert (shown["committed"], shown["end"], shown["lag"]) == (1, 5, 1)
+    (listed,) = rows(barnabas("group", "list", group, "-o", "jsonl"))
+    assert listed["lag"] == 1
+
+
 def test_the_life_of_a_group(barnabas: Call, feed: Callable[..., Ended], topic: str, group: str) -> None:
     feed("1\n2\n3\n", "produce", topic, "--create")
     assert barnabas("consume", topic, "-g", group, "-n", "2", "--value-only").code == Exit.OK

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+from argparse import Namespace
 
 import pytest
 
 from barnabas.cli.framework import single_request as one_request
 from barnabas.cli.framework.exits import Exit
-from barnabas.cli.server import status
+from barnabas.cli.friendly import framework as asking
+from barnabas.cli.server import dev, running_servers, status
 from barnabas.cli.server.running_servers import ServerInfo
 from barnabas.protocol.messages.metadata import MetadataResponse
 from tests.cli.conftest import Call
@@ -43,6 +45,59 @@ def test_an_override_without_a_value_is_a_wrong_command_line(
     assert ended.code == Exit.USAGE
     assert "--override key=value" in ended.err
     assert ended.err.count("\n") == 1
+
+
+def server(pid: int, port: int, roles: tuple[str, ...] = ("broker", "controller")) -> ServerInfo:
+    return ServerInfo(pid, 1, list(roles), "cluster", 0, {"PLAINTEXT": f"127.0.0.1:{port}"})
+
+
+@pytest.mark.parametrize(
+    ("port", "others", "variable", "has_flag"),
+    [
+        (9092, [], None, False),
+        (9092, [], "127.0.0.1:9092", False),
+        (9092, [], "elsewhere:9092", True),
+        (9092, [server(7, 9192)], None, True),
+        (9092, [server(7, 9192, ("controller",))], None, False),
+        (9192, [], None, True),
+    ],
+)
+def test_the_hint_reaches_this_broker(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    port: int,
+    others: list[ServerInfo],
+    variable: str | None,
+    has_flag: bool,
+) -> None:
+    """With two brokers on a machine the hint of one reached the other."""
+    own = server(8, port)
+    monkeypatch.setattr(running_servers, "running_servers", lambda disk: [*others, own])
+    monkeypatch.delenv("BARNABAS_BOOTSTRAP", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("BARNABAS_BOOTSTRAP", variable)
+    dev._greet(own, "folder", kept=True)
+    (hint,) = [line for line in capsys.readouterr().out.splitlines() if "try it" in line]
+    assert hint.endswith(f"--create --bootstrap-server 127.0.0.1:{port}" if has_flag else "--create")
+
+
+@pytest.mark.parametrize(
+    ("servers", "expected"),
+    [
+        ([], "localhost:9092"),
+        ([server(1, 9192)], "127.0.0.1:9192"),
+        ([server(1, 9192), server(2, 9092)], "127.0.0.1:9092"),
+        ([server(1, 9192), server(2, 9292)], "127.0.0.1:9192"),
+        ([server(1, 9192, ("controller",))], "localhost:9092"),
+    ],
+)
+def test_of_several_brokers_the_one_at_the_usual_port_is_taken(
+    monkeypatch: pytest.MonkeyPatch, servers: list[ServerInfo], expected: str
+) -> None:
+    """So that a hint stays right when another broker comes later."""
+    monkeypatch.setattr(running_servers, "running_servers", lambda disk: servers)
+    monkeypatch.delenv("BARNABAS_BOOTSTRAP", raising=False)
+    assert asking.settle_bootstrap(Namespace(bootstrap_server=None)) == expected
 
 
 @pytest.mark.parametrize(("operations", "is_told"), [(status.all_operations(), False), (0, True)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
+from tests.client.live.work import until
 from tests.client.scripted import TOPIC, Hangup, ScriptedBroker, scripted
 
 Run = Callable[[Any], Any]
@@ -243,7 +243,12 @@ def test_reading_ahead_has_its_limits(run: Run) -> None:
             async with Consumer(bootstrap_servers=broker.bootstrap, **QUICK) as consumer:
                 consumer.assign([WHERE])
                 assert len(await consumer.poll(1000, max_records=1)) == 1
-                await asyncio.sleep(0.1)
+
+                def is_at_rest() -> bool:
+                    consumer._fetcher.fetch()
+                    return not consumer._fetcher._under_way
+
+                await until(is_at_rest)
                 assert broker.count(FetchRequest) <= 4
                 assert await take(consumer, 49) == list(range(1, 50))
 

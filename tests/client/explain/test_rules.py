@@ -156,3 +156,13 @@ def test_every_diagnosis_says_what_to_do() -> None:
             assert one.summary
             assert one.evidence
             assert one.advice
+
+
+@pytest.mark.trap
+def test_lag_counts_no_deleted_records() -> None:
+    """Trap 23: lag is max(HW − max(committed, log start), 0)."""
+    assert at(5).lag == 5
+    assert at(5, log_start=8).lag == 2
+    assert at(5, log_start=None).lag == 5
+    assert at(20).lag == 0
+    assert at(5, log_start=8).readable == 2

@@ -28,6 +28,7 @@ from barnabas.config.layers import ConfigSource
 from barnabas.metadata.scram import ScramMechanism
 from barnabas.security.acls import Operation, ResourceType
 from tests.client.live.work import Run, fill, make_topic, until
+from tests.recent import RECENT_MS
 
 BROKER = 1
 
@@ -155,12 +156,12 @@ def test_offsets_and_the_deletion_of_records(bootstrap: str, topic: str, run: Ru
         first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
         async with Producer(bootstrap_servers=bootstrap) as producer:
             for number in range(10):
-                await producer.send(topic, b"x", partition=0, timestamp_ms=1_700_000_000_000 + number)
+                await producer.send(topic, b"x", partition=0, timestamp_ms=RECENT_MS + number)
         async with Admin(bootstrap_servers=bootstrap) as admin:
             found = await admin.list_offsets({first: OffsetSpec.LATEST, second: OffsetSpec.EARLIEST})
             assert (found[first].offset, found[second].offset) == (10, 0)
-            found = await admin.list_offsets({first: 1_700_000_000_004})
-            assert (found[first].offset, found[first].timestamp) == (4, 1_700_000_000_004)
+            found = await admin.list_offsets({first: RECENT_MS + 4})
+            assert (found[first].offset, found[first].timestamp) == (4, RECENT_MS + 4)
             assert (await admin.list_offsets({first: OffsetSpec.MAX_TIMESTAMP}))[first].offset == 9
             lows = await admin.delete_records({first: 4, second: 1})
             assert lows[first] == 4

@@ -11,6 +11,7 @@ import pytest
 from barnabas.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from barnabas.client import errors as client_errors
 from tests.client.live.work import Run, fill, make_topic, offsets, read, take, until
+from tests.recent import RECENT_MS
 
 NUMBERS = [b"%d" % number for number in range(100)]
 QUICK = {"fetch_max_wait_ms": 50}
@@ -22,7 +23,7 @@ def test_seeking(bootstrap: str, topic: str, run: Run) -> None:
         await make_topic(bootstrap, topic)
         async with Producer(bootstrap_servers=bootstrap) as producer:
             for number, value in enumerate(NUMBERS):
-                await producer.send(topic, value, timestamp_ms=1_700_000_000_000 + number)
+                await producer.send(topic, value, timestamp_ms=RECENT_MS + number)
         where = TopicPartition(topic, 0)
         async with Consumer(bootstrap_servers=bootstrap, **QUICK) as consumer:
             consumer.assign([where])
@@ -34,7 +35,7 @@ def test_seeking(bootstrap: str, topic: str, run: Run) -> None:
             assert await next_offset() == 40
             consumer.seek_to_beginning()
             assert await next_offset() == 0
-            consumer.seek_to_time(1_700_000_000_077, where)
+            consumer.seek_to_time(RECENT_MS + 77, where)
             assert await next_offset() == 77
             consumer.seek_to_end(where)
             assert await consumer.position(where) == 100
@@ -46,7 +47,7 @@ def test_seeking(bootstrap: str, topic: str, run: Run) -> None:
                 consumer.seek(where, -1)
             with pytest.raises(ValueError, match="not assigned"):
                 consumer.seek(TopicPartition(topic, 1), 0)
-            found = await consumer.offsets_for_times({where: 1_700_000_000_050})
+            found = await consumer.offsets_for_times({where: RECENT_MS + 50})
             assert found[where] is not None
             assert found[where].offset == 50
             assert await consumer.offsets_for_times({where: 1_900_000_000_000}) == {where: None}
@@ -298,9 +299,7 @@ def test_arrow_batches(bootstrap: str, topic: str, run: Run, codec: str) -> None
                 key = None if number % 2 else b"k%d" % number
                 value = None if number % 10 == 9 else b"v" * (number % 50)
                 headers = [("n", b"%d" % number)] if number % 3 == 0 else []
-                await producer.send(
-                    topic, value, key, headers=headers, timestamp_ms=1_700_000_000_000 + number
-                )
+                await producer.send(topic, value, key, headers=headers, timestamp_ms=RECENT_MS + number)
         options: dict[str, Any] = {"auto_offset_reset": "earliest", **QUICK}
         async with Consumer(bootstrap_servers=bootstrap, **options) as consumer:
             consumer.assign([TopicPartition(topic, 0)])

@@ -21,6 +21,7 @@ from barnabas.client import (
 )
 from barnabas.client import errors as client_errors
 from tests.client.live.work import Run, make_topic, read
+from tests.recent import RECENT_MS
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -36,14 +37,14 @@ def test_records_come_back_as_they_were_sent(bootstrap: str, topic: str, run: Ru
                     None if number % 7 == 6 else b"value %d " % number * 20,
                     key=None if number % 5 == 4 else b"k%d" % number,
                     headers={"h": str(number).encode(), "none": None},
-                    timestamp_ms=1_700_000_000_000 + number,
+                    timestamp_ms=RECENT_MS + number,
                 )
                 for number in range(300)
             ]
             told = [await one for one in sent]
-        assert told == [RecordMetadata(topic, 0, number, 1_700_000_000_000 + number) for number in range(300)]
+        assert told == [RecordMetadata(topic, 0, number, RECENT_MS + number) for number in range(300)]
         for number, record in enumerate(await read(bootstrap, topic, 300)):
-            assert (record.offset, record.timestamp) == (number, 1_700_000_000_000 + number)
+            assert (record.offset, record.timestamp) == (number, RECENT_MS + number)
             assert record.key == (None if number % 5 == 4 else b"k%d" % number)
             assert record.value == (None if number % 7 == 6 else b"value %d " % number * 20)
             assert record.headers == (("h", str(number).encode()), ("none", None))

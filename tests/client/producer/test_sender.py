@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from barnabas.base.errors import ErrorCode
+from barnabas.batch.view import MAX_SEQUENCE
 from barnabas.client import Producer
 from barnabas.client import errors as client_errors
+from barnabas.client.producer.identity import MAX_EPOCH
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-from tests.client.scripted import PRODUCER_ID, TOPIC, Hangup, ScriptedBroker, scripted
+from tests.client.live.work import until
+from tests.client.scripted import NODE_ID, PRODUCER_ID, TOPIC, Hangup, ScriptedBroker, scripted
 
 Run = Callable[[Any], Any]
 # Small enough that each record is a batch of its own.
@@ -46,6 +49,14 @@ class InOrder:
             return self._broker.produced(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         self._expected[epoch] = expected + count
         return self._broker.produced(0, self._broker.take(request))
+
+
+async def in_flight(producer: Producer) -> int:
+    """Requests without an answer, once the sender has sent all that it may: it does so in the loop's turns, and
+    waits then for an answer or a timer."""
+    while producer._sender._pump_due:
+        await asyncio.sleep(0)
+    return producer._sender._in_flight.get(NODE_ID, 0)
 
 
 def _identity(request: ProduceRequest) -> tuple[int, int, int]:
@@ -178,13 +189,18 @@ def test_a_broker_that_asks_for_a_pause_gets_it(run: Run) -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
 
             def throttled(request: ProduceRequest, version: int) -> Any:
-                return broker.produced(0, broker.take(request), throttle_ms=300)
+                return broker.produced(0, broker.take(request), throttle_ms=600_000)
 
             broker.once(ProduceRequest, throttled)
             await producer.send_and_wait(TOPIC, b"x")
             second = await producer.send(TOPIC, b"y")
-            await asyncio.sleep(0.1)
-            assert broker.count(ProduceRequest) == 1
+            assert await in_flight(producer) == 0
+            link = producer.cluster.pool.ready(producer.cluster.metadata.brokers[NODE_ID])
+            assert link is not None
+            assert link.throttled_s > 60
+            # Let the pause be over.
+            link._throttled_until = 0.0
+            producer._sender.wake()
             await second
             assert broker.count(ProduceRequest) == 2
 
@@ -199,9 +215,8 @@ def test_no_more_requests_in_flight_than_allowed(run: Run) -> None:
             broker.handlers[ProduceRequest] = lambda *_: None
             for _ in range(5):
                 await producer.send(TOPIC, b"x")
-            for _ in range(20):
-                await asyncio.sleep(0.01)
-            assert broker.count(ProduceRequest) == 1 + 2
+            assert await in_flight(producer) == 2
+            await until(lambda: broker.count(ProduceRequest) == 1 + 2)
             await producer.close(timeout_ms=0)
 
     run(work())
@@ -216,9 +231,8 @@ def test_nothing_overtakes_the_first_batch_of_a_partition(run: Run) -> None:
             broker.handlers[ProduceRequest] = lambda *_: None
             for _ in range(3):
                 await producer.send(TOPIC, b"x", partition=0)
-            for _ in range(20):
-                await asyncio.sleep(0.01)
-            assert broker.count(ProduceRequest) == 1
+            await until(lambda: broker.count(ProduceRequest) == 1)
+            assert await in_flight(producer) == 1
             await producer.close(timeout_ms=0)
 
     run(work())
@@ -243,9 +257,8 @@ def test_another_epoch_waits_only_where_the_producer_may_be_unknown(
             broker.handlers[ProduceRequest] = lambda *_: None
             for _ in range(3):
                 await producer.send(TOPIC, b"x", partition=0)
-            for _ in range(20):
-                await asyncio.sleep(0.01)
-            assert broker.count(ProduceRequest) == asked + together
+            await until(lambda: broker.count(ProduceRequest) == asked + together)
+            assert await in_flight(producer) == together
             await producer.close(timeout_ms=0)
 
     run(work())
@@ -257,7 +270,8 @@ def test_a_broker_that_goes_and_comes_back(run: Run) -> None:
             await producer.send_and_wait(TOPIC, b"before")
             await broker.stop()
             waiting = await producer.send(TOPIC, b"meanwhile")
-            await asyncio.sleep(0.2)
+            node = producer.cluster.metadata.brokers[NODE_ID]
+            await until(lambda: any(key[0] == node.id for key in producer.cluster.pool._failures))
             assert not waiting.done
             await broker.start()
             assert (await waiting).offset == 1
@@ -284,12 +298,12 @@ def test_a_topic_that_grows_is_noticed(run: Run) -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
             await producer.send_and_wait(TOPIC, b"x")
             broker.partitions = 3
-            for _ in range(100):
-                await asyncio.sleep(0.02)
+
+            async def is_noticed() -> bool:
                 await producer.send(TOPIC, b"x", partition=0)
-                if producer._accumulator.by_topic[TOPIC].count == 3:
-                    return
-            raise AssertionError("the new partitions were not noticed")
+                return producer._accumulator.by_topic[TOPIC].count == 3
+
+            await until(is_noticed)
 
     run(work())
 
@@ -304,5 +318,126 @@ def test_closing_without_time_fails_what_waits(run: Run) -> None:
             await producer.close(timeout_ms=50)
             with pytest.raises(client_errors.RequestTimedOutError, match="closed"):
                 await delivery
+
+    run(work())
+
+
+def test_behind_the_largest_sequence_number_comes_0(run: Run) -> None:
+    """A producer that wrote 2^31 records to a partition: numbers wrap, as in Apache Kafka."""
+
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+            await producer.send_and_wait(TOPIC, b"first")
+            queue = producer._accumulator.by_topic[TOPIC].queues[0]
+            queue.next_sequence, queue.last_acked = MAX_SEQUENCE, MAX_SEQUENCE - 1
+            for value in (b"largest", b"smallest", b"next"):
+                await producer.send_and_wait(TOPIC, value)
+            assert sequences(broker) == [(0, 0), (0, MAX_SEQUENCE), (0, 0), (0, 1)]
+            assert queue.last_acked == 1
+            # The number that is refused is the one after the last that was taken: a new epoch is needed.
+            broker.once(ProduceRequest, lambda *_: broker.produced(ErrorCode.UNKNOWN_PRODUCER_ID))
+            await producer.send_and_wait(TOPIC, b"after a loss")
+            assert sequences(broker)[-1] == (1, 0)
+
+    run(work())
+
+
+def test_a_batch_across_the_largest_sequence_number(run: Run) -> None:
+    async def work() -> None:
+        options: dict[str, Any] = {**ONE_EACH, "batch_size": 10_000, "linger_ms": 30_000}
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+            await producer.send(TOPIC, b"first")
+            await producer.flush()
+            queue = producer._accumulator.by_topic[TOPIC].queues[0]
+            queue.next_sequence, queue.last_acked = MAX_SEQUENCE - 1, MAX_SEQUENCE - 2
+            for count in (4, 1):
+                for _ in range(count):
+                    await producer.send(TOPIC, b"x")
+                await producer.flush()
+            assert sequences(broker) == [(0, 0), (0, MAX_SEQUENCE - 1), (0, 2)]
+
+    run(work())
+
+
+def test_one_retry_is_one(run: Run) -> None:
+    async def work() -> None:
+        options = {**ONE_EACH, "retries": 1}
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+            refused = broker.produced(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            broker.once(ProduceRequest, lambda *_: refused)
+            assert (await producer.send_and_wait(TOPIC, b"x")).offset == 0
+            assert broker.count(ProduceRequest) == 2
+            broker.handlers[ProduceRequest] = lambda *_: refused
+            with pytest.raises(client_errors.NotLeaderOrFollowerError):
+                await producer.send_and_wait(TOPIC, b"y")
+            assert broker.count(ProduceRequest) == 4
+
+    run(work())
+
+
+def test_a_batch_that_is_too_large_goes_in_parts_that_follow_each_other(run: Run) -> None:
+    async def work() -> None:
+        options: dict[str, Any] = {**ONE_EACH, "batch_size": 10_000, "linger_ms": 30_000}
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+            broker.handlers[ProduceRequest] = InOrder(broker)
+            await producer.send(TOPIC, b"first")
+            await producer.flush()
+            broker.once(ProduceRequest, lambda *_: broker.produced(ErrorCode.MESSAGE_TOO_LARGE))
+            sent = [await producer.send(TOPIC, b"%d" % number * 100) for number in range(6)]
+            following = await producer.send(TOPIC, b"following")
+            await producer.flush()
+            assert [(await one).offset for one in (*sent, following)] == [1, 2, 3, 4, 5, 6, 7]
+            assert values(broker) == [b"first", *(b"%d" % number * 100 for number in range(6)), b"following"]
+            assert len(broker.log) > 2
+            assert sum(batch.record_count for batch in broker.log) == 8
+            assert producer._accumulator.used_bytes == 0
+
+    run(work())
+
+
+def test_a_request_is_no_larger_than_allowed(run: Run) -> None:
+    async def work() -> None:
+        options: dict[str, Any] = {
+            **ONE_EACH,
+            "batch_size": 5_000,
+            "linger_ms": 30_000,
+            "max_request_size": 5_000,
+        }
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+            broker.partitions = 4
+            requests: list[list[int]] = []
+
+            def produce(request: ProduceRequest, version: int) -> Any:
+                answer = broker.produced(0, 0)
+                (topic,) = request.topic_data
+                requests.append([len(bytes(part.records or b"")) for part in topic.partition_data])
+                (usual,) = answer.responses[0].partition_responses
+                answer.responses[0].partition_responses = [
+                    type(usual)(index=part.index, error_code=0, base_offset=0)
+                    for part in topic.partition_data
+                ]
+                return answer
+
+            broker.handlers[ProduceRequest] = produce
+            for partition in range(4):
+                await producer.send(TOPIC, bytes(2_000), partition=partition)
+            await producer.flush()
+            assert sum(map(len, requests)) == 4
+            assert all(sum(sizes) <= 5_000 for sizes in requests)
+            assert max(map(len, requests)) == 2, "and no smaller than possible"
+
+    run(work())
+
+
+def test_ids_without_epochs_left_are_asked_for_anew(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+            await producer.send_and_wait(TOPIC, b"x")
+            assert producer._sender.identity is not None
+            producer._sender.identity.pair = (PRODUCER_ID, MAX_EPOCH - 1)
+            producer._sender.identity.bump()
+            assert not producer._sender.identity.is_known
+            await producer.send_and_wait(TOPIC, b"y")
+            assert broker.count(InitProducerIdRequest) == 2
 
     run(work())

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from barnabas.base.lag import lag
 from barnabas.cli.consumer_groups.errors import say
 from barnabas.cli.framework.columns import padded_row
 from barnabas.cli.framework.exits import Exit
+from barnabas.cli.log_starts import log_starts
 from barnabas.client.admin.records import OffsetSpec
 from barnabas.client.model import NO_EPOCH, OffsetAndMetadata, TopicPartition, by_topic
-from barnabas.coordinator.group.offsets.lag import lag
 
 if TYPE_CHECKING:
     from barnabas.client.admin.groups.group_model import GroupDescription, GroupMember
@@ -67,7 +68,8 @@ def _show_offsets(admin: Admin, group: GroupDescription, options: Namespace) -> 
     committed = told.values_by_key
     places = _places(group, committed)
     ends = _offsets(admin, [place for place, _ in places], OffsetSpec.LATEST, options.timeout)
-    starts = _starts(admin, committed, ends, options.timeout)
+    known = [(place, offset.offset) for place, offset in committed.items() if offset is not None]
+    starts = log_starts(admin, known, ends, timeout_ms=options.timeout)
     if not _introduce(group) or not places:
         return
     rows = []
@@ -118,21 +120,6 @@ def _offsets(
         return {}
     found = admin.list_offsets(dict.fromkeys(places, spec), timeout_ms=timeout_ms)
     return {place: one.offset for place, one in found.values_by_key.items()}
-
-
-def _starts(
-    admin: Admin,
-    committed: Mapping[TopicPartition, OffsetAndMetadata | None],
-    ends: Mapping[TopicPartition, int],
-    timeout_ms: int,
-) -> dict[TopicPartition, int]:
-    """Only of partitions that are behind: what was deleted meanwhile can be read by nobody."""
-    behind = [
-        place
-        for place, offset in committed.items()
-        if offset is not None and place in ends and offset.offset < ends[place]
-    ]
-    return _offsets(admin, behind, OffsetSpec.EARLIEST, timeout_ms)
 
 
 # Members ----------------------------------------------------------------------------------------------------

@@ -38,11 +38,6 @@ class ArgumentParser(argparse.ArgumentParser):
         if unknown:
             flag = unknown[0].partition("=")[0]
             if flag.startswith("-") and flag != "-":
-                from barnabas.cli.refused import reason_for  # Only needed when something is wrong.
-
-                reason = reason_for(self.prog, flag)
-                if reason is not None:
-                    self.error(f"{flag} is not taken: {reason}")
                 self.error(f"unknown option {flag}{did_you_mean(flag, self._option_string_actions)}")
             self.error(f"unexpected argument {unknown[0]!r}")
         return parsed

@@ -126,7 +126,20 @@ def client_properties(
 ) -> dict[str, object]:
     """The properties of a client: those of the file, and where the flags say the cluster is."""
     place = bootstrap_of(parser, options, missing)
-    return {**command_properties(options.command_config), **place}
+    return {**_without_broker_options(command_properties(options.command_config)), **place}
+
+
+def _without_broker_options(given: dict[str, str]) -> dict[str, str]:
+    """A node's own file may serve as --command-config, as add-controller wants it."""
+    from barnabas.client.options import is_client_option
+
+    others = [name for name in given if not is_client_option(name)]
+    if not others:
+        return given
+    from barnabas.config import BROKER  # Only needed for such a file, or to refuse a slip.
+
+    of_brokers = {name for name in others if BROKER.option(name) is not None}
+    return {name: value for name, value in given.items() if name not in of_brokers}
 
 
 @contextmanager

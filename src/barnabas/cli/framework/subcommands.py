@@ -1,9 +1,13 @@
-"""Tools that have commands of their own: `features --bootstrap-server … describe`.
+"""Tools that have commands of their own: `topic create`, `features --bootstrap-server … describe`.
 
     SUBCOMMANDS = {"describe": Subcommand("show the features", declare, call)}
     run = Tool("barnabas features", "…", SUBCOMMANDS, connection).run
 
+What lives here: finding the command and its parser, and the help of the tool as a whole; every tool that has
+commands comes this way.  What may not: what a command does.
+
 What all commands have in common may stand before the command, as Apache Kafka's tools want it, or after it.
+A tool without such flags has its command first.
 """
 
 from __future__ import annotations
@@ -39,45 +43,53 @@ class _CommandParser(KafkaParser):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`declare` adds the flags that all commands have."""
+    """`declare` adds the flags that all commands have; `make_parser` makes a command's parser of its name and
+    summary."""
 
     program: str
     description: str
     subcommands: Mapping[str, Subcommand]
-    declare: Callable[[ArgumentParser], None]
+    declare: Callable[[ArgumentParser], None] | None = None
+    make_parser: Callable[[str, str], ArgumentParser] = _CommandParser
 
     def run(self, arguments: Sequence[str]) -> int:
         """Find the command and call it."""
         if not arguments or arguments[0] in ("-h", "--help", "-help"):
             (sys.stdout if arguments else sys.stderr).write(self.help_text())
             return Exit.OK if arguments else Exit.USAGE
-        if arguments[0] in ("--version", "-version", "-v"):
+        if self.declare is not None and arguments[0] in ("--version", "-version", "-v"):
             print(f"barnabas {__version__}")
             return Exit.OK
         position = self._position(arguments)
-        if position is None:
-            commands = ", ".join(self.subcommands)
-            raise UsageError(
-                f"{self.program}: no command is given, one of {commands}; see {self.program} --help"
-            )
         name = arguments[position]
         if name not in self.subcommands:
+            kind = "option" if name.startswith("-") else "command"
             hint = did_you_mean(name, self.subcommands)
-            raise UsageError(f"{self.program}: unknown command {name}{hint}; see {self.program} --help")
+            raise UsageError(f"{self.program}: unknown {kind} {name}{hint}; see {self.program} --help")
         parser = self.parser(name)
         options = parser.parse([*arguments[:position], *arguments[position + 1 :]])
         return self.subcommands[name].call(parser, options)
 
     def parser(self, name: str) -> ArgumentParser:
-        parser = _CommandParser(f"{self.program} {name}", self.subcommands[name].summary)
-        self.declare(parser)
+        parser = self.make_parser(f"{self.program} {name}", self.subcommands[name].summary)
+        if self.declare is not None:
+            self.declare(parser)
         self.subcommands[name].declare(parser)
         return parser
 
-    def _position(self, arguments: Sequence[str]) -> int | None:
-        """Where the command stands: the first word that is no flag and no flag's value."""
+    def _common(self) -> ArgumentParser | None:
+        """A parser with the flags that all commands have, if there are any."""
+        if self.declare is None:
+            return None
         common = KafkaParser(self.program, self.description)
         self.declare(common)
+        return common
+
+    def _position(self, arguments: Sequence[str]) -> int:
+        """Where the command stands: the first word that is no flag and no flag's value."""
+        common = self._common()
+        if common is None:
+            return 0
         known = common._option_string_actions
         is_value = False
         for position, word in enumerate(arguments):
@@ -88,15 +100,16 @@ class Tool:
             else:
                 action = known.get(word) or known.get("-" + word)
                 is_value = action is not None and action.nargs != 0
-        return None
+        commands = ", ".join(self.subcommands)
+        raise UsageError(f"{self.program}: no command is given, one of {commands}; see {self.program} --help")
 
     def help_text(self) -> str:
-        common = KafkaParser(self.program, self.description)
-        self.declare(common)
         width = max(map(len, self.subcommands))
         rows = "".join(f"  {name:<{width}}  {one.summary}\n" for name, one in self.subcommands.items())
-        options = common.format_help().partition("options:\n")[2]
+        common = self._common()
+        before = "" if common is None else "[OPTIONS] "
+        options = "" if common is None else "\noptions:\n" + common.format_help().partition("options:\n")[2]
         return (
-            f"usage: {self.program} [OPTIONS] COMMAND [OPTIONS]\n\n{self.description}\n\n"
-            f"commands:\n{rows}\n  -h, --help after a command shows its options\n\noptions:\n{options}"
+            f"usage: {self.program} {before}COMMAND [OPTIONS]\n\n{self.description}\n\n"
+            f"commands:\n{rows}\n  -h, --help after a command shows its options\n{options}"
         )

@@ -6,11 +6,12 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from barnabas.cli.framework.arguments import ArgumentParser, did_you_mean
+from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import CommandError, Exit, UsageError, one_line
+from barnabas.cli.framework.subcommands import Subcommand, Tool
 from barnabas.cli.friendly.output import FORMATS
 
 if TYPE_CHECKING:
@@ -70,35 +71,14 @@ def add_plan(parser: ArgumentParser) -> None:
 
 # Subcommands ------------------------------------------------------------------------------------------------
 
-# One line of help, what declares the flags, what is called.
-Subcommand = tuple[str, Callable[[ArgumentParser], None], Callable[[ArgumentParser, Namespace], int]]
+
+def friendly_tool(program: str, description: str, subcommands: Mapping[str, Subcommand]) -> Tool:
+    """A tool for people: its commands take times such as `-30m`, and their help begins with a sentence."""
+    return Tool(program, description, subcommands, make_parser=_command_parser)
 
 
-def run_subcommand(
-    program: str, summary: str, commands: Mapping[str, Subcommand], arguments: Sequence[str]
-) -> int:
-    """Find the subcommand and call it."""
-    if not arguments or arguments[0] in ("-h", "--help", "-help"):
-        (sys.stdout if arguments else sys.stderr).write(_help_text(program, summary, commands))
-        return Exit.OK if arguments else Exit.USAGE
-    name, *rest = arguments
-    if name not in commands:
-        kind = "option" if name.startswith("-") else "command"
-        hint = did_you_mean(name, commands)
-        raise UsageError(f"{program}: unknown {kind} {name}{hint}; see {program} --help")
-    described, declare, call = commands[name]
-    parser = FriendlyParser(f"{program} {name}", described[0].upper() + described[1:] + ".")
-    declare(parser)
-    return call(parser, parser.parse(rest))
-
-
-def _help_text(program: str, summary: str, commands: Mapping[str, Subcommand]) -> str:
-    width = max(map(len, commands))
-    rows = "".join(f"  {name:<{width}}  {one[0]}\n" for name, one in commands.items())
-    return (
-        f"usage: {program} COMMAND [OPTIONS]\n\n{summary}\n\n"
-        f"commands:\n{rows}\n  -h, --help after a command shows its options\n"
-    )
+def _command_parser(program: str, summary: str) -> ArgumentParser:
+    return FriendlyParser(program, summary[0].upper() + summary[1:] + ".")
 
 
 # The cluster ------------------------------------------------------------------------------------------------
@@ -120,10 +100,15 @@ def _broker_here() -> str | None:
         servers = running_servers(FolderDisk())
     except OSError:
         return None
-    for info in servers:
-        if "broker" in info.roles and info.listeners:
-            return info.listeners.get("PLAINTEXT") or next(iter(info.listeners.values()))
-    return None
+    places = [
+        info.listeners.get("PLAINTEXT") or next(iter(info.listeners.values()))
+        for info in servers
+        if "broker" in info.roles and info.listeners
+    ]
+    # Of several, the one at the usual port: a broker that comes later on another must not take its place.
+    default_port = DEFAULT_BOOTSTRAP.rpartition(":")[2]
+    usual = [place for place in places if place.rpartition(":")[2] == default_port]
+    return next(iter([*usual, *places]), None)
 
 
 def open_admin(parser: ArgumentParser, options: Namespace) -> AbstractContextManager[Admin]:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.cli.framework.numbers import long_integer, whole_number
+from barnabas.cli.framework.subcommands import Subcommand
 from barnabas.cli.friendly.framework import (
-    Subcommand,
     add_cluster,
     add_output,
     add_plan,
+    friendly_tool,
     may_go_on,
     open_admin,
-    run_subcommand,
     tell_errors,
 )
 from barnabas.cli.friendly.output import Column, Printer, Row
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from barnabas.client.sync import Admin
 
 PROGRAM = "barnabas group"
+# A broker that is away must not keep the rest from being shown.
+END_TIMEOUT_MS = 5_000
 GROUPS = (
     Column("group"),
     Column("state"),
@@ -70,7 +72,7 @@ NO_MEMBERS = ("Empty", "Dead")
 
 
 def run(arguments: Sequence[str]) -> int:
-    return run_subcommand(PROGRAM, "List, show, reset and delete consumer groups.", SUBCOMMANDS, arguments)
+    return friendly_tool(PROGRAM, "List, show, reset and delete consumer groups.", SUBCOMMANDS).run(arguments)
 
 
 # Looking ----------------------------------------------------------------------------------------------------
@@ -121,6 +123,8 @@ def group_rows(admin: Admin, names: Sequence[str]) -> list[Row]:
 
 def offset_rows(admin: Admin, groups: Sequence[GroupDescription]) -> list[Row]:
     """Every partition that a group has committed to or is assigned."""
+    from barnabas.base.lag import lag
+    from barnabas.cli.log_starts import log_starts
     from barnabas.client.admin.records import OffsetSpec
 
     if not groups:
@@ -131,10 +135,18 @@ def offset_rows(admin: Admin, groups: Sequence[GroupDescription]) -> list[Row]:
         group: _partitions(one, found.get(group)) for group, one in ((g.group_id, g) for g in groups)
     }
     everything = sorted({where for some in partitions.values() for where in some})
-    ends = (
-        admin.list_offsets(dict.fromkeys(everything, OffsetSpec.LATEST), timeout_ms=5_000).values_by_key
-        if everything
-        else {}
+    latest = dict.fromkeys(everything, OffsetSpec.LATEST)
+    ends = admin.list_offsets(latest, timeout_ms=END_TIMEOUT_MS).values_by_key if everything else {}
+    starts = log_starts(
+        admin,
+        [
+            (where, known.offset)
+            for outcomes in found.values()
+            for where, known in outcomes.values_by_key.items()
+            if known is not None
+        ],
+        {where: one.offset for where, one in ends.items()},
+        timeout_ms=END_TIMEOUT_MS,
     )
     rows: list[Row] = []
     for group in groups:
@@ -151,7 +163,9 @@ def offset_rows(admin: Admin, groups: Sequence[GroupDescription]) -> list[Row]:
                     "partition": where.partition,
                     "committed": offset,
                     "end": end,
-                    "lag": None if offset is None or end is None else max(0, end - offset),
+                    "lag": None
+                    if offset is None or end is None
+                    else lag(offset, starts.get(where, offset), end),
                     "client": member and member.client_id,
                     "host": member and member.host.lstrip("/"),
                     "member": member and member.member_id,
@@ -316,8 +330,8 @@ def _delete(parser: ArgumentParser, options: Namespace) -> int:
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {
-    "list": ("list groups with their lag", _declare_list, _list),
-    "show": ("show how far groups are, or who their members are", _declare_show, _show),
-    "reset": ("set where a group goes on", _declare_reset, _reset),
-    "delete": ("delete groups with their offsets", _declare_delete, _delete),
+    "list": Subcommand("list groups with their lag", _declare_list, _list),
+    "show": Subcommand("show how far groups are, or who their members are", _declare_show, _show),
+    "reset": Subcommand("set where a group goes on", _declare_reset, _reset),
+    "delete": Subcommand("delete groups with their offsets", _declare_delete, _delete),
 }

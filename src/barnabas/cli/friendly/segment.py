@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import CommandError, Exit, one_line
 from barnabas.cli.framework.numbers import long_integer, whole_number
-from barnabas.cli.friendly.framework import Subcommand, add_output, run_subcommand
+from barnabas.cli.framework.subcommands import Subcommand
+from barnabas.cli.friendly.framework import add_output, friendly_tool
 from barnabas.cli.friendly.output import Column, Printer, Row
 from barnabas.cli.friendly.records.times import show_time
 
@@ -54,8 +55,8 @@ BATCHES = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    return run_subcommand(
-        PROGRAM, "Look into the files of a log; nothing is changed.", SUBCOMMANDS, arguments
+    return friendly_tool(PROGRAM, "Look into the files of a log; nothing is changed.", SUBCOMMANDS).run(
+        arguments
     )
 
 
@@ -242,7 +243,7 @@ def _verdict(parser: ArgumentParser, faults: int) -> int:
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {
-    "list": ("list the segments of a partition", _declare_list, _list),
-    "batches": ("show the batches of a segment", _declare_batches, _show_batches),
-    "records": ("show the records of a segment", _declare_records, _show_records),
+    "list": Subcommand("list the segments of a partition", _declare_list, _list),
+    "batches": Subcommand("show the batches of a segment", _declare_batches, _show_batches),
+    "records": Subcommand("show the records of a segment", _declare_records, _show_records),
 }

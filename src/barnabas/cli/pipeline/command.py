@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import CommandError, Exit, one_line
-from barnabas.cli.friendly.framework import Subcommand, add_output, add_plan, may_go_on, run_subcommand
+from barnabas.cli.framework.subcommands import Subcommand
+from barnabas.cli.friendly.framework import add_output, add_plan, friendly_tool, may_go_on
 from barnabas.cli.friendly.output import NOTHING, Column, Printer
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ STATUS = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    return run_subcommand(
-        PROGRAM, "Run pipelines of Spark queries, and look at them.", SUBCOMMANDS, arguments
+    return friendly_tool(PROGRAM, "Run pipelines of Spark queries, and look at them.", SUBCOMMANDS).run(
+        arguments
     )
 
 
@@ -287,9 +288,9 @@ def _report(parser: ArgumentParser, options: Namespace) -> int:
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {
-    "run": ("run a pipeline until Ctrl+C; it goes on from where it was", _declare_run, _run),
-    "status": ("show what was done last, also while it does not run", _declare_status, _status),
-    "reset": ("forget what was done; what was written stays", _declare_reset, _reset),
-    "graph": ("draw how it hangs together", _declare_graph, _graph),
-    "report": ("write its page", _declare_report, _report),
+    "run": Subcommand("run a pipeline until Ctrl+C; it goes on from where it was", _declare_run, _run),
+    "status": Subcommand("show what was done last, also while it does not run", _declare_status, _status),
+    "reset": Subcommand("forget what was done; what was written stays", _declare_reset, _reset),
+    "graph": Subcommand("draw how it hangs together", _declare_graph, _graph),
+    "report": Subcommand("write its page", _declare_report, _report),
 }

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from barnabas.base.lag import lag
 from barnabas.cli.friendly.output import Row
 
 if TYPE_CHECKING:
     from barnabas.client.model import TopicPartition
     from barnabas.spark.pipeline import Pipeline
     from barnabas.spark.pipeline.checkpoints import Done, Offsets
+
+# Where the log of each partition starts and ends.
+Bounds: TypeAlias = "dict[TopicPartition, tuple[int, int]]"
 
 # A broker that is away must not keep the rest from being told.
 ASK_TIMEOUT_MS = 5_000
@@ -30,7 +34,7 @@ def status_rows(pipeline: Pipeline, settings: dict[str, str], folder: Path) -> t
             f"{folder} is the checkpoint of the pipeline {known.pipeline}, not of {pipeline.name}"
         )
     done = {name: read_done(folder / name) for name in pipeline.sinks}
-    ends, problem = _ends((one.offsets for one in done.values()), settings["bootstrap"])
+    bounds, problem = _bounds([one.offsets for one in done.values()], settings["bootstrap"])
     rows: list[Row] = []
     for name, sink in pipeline.sinks.items():
         one = done[name]
@@ -41,7 +45,7 @@ def status_rows(pipeline: Pipeline, settings: dict[str, str], folder: Path) -> t
                 "state": _state(one, is_now=is_running(folder, name)),
                 "batch": one.batch,
                 "done": _time(one.done_ms),
-                "lag": _lag(one.offsets, ends),
+                "lag": _lag(one.offsets, bounds),
                 "watermark": _time(one.watermark_ms),
                 "reads": reads,
                 "to": place(pipeline, sink, settings),
@@ -62,21 +66,26 @@ def _time(ms: int | None) -> str | None:
     return None if ms is None else f"{datetime.fromtimestamp(ms // 1_000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _lag(offsets: Offsets, ends: dict[TopicPartition, int]) -> int | None:
+def _lag(offsets: Offsets, bounds: Bounds) -> int | None:
     """Records that were not read yet, of partitions that may have come since then too."""
-    if not offsets or not ends:
+    if not offsets or not bounds:
         return None
-    lag = 0
-    for where, end in ends.items():
-        if where.topic in offsets:
-            lag += max(0, end - offsets[where.topic].get(str(where.partition), 0))
-    return lag
+    return sum(
+        lag(_read_to(offsets, where), start, end)
+        for where, (start, end) in bounds.items()
+        if where.topic in offsets
+    )
 
 
-def _ends(read: Iterable[Offsets], bootstrap: str) -> tuple[dict[TopicPartition, int], str]:
-    """The ends of all partitions of these topics."""
+def _read_to(offsets: Offsets, where: TopicPartition) -> int:
+    return offsets.get(where.topic, {}).get(str(where.partition), 0)
+
+
+def _bounds(read: Sequence[Offsets], bootstrap: str) -> tuple[Bounds, str]:
+    """Where the logs of all partitions of these topics start and end."""
     from barnabas.base.errors import KafkaError
     from barnabas.cli.framework.kafka_errors import sentence
+    from barnabas.cli.log_starts import log_starts
     from barnabas.client.admin.records import OffsetSpec
     from barnabas.client.model import TopicPartition
     from barnabas.client.sync import Admin
@@ -96,7 +105,10 @@ def _ends(read: Iterable[Offsets], bootstrap: str) -> tuple[dict[TopicPartition,
                 dict.fromkeys(partitions, OffsetSpec.LATEST), timeout_ms=ASK_TIMEOUT_MS
             )
             errors = [*described.errors.values(), *listed.errors.values()]
-            found = {where: one.offset for where, one in listed.values_by_key.items()}
+            ends = {where: one.offset for where, one in listed.values_by_key.items()}
+            read_to = [(where, _read_to(offsets, where)) for offsets in read for where in ends]
+            starts = log_starts(admin, read_to, ends, timeout_ms=ASK_TIMEOUT_MS)
     except KafkaError as error:
         return {}, sentence(error)
+    found = {where: (starts.get(where, 0), end) for where, end in ends.items()}
     return found, sentence(errors[0]) if errors else ""

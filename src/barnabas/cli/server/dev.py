@@ -136,12 +136,28 @@ def format_data(node: object, folder: str) -> None:
 def _greet(info: ServerInfo, folder: str, *, kept: bool) -> None:
     place = info.listeners["PLAINTEXT"]
     data = f"kept in {folder}" if kept else f"in {folder}, gone at the end; --data FOLDER keeps it"
+    flag = f" --bootstrap-server {place}" if _needs_flag(info, place) else ""
     print(
         f"barnabas: a broker listens on {place} (cluster {info.cluster_id})\n"
         f"  bootstrap servers  {place}\n"
         f"  data               {data}\n"
         f"  see it             barnabas status\n"
-        f"  try it             echo hello | barnabas produce greetings --create\n"
+        f"  try it             echo hello | barnabas produce greetings --create{flag}\n"
         "Ctrl+C stops it."
     )
     sys.stdout.flush()
+
+
+def _needs_flag(info: ServerInfo, place: str) -> bool:
+    """Whether a command without --bootstrap-server could reach another broker than this one."""
+    from barnabas.cli.friendly.framework import BOOTSTRAP_VARIABLE
+    from barnabas.cli.server.running_servers import running_servers
+    from barnabas.runtime.disk.folder_disk import FolderDisk
+
+    if place != f"{HOST}:{DEFAULT_PORT}" or os.environ.get(BOOTSTRAP_VARIABLE, place) != place:
+        return True
+    try:
+        servers = running_servers(FolderDisk())
+    except OSError:
+        return False
+    return any("broker" in one.roles and one.pid != info.pid for one in servers)

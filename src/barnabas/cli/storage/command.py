@@ -5,13 +5,13 @@ The options and the texts are those of Apache Kafka's kafka-storage; usage error
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from barnabas.cli.framework.arguments import ArgumentParser, did_you_mean
+from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import CommandError, Exit, UsageError
 from barnabas.cli.framework.numbers import short_number
+from barnabas.cli.framework.subcommands import Subcommand, Tool, no_flags
 from barnabas.metadata.features import (
     FEATURES,
     FEATURES_BY_NAME,
@@ -27,33 +27,8 @@ _RELEASES = f"The minimum is {OLDEST_METADATA_VERSION}; the default is {LATEST_S
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Find the subcommand and call it."""
-    if not arguments or arguments[0] in ("-h", "--help", "-help"):
-        (sys.stdout if arguments else sys.stderr).write(_help_text())
-        return Exit.OK if arguments else Exit.USAGE
-    name, *rest = arguments
-    if name not in SUBCOMMANDS:
-        kind = "option" if name.startswith("-") else "command"
-        hint = did_you_mean(name, SUBCOMMANDS)
-        raise UsageError(f"{PROGRAM}: unknown {kind} {name}{hint}; see {PROGRAM} --help")
-    summary, declare, call = SUBCOMMANDS[name]
-    parser = ArgumentParser(f"{PROGRAM} {name}", summary)
-    declare(parser)
-    return call(parser.parse(rest))
-
-
-def _help_text() -> str:
-    width = max(map(len, SUBCOMMANDS))
-    rows = "".join(f"  {name:<{width}}  {summary}\n" for name, (summary, _, _) in SUBCOMMANDS.items())
-    return (
-        f"usage: {PROGRAM} COMMAND [OPTIONS]\n\n"
-        "Format data folders, look into them, look up feature levels.\n\n"
-        f"commands:\n{rows}\n  -h, --help after a command shows its options\n"
-    )
-
-
-def _declare_nothing(parser: ArgumentParser) -> None:
-    """random-uuid has no options."""
+    description = "Format data folders, look into them, look up feature levels."
+    return Tool(PROGRAM, description, SUBCOMMANDS, make_parser=ArgumentParser).run(arguments)
 
 
 def _declare_info(parser: ArgumentParser) -> None:
@@ -131,14 +106,14 @@ def _declare_feature_dependencies(parser: ArgumentParser) -> None:
     )
 
 
-def random_uuid_command(options: Namespace) -> int:
+def random_uuid_command(parser: ArgumentParser, options: Namespace) -> int:
     from barnabas.runtime.random import SystemRandom, random_uuid
 
     print(random_uuid(SystemRandom()))
     return Exit.OK
 
 
-def version_mapping_command(options: Namespace) -> int:
+def version_mapping_command(parser: ArgumentParser, options: Namespace) -> int:
     try:
         version = metadata_version_named(options.release_version)
     except ValueError as error:
@@ -152,7 +127,7 @@ def version_mapping_command(options: Namespace) -> int:
     return Exit.OK
 
 
-def feature_dependencies_command(options: Namespace) -> int:
+def feature_dependencies_command(parser: ArgumentParser, options: Namespace) -> int:
     for wanted in options.feature:
         name, equals, text = wanted.partition("=")
         if not equals:
@@ -187,36 +162,38 @@ def dependency_lines(name: str, level: int) -> list[str]:
     return lines
 
 
-def info_command(options: Namespace) -> int:
+def info_command(parser: ArgumentParser, options: Namespace) -> int:
     from barnabas.cli.storage.info import show_info
 
     return show_info(options.config)
 
 
-def format_command(options: Namespace) -> int:
+def format_command(parser: ArgumentParser, options: Namespace) -> int:
     from barnabas.cli.storage.format import format_folders
 
     return format_folders(options)
 
 
-Subcommand = tuple[str, Callable[[ArgumentParser], None], Callable[[Namespace], int]]
-
 SUBCOMMANDS: dict[str, Subcommand] = {
-    "info": ("show what the data folders of this node are formatted for", _declare_info, info_command),
-    "format": ("make the data folders of this node part of a cluster", _declare_format, format_command),
-    "version-mapping": (
+    "info": Subcommand(
+        "show what the data folders of this node are formatted for", _declare_info, info_command
+    ),
+    "format": Subcommand(
+        "make the data folders of this node part of a cluster", _declare_format, format_command
+    ),
+    "version-mapping": Subcommand(
         "show the feature levels that belong to a release",
         _declare_version_mapping,
         version_mapping_command,
     ),
-    "feature-dependencies": (
+    "feature-dependencies": Subcommand(
         "show which other levels a feature's level needs",
         _declare_feature_dependencies,
         feature_dependencies_command,
     ),
-    "random-uuid": (
+    "random-uuid": Subcommand(
         "print a random id, fit for a cluster or a directory",
-        _declare_nothing,
+        no_flags,
         random_uuid_command,
     ),
 }

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from barnabas.base.errors import KafkaError
 from barnabas.batch.engine.consume import ConsumerRecord
 from barnabas.client.consumer.fetch.arrow import arrow_batch, pyarrow
 from barnabas.client.consumer.membership.classic import ClassicMembership
@@ -25,7 +24,6 @@ from barnabas.client.consumer.subscription import Mode, RebalanceListener
 from barnabas.client.errors.groups import InvalidGroupIdError
 from barnabas.client.errors.kinds import RetriableError
 from barnabas.client.model import (
-    OffsetAndMetadata,
     TopicPartition,
 )
 from barnabas.client.waiting import Deadline
@@ -42,8 +40,6 @@ CHORES_EVERY_S = 0.1
 # A poll that waits for records looks after them too, sooner while something is not settled yet.
 UNSETTLED_PATIENCE_S = 0.05
 SETTLED_PATIENCE_S = 1.0
-Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
-OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
 
 
 class Consumer(Seeking, Committing):

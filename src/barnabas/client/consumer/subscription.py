@@ -81,6 +81,11 @@ class PartitionState:
     def has_position(self) -> bool:
         return self.position >= 0 and self.reset_to is None
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nobody has said yet where to read: no commit, no policy, no seek."""
+        return self.position < 0 and self.reset_to is None
+
     def seek(self, offset: int, epoch: int = NO_EPOCH) -> None:
         """Go on from another offset; what was read ahead is of no use then."""
         self.position = self.fetch_offset = offset

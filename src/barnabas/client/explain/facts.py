@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from barnabas.base.lag import lag
 from barnabas.client.model import TopicPartition
 
 
@@ -82,13 +83,13 @@ class PartitionFacts:
         end = self.last_stable if self.last_stable is not None else self.high_watermark
         if end is None or self.committed is None:
             return None
-        return max(0, end - max(self.committed, self.log_start or 0))
+        return lag(self.committed, self.log_start or 0, end)
 
     @property
     def lag(self) -> int | None:
         if self.high_watermark is None or self.committed is None:
             return None
-        return max(0, self.high_watermark - self.committed)
+        return lag(self.committed, self.log_start or 0, self.high_watermark)
 
     @property
     def has_moved(self) -> bool:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from barnabas.batch.compression import Codec
 from barnabas.batch.records import NO_PRODUCER_ID, NO_SEQUENCE
 from barnabas.client.errors.local import BufferExhaustedError
-from barnabas.client.model import Topic, TopicPartition
+from barnabas.client.model import NO_NODE, Partition, Topic, TopicPartition
+from barnabas.client.producer.availability import BrokerAvailability
 from barnabas.client.producer.batches import ProducerBatch
 from barnabas.client.producer.partitioners import next_sticky
 from barnabas.client.waiting import Deadline
@@ -118,7 +119,8 @@ class Accumulator:
         self._lingering: deque[tuple[float, PartitionQueue, ProducerBatch]] = deque()
         self._linger_timer: asyncio.TimerHandle | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self.is_available: Callable[[PartitionQueue], bool] = lambda partition_queue: True
+        # The sender's to keep: which brokers take what is ready for them.
+        self.availability = BrokerAvailability(settings)
 
     # ------------------------------------------------------------------------------------------- the queues
 
@@ -193,11 +195,14 @@ class Accumulator:
     def _stick(self, topic: TopicQueues) -> None:
         topic.sticky_bytes = 0
         sizes = [
-            len(partition_queue.queue) if self.is_available(partition_queue) else None
-            for partition_queue in topic.queues[: topic.count]
+            len(partition_queue.queue) if self._has_available_leader(partition) else None
+            for partition_queue, partition in zip(topic.queues, topic.layout.partitions, strict=False)
         ]
         current = topic.sticky.where.partition
         topic.sticky = topic.queues[next_sticky(current, sizes, self._adaptive, self._random)]
+
+    def _has_available_leader(self, partition: Partition) -> bool:
+        return partition.leader != NO_NODE and self.availability.is_available(partition.leader)
 
     # ---------------------------------------------------------------------------------------------- waiting
 

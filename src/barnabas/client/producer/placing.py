@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from barnabas.base.topic_names import fault_of
 from barnabas.batch.engine.gather import largest_record
 from barnabas.batch.engine.murmur import key_partition
 from barnabas.batch.view import HEADER_SIZE
-from barnabas.client.errors.data import UnknownTopicOrPartitionError
+from barnabas.client.errors.data import InvalidTopicError, UnknownTopicOrPartitionError
 from barnabas.client.errors.local import RecordTooLargeError
 from barnabas.client.producer.accumulator import PartitionQueue, TopicQueues
 from barnabas.client.producer.delivery import Headers, ProducerRecord
@@ -19,6 +20,11 @@ from barnabas.client.producer.partitioners import partitioner
 from barnabas.client.serialization import serializer
 from barnabas.config.settings import Settings
 from barnabas.runtime.random import Random
+
+# What the protocol's fields can hold.
+MAX_PARTITION = 2**31 - 1
+MAX_TIMESTAMP_MS = 2**63 - 1
+_BYTES_OR_NONE = (bytes, bytearray, memoryview, type(None))
 
 HeadersGiven = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
@@ -62,6 +68,13 @@ class Placer:
         """Whether bytes come in, and the built-in choice of partitions holds."""
         own = self._key_serializer or self._value_serializer or self._partitioner
         return own is None and self._hashes_keys
+
+    def check_types(self, key: Any, value: Any) -> None:
+        """Raise TypeError for what no serializer will turn into bytes."""
+        if self._key_serializer is None:
+            _check_bytes(key, "key")
+        if self._value_serializer is None:
+            _check_bytes(value, "value")
 
     def place(self, record: ProducerRecord, queues: TopicQueues) -> Placed:
         """Bytes, time and queue of a record."""
@@ -118,11 +131,40 @@ def headers_of(given: HeadersGiven) -> Headers:
     return headers
 
 
+def check_arguments(topic: Any, partition: Any, timestamp_ms: Any, on_delivery: Any) -> None:
+    """Refuse what no record can have, before anything waits for it.
+
+    A name that cannot be a topic's must never be asked for: it would spoil the metadata request of others.
+    """
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic's name is a str, not {type(topic).__name__}")
+    fault = fault_of(topic)
+    if fault is not None:
+        raise InvalidTopicError(f"Topic name is invalid: {fault}")
+    _check_number(partition, "partition", MAX_PARTITION)
+    _check_number(timestamp_ms, "timestamp_ms", MAX_TIMESTAMP_MS)
+    if on_delivery is not None and not callable(on_delivery):
+        raise TypeError(f"on_delivery is called with (metadata, error), but {on_delivery!r} cannot be called")
+
+
+def _check_number(given: Any, name: str, most: int) -> None:
+    if given is None:
+        return
+    if not isinstance(given, int):
+        raise TypeError(f"{name} is an int or None, not {type(given).__name__}")
+    if not 0 <= given <= most:
+        raise ValueError(f"{name} is {given}: it must lie between 0 and {most}")
+
+
+def _check_bytes(given: Any, what: str) -> None:
+    if not isinstance(given, _BYTES_OR_NONE):
+        raise TypeError(
+            f"a {what} must be bytes, not {type(given).__name__}: set {what}_serializer to convert it"
+        )
+
+
 def _as_bytes(given: Any, what: str) -> bytes | None:
     if given is None or type(given) is bytes:
         return given
-    if isinstance(given, bytes | bytearray | memoryview):
-        return bytes(given)
-    raise TypeError(
-        f"a {what} must be bytes, not {type(given).__name__}: set {what}_serializer to convert it"
-    )
+    _check_bytes(given, what)
+    return bytes(given)

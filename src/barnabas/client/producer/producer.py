@@ -34,7 +34,7 @@ from barnabas.client.producer.delivery import (
     RecordMetadata,
 )
 from barnabas.client.producer.interceptors import ProducerInterceptors, interceptors
-from barnabas.client.producer.placing import HeadersGiven, Placed, Placer, headers_of
+from barnabas.client.producer.placing import HeadersGiven, Placed, Placer, check_arguments, headers_of
 from barnabas.client.producer.sender import Sender
 from barnabas.client.producer.transactions import State, Transactions
 from barnabas.client.waiting import Deadline
@@ -82,7 +82,8 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close(timeout_ms=None if error is None else 0)
+        # As the synchronous producer: what was taken is sent, however the block was left.
+        await self.close()
 
     # ---------------------------------------------------------------------------------------------- sending
 
@@ -102,13 +103,13 @@ class Producer:
         """
         # The short way of most records is written out here: a call of `_quick_send` would cost them a tenth.
         queues = self._quick.get(topic)
-        if queues is not None:
-            if partition is None and headers == ():
+        if queues is not None and (on_delivery is None or callable(on_delivery)):
+            if partition is None and headers == () and timestamp_ms is None:
                 try:
                     queue = queues.sticky if key is None else queues.queues[key_partition(key, queues.count)]
                     batch = queue.open
                     if batch is not None:
-                        time_ms = self._now_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+                        time_ms = self._now_ns() // 1_000_000
                         delivery = batch.take(time_ms, key, value, ())
                         if delivery is not None:
                             if on_delivery is not None:
@@ -121,6 +122,7 @@ class Producer:
                 taken = self._quick_send(queues, value, key, partition, headers, timestamp_ms, on_delivery)
                 if taken is not None:
                     return taken
+        check_arguments(topic, partition, timestamp_ms, on_delivery)
         record = ProducerRecord(topic, value, key, partition, headers_of(headers), timestamp_ms)
         return await self._send_carefully(record, on_delivery)
 
@@ -154,10 +156,11 @@ class Producer:
         The topic must be known already (`partitions_for`, or an earlier send).
         """
         queues = self._quick.get(topic)
-        if queues is not None:
+        if queues is not None and (on_delivery is None or callable(on_delivery)):
             taken = self._quick_send(queues, value, key, partition, headers, timestamp_ms, on_delivery)
             if taken is not None:
                 return taken
+        check_arguments(topic, partition, timestamp_ms, on_delivery)
         self._check_open()
         record = self._interceptors.on_send(
             ProducerRecord(topic, value, key, partition, headers_of(headers), timestamp_ms)
@@ -193,7 +196,7 @@ class Producer:
             else:
                 return None
             batch = queue.open
-            if batch is None:
+            if batch is None or (timestamp_ms is not None and timestamp_ms < 0):
                 return None
             time_ms = self._now_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
             delivery = batch.take(time_ms, key, value, headers_of(headers))
@@ -204,11 +207,16 @@ class Producer:
             batch.listen(on_delivery, delivery.index, time_ms)
         return delivery
 
-    async def _send_carefully(self, given: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
+    async def _send_carefully(
+        self, given: ProducerRecord, on_delivery: OnDelivery | None, deadline: Deadline | None = None
+    ) -> Delivery:
         self._check_open()
-        deadline = Deadline(self.settings["max.block.ms"])
+        if deadline is None:
+            deadline = self._block(None)
         record = self._interceptors.on_send(given)
         try:
+            # Before anything is waited for: what is wrong with the record, waiting does not mend.
+            self._placer.check_types(record.key, record.value)
             layout = await self.cluster.topic(record.topic, deadline)
             queues = self._accumulator.topic(layout)
             if record.partition is not None and record.partition >= queues.count:
@@ -303,7 +311,7 @@ class Producer:
         try:
             transactions = self._transactions
             if transactions is not None and transactions.state in (State.OPEN, State.FAILED):
-                deadline = Deadline(self.settings["max.block.ms"] if timeout_ms is None else timeout_ms)
+                deadline = self._block(timeout_ms)
                 await transactions.abort(deadline)
             await self.flush(timeout_ms=timeout_ms)
         except KafkaError as error:
@@ -339,8 +347,8 @@ class Producer:
 
     async def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> tuple[Partition, ...]:
         """The partitions of a topic, with their leaders and replicas."""
-        deadline = Deadline(self.settings["max.block.ms"] if timeout_ms is None else timeout_ms)
-        return (await self.cluster.topic(topic, deadline)).partitions
+        check_arguments(topic, None, None, None)
+        return (await self.cluster.topic(topic, self._block(timeout_ms))).partitions
 
     # ------------------------------------------------------------------------------------------ transactions
 

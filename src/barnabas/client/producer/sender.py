@@ -105,11 +105,15 @@ class Sender:
 
     def _pump_node(self, node_id: int, queues: list[PartitionQueue]) -> None:
         connection = self._cluster.pool.ready(self._cluster.metadata.brokers[node_id])
+        throttled_s = 0.0 if connection is None else connection.throttled_s
+        has_slot = self._in_flight.get(node_id, 0) < self._max_in_flight
+        can_send = connection is not None and not throttled_s and has_slot
+        self._accumulator.availability.note(node_id, self._loop.time(), can_send=can_send)
         if connection is None:
             self._background_tasks.connect(node_id)
             return
-        if connection.throttled_s > 0:
-            self._wake_in("throttle", connection.throttled_s)
+        if throttled_s:
+            self._wake_in("throttle", throttled_s)
             return
         while self._in_flight.get(node_id, 0) < self._max_in_flight:
             taken = self._take(queues)
@@ -250,7 +254,8 @@ class Sender:
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             if batch.has_sequence and (batch.producer_id, batch.producer_epoch) == partition_queue.identity:
                 last = (batch.base_sequence + batch.record_count - 1) & MAX_SEQUENCE
-                partition_queue.last_acked = max(partition_queue.last_acked, last)
+                if _is_later(last, partition_queue.last_acked):
+                    partition_queue.last_acked = last
                 partition_queue.known_producer_id = batch.producer_id
             self._succeed(batch, answer.base_offset, answer.log_append_time_ms)
             return
@@ -409,3 +414,8 @@ class Sender:
 def _expired(batch: ProducerBatch, timeout_s: float) -> KafkaTimeoutError:
     what = f"{batch.record_count} records for {batch.topic}-{batch.partition}"
     return KafkaTimeoutError(f"{what} were not delivered within {timeout_s * 1000:.0f} ms")
+
+
+def _is_later(sequence: int, former: int) -> bool:
+    """Whether a sequence number comes after another: behind the largest comes 0 again."""
+    return former == NO_SEQUENCE or 0 < (sequence - former) & MAX_SEQUENCE <= MAX_SEQUENCE // 2

@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import Future
 from typing import Any
 
-from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.errors import KafkaError
 from barnabas.client.errors.local import ClosedError, KafkaTimeoutError
-from barnabas.client.producer.delivery import Delivery as AsyncDelivery
 from barnabas.client.producer.delivery import OnDelivery, RecordMetadata
-from barnabas.client.producer.placing import HeadersGiven
+from barnabas.client.producer.placing import HeadersGiven, check_arguments, headers_of
 from barnabas.client.producer.producer import Producer as AsyncProducer
 from barnabas.client.sync.face import Face, blocking, plain, started
-
-logger = logging.getLogger(__name__)
-
-# Records on their way to the loop's thread: beyond so many, send() waits until half of them are there.
-MAX_INBOX = 10_000
+from barnabas.client.sync.inbox import Handover, Inbox, closed_too_early
 
 
-class Delivery:
+class Delivery(Handover):
     """A record that was given to send(); `result()` waits until it is written."""
 
-    __slots__ = ("_face", "_taken", "error")
+    __slots__ = ("_face",)
 
     def __init__(self, face: Producer) -> None:
+        super().__init__()
         self._face = face
-        self._taken: AsyncDelivery | None = None
-        # Why it was refused, or not written.
-        self.error: Exception | None = None
+
+    @property
+    def error(self) -> Exception | None:
+        """Why it was refused, or not written."""
+        taken = self.taken
+        return self.refusal if taken is None else taken.error
 
     @property
     def done(self) -> bool:
-        return self.error is not None or (self._taken is not None and self._taken.done)
+        return self.refusal is not None or (self.taken is not None and self.taken.done)
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
         """Where it was written; raises why not."""
@@ -53,9 +49,9 @@ class Producer(Face[AsyncProducer]):
 
     def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
         super().__init__(*started("barnabas-producer", lambda: AsyncProducer(config, **options)))
-        self._inbox: deque[tuple[Delivery, tuple[Any, ...]]] = deque()
-        self._is_moving = False
-        self._moving: Future[None] | None = None
+        self._inbox = Inbox(self._thread, self._client)
+        # Interceptors may make bytes of anything: then only they know what may be given.
+        self._check_types = None if self._client._interceptors else self._client._placer.check_types
 
     def send(
         self,
@@ -67,42 +63,27 @@ class Producer(Face[AsyncProducer]):
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
-        """Take a record.  What is wrong with it, `result()` and `on_delivery` tell, the latter on the
-        client's own thread."""
+        """Take a record; what cannot be sent at all raises here (TypeError, ValueError, InvalidTopicError).
+
+        What comes to light later, `result()` and `on_delivery` report, the latter on the client's own thread.
+        """
         if self._is_closed:
             raise ClosedError("the producer is closed; open a new one")
+        if (
+            topic not in self._client._quick
+            or partition is not None
+            or timestamp_ms is not None
+            or on_delivery is not None
+        ):
+            check_arguments(topic, partition, timestamp_ms, on_delivery)
+        if self._check_types is not None:
+            self._check_types(key, value)
+        if headers != ():
+            headers = headers_of(headers)
         delivery = Delivery(self)
-        inbox = self._inbox
-        inbox.append((delivery, (topic, value, key, partition, headers, timestamp_ms, on_delivery)))
-        if not self._is_moving:
-            self._is_moving = True
-            self._moving = self._thread.submit(self._move())
-        elif len(inbox) > MAX_INBOX and not self._thread.is_current:
-            self._thread.run(self._moved(MAX_INBOX // 2))
+        record = (topic, value, key, partition, headers, timestamp_ms, on_delivery)
+        self._inbox.put(delivery, record)
         return delivery
-
-    async def _move(self) -> None:
-        """From the inbox to the producer, in order; the one place that takes from it."""
-        inbox = self._inbox
-        send = self._client.send
-        while inbox:
-            delivery, record = inbox.popleft()
-            try:
-                delivery._taken = await send(*record)
-            except asyncio.CancelledError:
-                _refuse(delivery, record[-1], _closed_too_early())
-                raise
-            except Exception as error:
-                _refuse(delivery, record[-1], error)
-        self._is_moving = False
-        if inbox:
-            # One came between the last look and the line above.
-            self._is_moving = True
-            await self._move()
-
-    async def _moved(self, most: int = 0) -> None:
-        while len(self._inbox) > most or (most == 0 and self._is_moving):
-            await asyncio.sleep(0.001)
 
     def _result(self, delivery: Delivery, timeout_s: float | None) -> RecordMetadata:
         return self._thread.run(self._awaited(delivery, timeout_s))
@@ -110,15 +91,13 @@ class Producer(Face[AsyncProducer]):
     async def _awaited(self, delivery: Delivery, timeout_s: float | None) -> RecordMetadata:
         try:
             async with asyncio.timeout(timeout_s):
-                while delivery._taken is None and delivery.error is None:
-                    await asyncio.sleep(0)
-                if delivery.error is not None:
-                    raise delivery.error
-                assert delivery._taken is not None
-                metadata: RecordMetadata = await delivery._taken
+                await delivery.settled()
+                if delivery.taken is None:
+                    assert delivery.refusal is not None
+                    raise delivery.refusal
+                metadata: RecordMetadata = await delivery.taken
                 return metadata
-        except KafkaError as error:
-            delivery.error = error
+        except KafkaError:
             raise
         except TimeoutError:
             raise KafkaTimeoutError(f"the record is not written after {timeout_s} s") from None
@@ -136,9 +115,9 @@ class Producer(Face[AsyncProducer]):
         start_s = loop.time()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                await self._moved()
+                await self._inbox.at_most(0)
         except TimeoutError:
-            left = len(self._inbox) + 1
+            left = self._inbox.size
             raise KafkaTimeoutError(f"{left} records are still on their way after {timeout_ms} ms") from None
         return None if timeout_ms is None else max(0, timeout_ms - int((loop.time() - start_s) * 1000))
 
@@ -150,19 +129,11 @@ class Producer(Face[AsyncProducer]):
             left_ms = await self._moved_within(timeout_ms)
         except KafkaTimeoutError:
             left_ms = 0
-            self._refuse_all()
+            self._inbox.refuse_all(closed_too_early())
         await self._client.close(timeout_ms=left_ms)
 
-    def _refuse_all(self) -> None:
-        """What is still in the inbox, and what was taken from it last and waits for the cluster."""
-        if self._moving is not None:
-            self._moving.cancel()
-        while self._inbox:
-            delivery, record = self._inbox.popleft()
-            _refuse(delivery, record[-1], _closed_too_early())
-
     async def _committed(self, timeout_ms: int | None) -> None:
-        await self._moved()
+        await self._inbox.at_most(0)
         await self._client.commit_transaction(timeout_ms=timeout_ms)
 
     def commit_transaction(self, *, timeout_ms: int | None = None) -> None:
@@ -170,7 +141,7 @@ class Producer(Face[AsyncProducer]):
         self._thread.run(self._committed(timeout_ms))
 
     async def _aborted(self, timeout_ms: int | None) -> None:
-        await self._moved()
+        await self._inbox.at_most(0)
         await self._client.abort_transaction(timeout_ms=timeout_ms)
 
     def abort_transaction(self, *, timeout_ms: int | None = None) -> None:
@@ -180,22 +151,3 @@ class Producer(Face[AsyncProducer]):
     init_transactions = blocking(AsyncProducer.init_transactions)
     begin_transaction = plain(AsyncProducer.begin_transaction)
     send_offsets_to_transaction = blocking(AsyncProducer.send_offsets_to_transaction)
-
-
-def _refuse(delivery: Delivery, on_delivery: OnDelivery | None, error: Exception) -> None:
-    """A record that the producer did not take: whoever waits for it hears why."""
-    delivery.error = error
-    if on_delivery is None:
-        return
-    told = error if isinstance(error, KafkaError) else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
-    if told is not error:
-        told.__cause__ = error
-    try:
-        on_delivery(None, told)
-    except Exception:
-        # Those behind it must not wait for ever.
-        logger.exception("a callback of a producer failed")
-
-
-def _closed_too_early() -> KafkaError:
-    return KafkaTimeoutError("the producer was closed before the record was sent")

@@ -17,6 +17,7 @@ from barnabas.runtime.disk.disk import Buffer, Slice
 from barnabas.runtime.network.buffers import LARGE_FRAME_BYTES, READ_BUFFER_BYTES, BufferPool, LargeFrame
 from barnabas.runtime.network.network import Address, CloseReason, StreamHandler
 from barnabas.runtime.network.tcp import tune
+from barnabas.runtime.resolver import Resolver, SystemResolver
 
 # Up to so much, the parts of a request are joined before they are sent: to copy them costs less than a call
 # to the system for each, and a packet of its own for the last few bytes.
@@ -36,8 +37,9 @@ class ClientSocketOptions:
 class AsyncioNetwork:
     """The half of `network.Network` that reaches out, on the loop that runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, resolver: Resolver | None = None) -> None:
         self._pool = BufferPool()
+        self._resolver: Resolver = SystemResolver() if resolver is None else resolver
         self._attempts: set[asyncio.Task[None]] = set()
 
     def connect(
@@ -53,16 +55,31 @@ class AsyncioNetwork:
     async def _attempt(
         self, host: str, port: int, handler: StreamHandler, options: ClientSocketOptions
     ) -> None:
-        loop = asyncio.get_running_loop()
+        """Every address of the host is tried, each for the whole time-out: one that swallows packets must
+        not keep the others from being reached (KIP-302)."""
+        failure: OSError = OSError(f"{host} has no address")
         try:
-            async with asyncio.timeout(options.connect_timeout_ms / 1000):
-                await loop.create_connection(lambda: _Stream(handler, self._pool, options), host, port)
-        except TimeoutError as error:
-            handler.closed(CloseReason.CONNECT_TIMED_OUT, error)
+            for address in await self._resolver.addresses(host):
+                try:
+                    await self._connect_to(address, port, handler, options)
+                    return
+                except OSError as error:
+                    # Also a TimeoutError, which is one.
+                    failure = error
         except OSError as error:
-            handler.closed(CloseReason.CONNECT_FAILED, error)
+            failure = error
         except asyncio.CancelledError:
             handler.closed(CloseReason.LOCAL, None)
+            return
+        timed_out = isinstance(failure, TimeoutError)
+        handler.closed(CloseReason.CONNECT_TIMED_OUT if timed_out else CloseReason.CONNECT_FAILED, failure)
+
+    async def _connect_to(
+        self, address: str, port: int, handler: StreamHandler, options: ClientSocketOptions
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(options.connect_timeout_ms / 1000):
+            await loop.create_connection(lambda: _Stream(handler, self._pool, options), address, port)
 
 
 class _Stream(asyncio.BufferedProtocol):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from barnabas.base.lag import lag
 from barnabas.runtime.clock import SystemClock
 from barnabas.spark.pipeline.checkpoints import Lock
 from barnabas.spark.pipeline.definition import Pipeline, PipelineError, Settings
@@ -188,7 +189,7 @@ def _progress(name: str, told: Any, totals: _Totals) -> Progress:
         state_bytes=sum(one["memoryUsedBytes"] for one in operators),
         late_rows=totals.late_rows,
         watermark=_watermark(told),
-        lag=sum(lag for lag in lags if lag is not None) if any(lag is not None for lag in lags) else None,
+        lag=sum(one for one in lags if one is not None) if any(one is not None for one in lags) else None,
         total_rows=totals.rows,
     )
 
@@ -205,7 +206,8 @@ def _lag(source: Any) -> int | None:
         end, latest = (_offsets(source[name]) for name in ("endOffset", "latestOffset"))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    return sum(max(0, offset - end.get(place, 0)) for place, offset in latest.items())
+    # Where logs start is not reported: the source itself has moved past what was deleted.
+    return sum(lag(end.get(place, 0), 0, offset) for place, offset in latest.items())
 
 
 def _offsets(told: Any) -> dict[tuple[str, str], int]:

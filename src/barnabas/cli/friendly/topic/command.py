@@ -8,12 +8,12 @@ from fnmatch import fnmatchcase
 
 from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import Exit
+from barnabas.cli.framework.subcommands import Subcommand
 from barnabas.cli.friendly.framework import (
-    Subcommand,
     add_cluster,
     add_output,
+    friendly_tool,
     open_admin,
-    run_subcommand,
     tell_errors,
 )
 from barnabas.cli.friendly.output import Column, Printer
@@ -25,8 +25,8 @@ CONFIGS = (Column("topic"), Column("key"), Column("value"), Column("source"))
 
 
 def run(arguments: Sequence[str]) -> int:
-    return run_subcommand(
-        PROGRAM, "List, show, create, change, empty and delete topics.", SUBCOMMANDS, arguments
+    return friendly_tool(PROGRAM, "List, show, create, change, empty and delete topics.", SUBCOMMANDS).run(
+        arguments
     )
 
 
@@ -96,11 +96,11 @@ def _configs(parser: ArgumentParser, options: Namespace) -> int:
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {
-    "list": ("list topics with their sizes", _declare_list, _list),
-    "show": ("show the partitions of topics", _declare_show, _show),
-    "configs": ("show the options of topics", _declare_configs, _configs),
-    "create": ("create topics", topic_changes.declare_create, topic_changes.create),
-    "alter": ("add partitions, set options", topic_changes.declare_alter, topic_changes.alter),
-    "empty": ("delete records, not the topic", topic_changes.declare_empty, topic_changes.empty),
-    "delete": ("delete topics", topic_changes.declare_delete, topic_changes.delete),
+    "list": Subcommand("list topics with their sizes", _declare_list, _list),
+    "show": Subcommand("show the partitions of topics", _declare_show, _show),
+    "configs": Subcommand("show the options of topics", _declare_configs, _configs),
+    "create": Subcommand("create topics", topic_changes.declare_create, topic_changes.create),
+    "alter": Subcommand("add partitions, set options", topic_changes.declare_alter, topic_changes.alter),
+    "empty": Subcommand("delete records, not the topic", topic_changes.declare_empty, topic_changes.empty),
+    "delete": Subcommand("delete topics", topic_changes.declare_delete, topic_changes.delete),
 }

@@ -128,19 +128,15 @@ class Positions:
 
     async def find(self, deadline: Deadline) -> None:
         """Give every partition a position, as far as that is possible now."""
-        fresh = [
-            state
-            for state in self._subscription.partitions.values()
-            if not state.has_position and state.reset_to is None
-        ]
+        fresh = [state for state in self._subscription.partitions.values() if state.is_fresh]
         if fresh and self._committed is not None:
             found = await self._committed([state.where for state in fresh], deadline)
             for state in fresh:
                 committed = found.get(state.where)
-                if committed is not None and self._is_current(state):
+                if committed is not None and self._is_current(state) and state.is_fresh:
                     state.seek(committed.offset, committed.leader_epoch)
         for state in fresh:
-            if not state.has_position and state.reset_to is None:
+            if state.is_fresh:
                 self._begin(state)
         lost = [state for state in self._subscription.partitions.values() if state.reset_to is not None]
         if lost:
@@ -245,6 +241,9 @@ class Positions:
             if error is not None:
                 if not isinstance(error, RetriableError):
                     raise error
+                continue
+            if state.offset_epoch != epochs[state.where]:
+                # It was sought elsewhere meanwhile: the answer is about a position that nobody has any more.
                 continue
             state.checked_epoch = known.get(state.where, state.checked_epoch)
             self._judge(state, found[state.where])

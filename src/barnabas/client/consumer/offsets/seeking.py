@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from barnabas.base.lag import lag
 from barnabas.client.admin.records import OffsetSpec
 from barnabas.client.consumer.parts import ConsumerParts
 from barnabas.client.model import OffsetAndMetadata, OffsetAndTimestamp, Partition, Topic, TopicPartition
@@ -79,7 +80,7 @@ class Seeking(ConsumerParts):
         end = state.last_stable_offset if committed else state.high_watermark
         if end < 0 or not state.has_position:
             return None
-        return max(0, end - self._out.consumed_offset(state))
+        return lag(self._out.consumed_offset(state), state.log_start_offset, end)
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.coordinator.group.offsets.lag import lag
+from barnabas.base.lag import lag
 
 
 @pytest.mark.trap

@@ -1,4 +1,4 @@
-"""How far a group is behind."""
+"""How far a group is behind: the one place that says what lag is."""
 
 from __future__ import annotations
 
