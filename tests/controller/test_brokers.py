@@ -86,9 +86,38 @@ def test_a_new_leader_gives_others_a_session_but_not_its_own_broker_of_an_earlie
     lab = Lab()
     lab.join()
     lab.join(2)
-    lab.controller.activate([], lab.now_ns, in_transaction=False)
+    lab.controller.activate([], lab.now_ns, in_transaction=False, process_start_offset=lab.end_offset)
     assert _refusal(lab, registration(2, broker_id=2)).code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
     lab.ask(registration(2), BrokerRegistrationResponse)
+
+
+def test_a_leader_that_leads_again_gives_its_own_live_broker_a_whole_session() -> None:
+    """A controller that lost leadership and won it again in the same process fenced its own live broker."""
+    lab = Lab()
+    started_at = lab.end_offset
+    lab.join()
+    lab.join(2)
+    lab.wait(8)
+    lab.controller.deactivate(lab.image)
+    lab.controller.activate([], lab.now_ns, in_transaction=False, process_start_offset=started_at)
+    lab.wait(9)
+    assert lab.controller.fence_stale(lab.now_ns) == []
+    lab.wait(0.001)
+    assert lab.controller.fence_stale(lab.now_ns) != []
+
+
+def test_a_stale_broker_is_named_until_it_is_fenced() -> None:
+    """A fencing that the log refused was never tried again: the lease was gone."""
+    lab = Lab()
+    lab.join()
+    lab.join(2)
+    lab.wait(10)
+    first = lab.controller.fence_stale(lab.now_ns)
+    assert lab.controller.fence_stale(lab.now_ns) == first, "nothing was applied: the same again"
+    lab.take(first)
+    second = lab.take(lab.controller.fence_stale(lab.now_ns))
+    assert {record.broker_id for record in (*first, *second)} == {1, 2}  # type: ignore[attr-defined]
+    assert lab.controller.fence_stale(lab.now_ns) == []
 
 
 def test_a_broker_alone_shuts_down_as_apache_kafkas_does() -> None:

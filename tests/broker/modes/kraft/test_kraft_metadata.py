@@ -10,6 +10,7 @@ import pytest
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.batch.control import read_quorum_message
+from barnabas.broker.modes import raft_store
 from barnabas.broker.modes.kraft import controller_driver
 from barnabas.config.errors import ConfigError
 from barnabas.metadata.image import EMPTY_IMAGE
@@ -32,7 +33,7 @@ from barnabas.testing.simulation.metadata_node import (
     creation,
     format_folder,
 )
-from tests.broker.worlds.kraft_world import KraftWorld
+from tests.broker.worlds.kraft_world import KraftWorld, Listening
 
 
 def test_a_first_start_writes_what_apache_kafka_writes() -> None:
@@ -70,7 +71,7 @@ def test_a_request_becomes_one_batch_a_delta_and_then_a_reply() -> None:
     batches, deltas = len(kraft.log()), len(kraft.deltas)
     seen: list[int] = []
     heard = kraft.send(creation("t", partitions=3))
-    kraft.metadata.subscribe(lambda delta: seen.append(len(heard)))
+    kraft.metadata.install(Listening("late", lambda delta: seen.append(len(heard))))
     assert heard == []
     assert "t" not in kraft.image.topic_ids
     kraft.run(30)
@@ -201,7 +202,7 @@ def test_a_refused_append_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_waits_for_the_disk_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     kraft = KraftWorld()
     kraft.join()
-    monkeypatch.setattr(controller_driver, "MAX_UNCOMMITTED_BYTES", 1)
+    monkeypatch.setattr(raft_store, "MAX_UNCOMMITTED_BYTES", 1)
     first, second = kraft.send(creation("t")), kraft.send(creation("u"))
     assert isinstance(second[0], KafkaError)
     kraft.run(30)
@@ -213,7 +214,7 @@ def test_changes_of_more_partitions_than_fit_a_batch_take_several(monkeypatch: p
     kraft = KraftWorld()
     kraft.join()
     kraft.ask(creation("t", partitions=25), CreateTopicsResponse)
-    monkeypatch.setattr(controller_driver, "MAX_RECORDS_PER_BATCH", 10)
+    monkeypatch.setattr(raft_store, "MAX_RECORDS_PER_BATCH", 10)
     with pytest.raises(KafkaError, match="excessively large"):
         kraft.ask(creation("u", partitions=25), CreateTopicsResponse)
     before = len(kraft.log())
