@@ -47,8 +47,8 @@ def publishers_for(broker: PublishingBroker, node_id: int) -> list[MetadataPubli
     return [
         _Publisher("image", lambda delta: broker.take_image(delta.image)),
         _Publisher("settings", lambda delta: _publish_settings(broker, node_id, delta)),
-        _Publisher("authorizer", lambda delta: broker.authorizer.apply(delta)),
-        _Publisher("quotas", lambda delta: broker.quotas.apply(delta)),
+        _Publisher("authorizer", broker.authorizer.apply),
+        _Publisher("quotas", broker.quotas.apply),
         _Publisher("replicas", lambda delta: _publish_replicas(broker, delta)),
         _Publisher("coordinators", lambda delta: _publish_coordinators(broker, delta)),
     ]

@@ -10,6 +10,7 @@ import pytest
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.batch.control import read_quorum_message
+from barnabas.batch.view import BatchView
 from barnabas.broker.modes import raft_store
 from barnabas.broker.modes.kraft import controller_driver
 from barnabas.config.errors import ConfigError
@@ -420,6 +421,110 @@ def test_a_snapshot_with_a_broken_batch() -> None:
     kraft.disk.write_atomically(path, bytes(content))
     kraft.restart()
     assert "the checksum of a batch is wrong" in _refused(kraft)
+
+
+def _made_topics() -> KraftWorld:
+    """A node that has made topics, each in a batch of its own."""
+    kraft = KraftWorld()
+    kraft.join()
+    for number in range(10):
+        kraft.ask(creation(f"t{number}"), CreateTopicsResponse)
+    return kraft
+
+
+def _flip(kraft: KraftWorld, batch: BatchView, byte: int = 80) -> None:
+    """One bit within this batch of the metadata log, which has one segment."""
+    (name,) = kraft.names(".log")
+    path = f"{METADATA}/{name}"
+    content = bytearray(kraft.disk.read_bytes(path))
+    position = sum(one.size for one in kraft.log() if one.base_offset < batch.base_offset)
+    content[position + byte] ^= 4
+    kraft.disk.write_atomically(path, bytes(content))
+
+
+@pytest.mark.parametrize("which", [1, 5, -1])
+@pytest.mark.parametrize("byte", [3, 9, 30, 80])
+def test_a_damaged_batch_of_the_metadata_log_is_refused(which: int, byte: int) -> None:
+    """F11: the log was cut at the damage with a warning; later topics became stray, all offsets were lost."""
+    kraft = _made_topics()
+    kraft.stop()
+    damaged, count = kraft.log()[which], len(kraft.log())
+    _flip(kraft, damaged, byte)
+    before = kraft.disk.read_bytes(f"{METADATA}/{kraft.names('.log')[0]}")
+    kraft.restart()
+    refusal = _refused(kraft)
+    assert f"offset {damaged.base_offset} cannot be read" in refusal
+    assert "remove committed-offset-checkpoint" in refusal
+    after = kraft.disk.read_bytes(f"{METADATA}/{kraft.names('.log')[0]}")
+    assert before == after, "nothing was cut, and so nothing is lost that a copy might complete"
+    kraft.disk.remove(f"{METADATA}/committed-offset-checkpoint")
+    kraft.refusal = None
+    kraft.restart()
+    assert kraft.refusal is None
+    assert len(kraft.log()) < count + 3
+    assert kraft.started.done, "whoever was told how to go on can go on"
+
+
+def test_damage_is_found_after_a_crash_too() -> None:
+    """F11: what was committed is written down while the node runs."""
+    kraft = _made_topics()
+    kraft.run(2_000)
+    kraft.ask(creation("last"), CreateTopicsResponse)
+    _flip(kraft, kraft.log()[4])
+    kraft.restart()
+    assert "the metadata log is damaged" in _refused(kraft)
+
+
+def test_a_log_that_lost_its_end_is_refused() -> None:
+    """F11: as a copy that was not finished would be."""
+    kraft = _made_topics()
+    kraft.stop()
+    last = kraft.log()[-1]
+    path = f"{METADATA}/{kraft.names('.log')[0]}"
+    kraft.disk.write_atomically(path, kraft.disk.read_bytes(path)[: -last.size])
+    kraft.restart()
+    assert f"its end is missing, so offset {last.base_offset} cannot be read" in _refused(kraft)
+
+
+def test_a_torn_end_that_was_never_acknowledged_is_cut() -> None:
+    kraft = _made_topics()
+    kraft.stop()
+    end = kraft.log()[-1].next_offset
+    path = f"{METADATA}/{kraft.names('.log')[0]}"
+    kraft.disk.write_atomically(path, kraft.disk.read_bytes(path) + bytes(7) + b"torn")
+    kraft.restart()
+    assert kraft.refusal is None
+    assert kraft.started.done
+    assert len(kraft.image.topics) == 10
+    assert kraft.log()[-1].next_offset > end
+
+
+@pytest.mark.parametrize("content", [b"", b"0\n99", b"0\n999\n99\n", b"1\n9\n9\n", b"0\nx\nx\n"])
+def test_a_checkpoint_that_is_torn_is_not_believed(content: bytes) -> None:
+    kraft = _made_topics()
+    kraft.stop()
+    kraft.disk.write_atomically(f"{METADATA}/committed-offset-checkpoint", content)
+    kraft.restart()
+    assert kraft.refusal is None
+    assert kraft.started.done
+
+
+def test_what_a_snapshot_holds_need_not_be_in_the_log() -> None:
+    kraft = KraftWorld(SMALL)
+    kraft.join()
+    for number in range(20):
+        kraft.ask(creation(f"t{number}", partitions=2), CreateTopicsResponse)
+    kraft.stop()
+    latest = kraft.names(".checkpoint")[-1]
+    committed = int(latest.split("-")[0])
+    kraft.disk.write_atomically(
+        f"{METADATA}/committed-offset-checkpoint", f"0\n{committed}\n{committed}\n".encode()
+    )
+    for name in kraft.names(".log"):
+        kraft.disk.write_atomically(f"{METADATA}/{name}", b"")
+    kraft.restart()
+    assert kraft.refusal is None
+    assert kraft.started.done
 
 
 def test_a_log_that_begins_too_late() -> None:

@@ -88,7 +88,7 @@ class ControllerDriver:
     # Asking
 
     def ask(self, request: Message, version: int, principal: str) -> Promise[Message]:
-        """Decide, append, and answer when it is committed; fails with REQUEST_TIMED_OUT if that takes long."""
+        """Decide, append, and answer when it is committed; REQUEST_TIMED_OUT if that takes too long."""
         answer: Promise[Message] = Promise()
         try:
             self._check_ready()
@@ -166,7 +166,7 @@ class ControllerDriver:
     # Deadlines
 
     def _set_timer(self) -> None:
-        """For the first who waits and has a deadline: all wait equally long, so it is the first to be late."""
+        """For the first who has a deadline: all wait equally long, so it is the first to be late."""
         first_ns = next((one.deadline_ns for one in self._waiting if one.deadline_ns is not None), None)
         if first_ns == self._timer_ns:
             return

@@ -224,7 +224,7 @@ class KraftMetadata:
         if not is_end or not self._loader.publish():
             return
         size, self._unpublished_bytes = self._unpublished_bytes, 0
-        parts.folder.log.advance_high_watermark(self.image.offset + 1)
+        parts.folder.committed(self.image.offset + 1)
         parts.snapshotting.committed(self.image, size, parts.store.quorum.voters, self.kraft_version)
 
     def won(self, epoch: int) -> None:
