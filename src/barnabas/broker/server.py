@@ -386,6 +386,11 @@ class Broker:
             lambda: 0 if self._replicas is None else len(self._replicas.partitions),
         )
         gauge(
+            "failed_partitions",
+            "partitions that a fault keeps out of service; the log names them",
+            lambda: 0 if self._replicas is None else self._replicas.failed_count,
+        )
+        gauge(
             "offline_log_dirs",
             "log directories that do not serve",
             lambda: 0 if self._folders is None else len(self._folders.dirs.offline),
