@@ -13,6 +13,7 @@ from barnabas.protocol.messages.create_topics import CreateTopicsResponse
 from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from barnabas.protocol.records.metadata import (
     BrokerRegistrationChangeRecord,
+    NoOpRecord,
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
@@ -118,6 +119,37 @@ def test_a_stale_broker_is_named_until_it_is_fenced() -> None:
     second = lab.take(lab.controller.fence_stale(lab.now_ns))
     assert {record.broker_id for record in (*first, *second)} == {1, 2}  # type: ignore[attr-defined]
     assert lab.controller.fence_stale(lab.now_ns) == []
+
+
+def test_a_broker_may_go_when_others_have_read_what_its_first_heartbeat_led_to() -> None:
+    """The offset stays the first one: if it moved with each heartbeat, a busy log would never let it go."""
+    lab = Lab()
+    leaving, staying = lab.join(), lab.join(2)
+    _topic(lab, partitions=2, replication_factor=2)
+    going = heartbeat(leaving, lab.end_offset, want_shut_down=True)
+    assert not lab.ask(going, BrokerHeartbeatResponse).should_shut_down
+    moved_at = lab.end_offset - 1
+    for _ in range(3):
+        lab.take([NoOpRecord()])
+        assert not lab.ask(going, BrokerHeartbeatResponse).should_shut_down
+    lab.ask(heartbeat(staying, moved_at - 1, broker_id=2), BrokerHeartbeatResponse)
+    assert not lab.ask(going, BrokerHeartbeatResponse).should_shut_down
+    lab.ask(heartbeat(staying, moved_at, broker_id=2), BrokerHeartbeatResponse)
+    assert lab.ask(going, BrokerHeartbeatResponse).should_shut_down
+
+
+def test_a_broker_that_registers_again_on_its_way_out_is_still_on_its_way_out() -> None:
+    """As after a lost answer: the same incarnation, which must get no leaders back."""
+    lab = Lab()
+    leaving, _ = lab.join(), lab.join(2)
+    _topic(lab, partitions=2, replication_factor=2)
+    lab.ask(heartbeat(leaving, lab.end_offset, want_shut_down=True), BrokerHeartbeatResponse)
+    assert lab.ask(registration(1), BrokerRegistrationResponse).broker_epoch == leaving
+    assert lab.image.brokers[NODE_ID].in_controlled_shutdown
+    assert not lab.image.brokers[NODE_ID].fenced
+    assert not lab.controller.state.is_active(NODE_ID)
+    assert lab.controller.state.heartbeats.is_shutting_down(NODE_ID)
+    assert [broker.id for broker in lab.controller.state.usable_brokers()] == [2]
 
 
 def test_a_broker_alone_shuts_down_as_apache_kafkas_does() -> None:

@@ -14,7 +14,12 @@ from barnabas.batch.view import BatchView
 from barnabas.broker.modes import raft_store
 from barnabas.broker.modes.kraft import controller_driver
 from barnabas.config.errors import ConfigError
+from barnabas.metadata import delta as delta_module
+from barnabas.metadata.delta import Delta, InconsistentRecordError
 from barnabas.metadata.image import EMPTY_IMAGE
+from barnabas.metadata.loader import MetadataLoadError
+from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
+from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsResponse
 from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest
 from barnabas.protocol.messages.list_partition_reassignments import (
@@ -22,7 +27,7 @@ from barnabas.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from barnabas.protocol.records.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
-from barnabas.protocol.records.metadata import NoOpRecord
+from barnabas.protocol.records.metadata import NoOpRecord, TopicRecord
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.simulated.disk import SimulatedDisk
 from barnabas.runtime.simulated.disk_faults import Kind
@@ -33,8 +38,10 @@ from barnabas.testing.simulation.metadata_node import (
     METADATA,
     creation,
     format_folder,
+    heartbeat,
+    registration,
 )
-from tests.broker.worlds.kraft_world import KraftWorld, Listening
+from tests.broker.worlds.kraft_world import MS, KraftWorld, Listening
 
 
 def test_a_first_start_writes_what_apache_kafka_writes() -> None:
@@ -287,6 +294,161 @@ def test_a_vote_that_cannot_be_kept_fails_the_start() -> None:
     failed: list[BaseException] = []
     kraft.started.then(lambda _: None, failed.append)
     assert (len(failed), len(kraft.failures)) == (1, 1)
+
+
+# Leadership that is lost and won again
+
+
+def _resign(kraft: KraftWorld) -> None:
+    parts = kraft.metadata._parts
+    assert parts is not None
+    epoch = parts.driver.active_epoch
+    assert epoch is not None
+    kraft.enter(lambda: parts.store.resign(epoch))
+
+
+def _stand(kraft: KraftWorld) -> None:
+    parts = kraft.metadata._parts
+    assert parts is not None
+    kraft.enter(parts.store.stand)
+    kraft.run(50)
+
+
+def test_a_controller_that_loses_leadership_refuses_whoever_waits_and_decides_no_more() -> None:
+    """The driver ignored it: replies waited for ever, and decisions rested on what was never committed."""
+    kraft = KraftWorld()
+    kraft.join()
+    waiting = kraft.send(creation("t"))
+    _resign(kraft)
+    kraft.run(1)
+    kraft.run(50)
+    (refused,) = waiting
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.NOT_CONTROLLER
+    assert kraft.metadata.leader_id == -1
+    assert "t" not in kraft.image.topic_ids
+    (late,) = kraft.send(creation("u"))
+    assert isinstance(late, KafkaError)
+    assert late.code is ErrorCode.NOT_CONTROLLER
+
+    _stand(kraft)
+    assert kraft.metadata.leader_id == 1
+    assert kraft.image.epoch == 2
+    assert "t" in kraft.image.topic_ids, "it stayed in the log, and is committed with the new epoch"
+    again = kraft.ask(creation("t", "u"), CreateTopicsResponse)
+    codes = {topic.name: topic.error_code for topic in again.topics}
+    assert codes == {"t": ErrorCode.TOPIC_ALREADY_EXISTS, "u": 0}
+
+
+def test_an_append_while_the_loss_is_not_reported_yet_is_refused() -> None:
+    """The node knows first, the controller when the disk has taken what was before: nothing slips between."""
+    kraft = KraftWorld()
+    kraft.join()
+    kraft.send(creation("t"))
+    size = len(kraft.log())
+    _resign(kraft)
+    (refused,) = kraft.send(creation("u"))
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.NOT_CONTROLLER
+    assert len(kraft.log()) == size
+    kraft.run(50)
+    _stand(kraft)
+    assert list(kraft.image.topic_ids) == ["t"]
+    assert kraft.failures == []
+
+
+def test_a_node_that_leads_again_gives_its_own_live_broker_a_whole_session() -> None:
+    kraft = KraftWorld()
+    kraft.join()
+    kraft.run(8_000)
+    _resign(kraft)
+    _stand(kraft)
+    kraft.run(8_900)
+    assert not kraft.image.brokers[1].fenced
+    kraft.run(1_500)
+    assert kraft.image.brokers[1].fenced
+
+
+def test_all_stale_brokers_are_fenced_in_one_turn() -> None:
+    """One a turn, with eight turns a session: a rack that is gone was fenced for minutes."""
+    kraft = KraftWorld()
+    kraft.join()
+    for broker_id in range(2, 7):
+        request = registration(1, broker_id=broker_id)
+        epoch = kraft.ask(request, BrokerRegistrationResponse).broker_epoch
+        kraft.ask(heartbeat(epoch, kraft.image.offset, broker_id=broker_id), BrokerHeartbeatResponse)
+    assert not any(broker.fenced for broker in kraft.image.brokers.values())
+    fenced_at: list[int] = []
+    kraft.metadata.install(Listening("fenced", lambda delta: fenced_at.append(kraft.world.now_ns)))
+    kraft.run(12_000)
+    assert all(broker.fenced for broker in kraft.image.brokers.values())
+    assert len(fenced_at) == 6
+    assert fenced_at[-1] - fenced_at[0] < 100 * MS, "in virtual time, of which a turn takes 1,125 ms"
+
+
+# What the image is made of
+
+
+def test_the_brokers_image_is_its_own() -> None:
+    """The controller's image object was the broker's: what was decided was seen before it was committed."""
+    kraft = KraftWorld()
+    kraft.join()
+    kraft.send(creation("t"))
+    parts = kraft.metadata._parts
+    assert parts is not None
+    controller = parts.driver.controller
+    assert "t" in controller.image.topic_ids
+    assert "t" not in kraft.image.topic_ids
+    kraft.run(30)
+    assert kraft.image.topics == controller.image.topics
+    assert kraft.image.topics is not controller.image.topics, "each applied the records by itself"
+
+
+def test_a_committed_record_that_cannot_be_applied_stops_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Apache Kafka's fault handlers do: the state and the log disagree, and going on would spread it."""
+    kraft = KraftWorld()
+    kraft.join()
+    heard = kraft.send(creation("t"))
+
+    def refuse(self: Delta, record: object) -> None:
+        raise InconsistentRecordError("planted")
+
+    monkeypatch.setitem(delta_module._HANDLERS, TopicRecord, refuse)
+    kraft.run(30)
+    (error,) = kraft.failures
+    assert isinstance(error, MetadataLoadError)
+    assert "planted" in str(error)
+    (refused,) = heard
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.NOT_CONTROLLER
+    assert kraft.metadata.leader_id == -1
+
+
+def test_a_log_that_no_node_can_apply_fails_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    kraft = KraftWorld()
+    kraft.join()
+    kraft.ask(creation("t"), CreateTopicsResponse)
+    kraft.stop()
+
+    def refuse(self: Delta, record: object) -> None:
+        raise InconsistentRecordError("planted")
+
+    monkeypatch.setitem(delta_module._HANDLERS, TopicRecord, refuse)
+    kraft.restart()
+    failed: list[BaseException] = []
+    kraft.started.then(lambda _: None, failed.append)
+    assert isinstance(failed[0], MetadataLoadError)
+
+
+def test_a_long_log_is_reported_in_pieces_and_published_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    kraft = _made_topics()
+    image = kraft.image
+    kraft.stop()
+    monkeypatch.setattr(raft_store, "REPORTED_BYTES", 1)
+    kraft.restart()
+    assert kraft.deltas[0].before is EMPTY_IMAGE
+    assert len(kraft.deltas[0].topics) == 10
+    assert kraft.image.topics == image.topics
 
 
 # Snapshots
