@@ -348,3 +348,23 @@ def test_a_committed_record_that_cannot_be_applied_is_no_small_matter() -> None:
     rig.store._add(2, [RemoveTopicRecord(topic_id=topic_id)])
     with pytest.raises(MetadataLoadError, match="the controller cannot follow the committed records"):
         rig.store.commit()
+
+
+def test_an_answer_that_leads_to_a_fault_is_its_askers_business(caplog: pytest.LogCaptureFixture) -> None:
+    """A handler's fault reached the code that applies what is committed."""
+    rig = Rig()
+    rig.lead_with_a_broker()
+
+    def fault(answer: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    rig.driver.ask(creation("a"), 7, "User:test").then(fault, fault)
+    heard = rig.send(creation("b"))
+    rig.store.commit()
+    assert isinstance(heard[0], CreateTopicsResponse)
+    assert "an answer of the controller could not be given" in caplog.text
+    waiting = rig.driver.ask(creation("c"), 7, "User:test")
+    waiting.then(fault, fault)
+    heard = rig.send(creation("d"))
+    rig.store.lose()
+    assert code_of(heard) is ErrorCode.NOT_CONTROLLER

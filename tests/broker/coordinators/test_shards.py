@@ -417,6 +417,22 @@ def test_a_fault_while_loading_leaves_the_partition_unserved(caplog: pytest.LogC
     assert "cannot be loaded" in caplog.text
 
 
+def test_a_fault_at_the_end_of_loading_leaves_the_partition_unserved_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It counted as served, by a machine whose timers had not begun; the fault went to the loop."""
+
+    def fault(book: Book, context: Context) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(Book, "loaded", fault)
+    world = ShardsWorld()
+    world.offsets_topic()
+    assert code_of(world.keep(1)) is ErrorCode.NOT_COORDINATOR
+    assert "planted" in caplog.text
+    assert list(world.shards.active()) == []
+
+
 # Transactions
 
 

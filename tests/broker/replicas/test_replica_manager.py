@@ -582,3 +582,20 @@ def test_options_that_one_partition_cannot_take_reach_the_others(
     world.change(config("orders", "min.insync.replicas", "2"))
     assert [world.replicas.find("orders", index).min_isr for index in range(3)] == [1, 2, 2]
     assert "orders-0 keeps its old options" in caplog.text
+
+
+def test_a_directory_that_fails_takes_all_its_partitions_offline_whoever_fails_to_hear_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """F6 once more: one listener's fault left the other partitions of the directory in service."""
+    world = World()
+    world.topic("orders", 3)
+
+    def fault(partition: Hosted) -> None:
+        raise ZeroDivisionError(f"planted for {partition.name}")
+
+    world.replicas.on_changed.append(fault)
+    world.replicas.storage.manager.fail("/data", OSError(errno.EIO, "gone"))
+    assert {code_of(world, "orders", index) for index in range(3)} == {ErrorCode.KAFKA_STORAGE_ERROR}
+    assert world.failed_dirs == ["/data"]
+    assert "orders-2: not everybody could be told" in caplog.text

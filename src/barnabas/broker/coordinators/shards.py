@@ -340,6 +340,8 @@ class Shards(Generic[M]):
                 yield
                 if self._places.get(place.hosted.index) is not place:
                     return  # dropped meanwhile
+            if loading.cold is None:
+                self._loaded(place)
         except Exception:
             log = place.hosted.log
             if log is not None and log is not place.log:
@@ -348,11 +350,10 @@ class Shards(Generic[M]):
                 return
             logger.exception("%s cannot be loaded; its keys are not served here", place.hosted.name)
             place.state = _State.FAILED
+            place.shard = None
             return
         if loading.cold is not None:
             self._replicas.storage.warm([loading.cold], partial(self._warmed, place, loading))
-        else:
-            self._loaded(place)
 
     def _warmed(self, place: _Place[M], loading: ShardLoader) -> None:
         if self._is_active and self._places.get(place.hosted.index) is place:

@@ -216,10 +216,14 @@ class ReplicaManager(PartitionTable):
         self._failed.add(name)
         known = self.partitions.get(name)
         if known is not None:
-            try:
-                self._take_offline(known)
-            except Exception:
-                logger.exception("%s: not everybody could be told that it is not served", name)
+            self._withdraw(known)
+
+    def _withdraw(self, partition: Hosted) -> None:
+        """Take it offline; whoever fails to hear of it keeps no other partition in service."""
+        try:
+            self._take_offline(partition)
+        except Exception:
+            logger.exception("%s: not everybody could be told that it is not served", partition.name)
 
     def _changed(self, partition: Hosted) -> None:
         self.room.changed(partition)
@@ -427,10 +431,10 @@ class ReplicaManager(PartitionTable):
     def _check_isrs(self) -> None:
         """Each half of replica.lag.time.max.ms: followers that lag are proposed to leave."""
         now_ns = self.now_ns()
+        self._timers.set((self, "isr"), now_ns + max(self._lag_max_ms // 2, 1) * _MS, self._check_isrs)
         for partition in self.partitions.values():
             if len(partition.isr) > 1 and partition.propose_leaving(now_ns):
                 self.isr_changes.submit(partition)
-        self._timers.set((self, "isr"), now_ns + max(self._lag_max_ms // 2, 1) * _MS, self._check_isrs)
 
     # Failing
 
@@ -458,6 +462,6 @@ class ReplicaManager(PartitionTable):
             partition = self.partitions.get(name)
             # What was lost may be a copy on its way there.
             if partition is not None and name not in self.storage.manager.logs:
-                self._take_offline(partition)
+                self._withdraw(partition)
         for listener in self.on_dir_failed:
             listener(log_dir, directory_id)

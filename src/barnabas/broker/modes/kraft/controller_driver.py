@@ -100,6 +100,8 @@ class ControllerDriver:
             )
             decision = self.controller.decide(request, context)
             self._append(decision.records, atomic=decision.atomic)
+            if decision.accepted is not None:
+                decision.accepted(self._store.end_offset - 1)
         except KafkaError as error:
             answer.fail(error)
             return answer
@@ -107,8 +109,6 @@ class ControllerDriver:
             logger.exception("the controller failed to decide on %s", request.schema.name)
             answer.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
             return answer
-        if decision.accepted is not None:
-            decision.accepted(self._store.end_offset - 1)
         deadline_ns = context.now_ns + self._request_timeout_ns
         self.when_committed(partial(answer.set, decision.reply), answer.fail, deadline_ns)
         return answer
@@ -192,7 +192,7 @@ class ControllerDriver:
             f"the controller's decision was not committed within {self._request_timeout_ns // _MS} ms",
         )
         for one in late:
-            one.refuse(refusal)
+            _answer(partial(one.refuse, refusal))
 
     # What the store reports
 
@@ -236,7 +236,7 @@ class ControllerDriver:
     def _let_go(self) -> None:
         """A reply may bring the next request, and that may wait, too."""
         while self._waiting and self._waiting[0].offset <= self._committed_offset:
-            self._waiting.popleft().reply()
+            _answer(self._waiting.popleft().reply)
         self._set_timer()
 
     def won(self, epoch: int) -> None:
@@ -275,7 +275,15 @@ class ControllerDriver:
         self._set_timer()
         refusal = KafkaError(ErrorCode.NOT_CONTROLLER, why)
         for one in waiting:
-            one.refuse(refusal)
+            _answer(partial(one.refuse, refusal))
+
+
+def _answer(give: Callable[[], None]) -> None:
+    """What an answer leads to is its asker's business: a fault there must not reach the log's."""
+    try:
+        give()
+    except Exception:
+        logger.exception("an answer of the controller could not be given")
 
 
 def _broken(batch: MetadataBatch, error: InconsistentRecordError) -> MetadataLoadError:

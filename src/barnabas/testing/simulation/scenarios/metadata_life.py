@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from barnabas.base.effects import Effect
-from barnabas.base.errors import KafkaError
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.broker.modes.kraft import snapshot_generator as snapshotting
 from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
@@ -115,7 +115,7 @@ class MetadataLife:
         metadata = make_metadata(node, self.settings, partial(self._failed, node))
         metadata.install(_Witness(self, node))
         try:
-            metadata.start().then(lambda _: self._started(node), lambda _: None)
+            metadata.start().then(lambda _: self._check_started(node), lambda _: None)
         except (OSError, StorageFailure) as error:
             node.halt(error)
             return
@@ -126,6 +126,12 @@ class MetadataLife:
         if not isinstance(error, OSError | StorageFailure):
             self.violation = InvariantError(f"the node gave up: {error!r}")
         node.halt(error)
+
+    def _check_started(self, node: Node) -> None:
+        try:
+            self._started(node)
+        except InvariantError as violation:
+            self.violation = violation
 
     def _started(self, node: Node) -> None:
         """It leads: in an epoch that no earlier life led in, and its vote would survive."""
@@ -168,11 +174,20 @@ class MetadataLife:
     def _ask(self, request: Message, then: Callable[[Message], None]) -> None:
         if self.metadata is not None:
             version = request.schema.versions.highest
-            self.metadata.ask(request, version, "User:ANONYMOUS").then(then, self._refused)
+            self.metadata.ask(request, version, "User:ANONYMOUS").then(
+                partial(self._answered, then), self._refused
+            )
+
+    def _answered(self, then: Callable[[Message], None], reply: Message) -> None:
+        """The controller goes on after an answer that raises: what is found is raised after the event."""
+        try:
+            then(reply)
+        except InvariantError as violation:
+            self.violation = violation
 
     def _refused(self, error: BaseException) -> None:
-        if not isinstance(error, KafkaError):
-            raise InvariantError(f"a request was refused with {error!r}") from error
+        if not isinstance(error, KafkaError) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            self.violation = InvariantError(f"a request was refused with {error!r}")
 
     def _join(self) -> None:
         self._number += 1
