@@ -11,6 +11,7 @@ from barnabas.broker.modes.kraft import controller_driver
 from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
 from barnabas.controller.machine import Controller
 from barnabas.controller.state import ControllerOptions
+from barnabas.controller.topics.colliding_names import CollidingNames
 from barnabas.metadata.bootstrap import choose_levels, first_records
 from barnabas.metadata.features import metadata_version_named
 from barnabas.metadata.image import Image
@@ -106,6 +107,7 @@ class Rig:
         self.timers = Timers()
         self.store = FakeStore(self.clock)
         self.events: list[str] = []
+        self.faults: list[BaseException] = []
         options = ControllerOptions(
             node_id=NODE_ID,
             cluster_id=CLUSTER_ID,
@@ -124,6 +126,7 @@ class Rig:
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             on_active=self._activate,
             on_inactive=lambda: self.events.append("inactive"),
+            on_fault=self.faults.append,
         )
         self.store.driver = self.driver
 
@@ -299,6 +302,39 @@ def test_a_request_that_is_not_committed_in_time_is_told_so() -> None:
     rig.pass_ms(REQUEST_TIMEOUT_MS)
     assert (len(early), len(late)) == (1, 1)
     assert len(rig.timers) == 0
+
+
+def test_a_deadline_counts_behind_one_that_has_none() -> None:
+    rig = Rig()
+    rig.lead_with_a_broker()
+    rig.send(creation("a"))
+    rig.store.commit()
+    first = rig.driver.ask(creation("b"), 7, "User:test")
+    stopped: list[str] = []
+    rig.pass_ms(REQUEST_TIMEOUT_MS)
+    assert first.done
+    rig.driver.when_committed(lambda: stopped.append("committed"), lambda _: None)
+    heard = rig.send(creation("c"))
+    rig.pass_ms(REQUEST_TIMEOUT_MS)
+    assert code_of(heard) is ErrorCode.REQUEST_TIMED_OUT
+    assert stopped == []
+    rig.store.commit()
+    assert stopped == ["committed"]
+
+
+def test_a_controller_that_cannot_apply_what_its_log_has_taken_stops_the_node(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig()
+    rig.lead_with_a_broker()
+
+    def fault(*given: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(CollidingNames, "add", fault)
+    assert code_of(rig.send(creation("t"))) is ErrorCode.NOT_CONTROLLER
+    assert [type(error) for error in rig.faults] == [ZeroDivisionError]
+    assert "could not apply what its log has taken" in caplog.text
 
 
 def test_replies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

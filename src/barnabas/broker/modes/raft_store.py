@@ -147,11 +147,20 @@ class RaftStore:
 
     def apply(self, decided: object) -> None:
         """What the quorum has decided."""
-        match decided:
-            case LeaderChanged(epoch, leader_id):
-                self._leader_changed(epoch, leader_id)
-            case Committed(high_watermark):
-                self._commit(high_watermark)
+        try:
+            match decided:
+                case LeaderChanged(epoch, leader_id):
+                    self._leader_changed(epoch, leader_id)
+                case Committed(high_watermark):
+                    self._commit(high_watermark)
+        except Exception as error:
+            # A committed record that cannot be read or applied: going on would spread the damage.
+            logger.critical(
+                "the metadata cannot be applied, this node stops: %s",
+                error,
+                exc_info=not isinstance(error, StorageRefused | MetadataLoadError),
+            )
+            self.fail(error)
 
     def _leader_changed(self, epoch: int, leader_id: int) -> None:
         self._winning = epoch if leader_id == self.quorum.me.id else None
@@ -165,19 +174,9 @@ class RaftStore:
                 listener.lost(lost)
 
     def _commit(self, high_watermark: int) -> None:
-        try:
-            self._report(high_watermark)
-            if self._winning is not None and not self._is_closed:
-                self._win(self._winning)
-        except Exception as error:
-            # A committed record that cannot be read or applied: going on would spread the damage.
-            logger.critical(
-                "the metadata up to offset %d cannot be applied, this node stops: %s",
-                high_watermark - 1,
-                error,
-                exc_info=not isinstance(error, StorageRefused | MetadataLoadError),
-            )
-            self.fail(error)
+        self._report(high_watermark)
+        if self._winning is not None and not self._is_closed:
+            self._win(self._winning)
 
     def _win(self, epoch: int) -> None:
         self._won, self._winning = epoch, None

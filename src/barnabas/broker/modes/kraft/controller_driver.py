@@ -58,6 +58,7 @@ class ControllerDriver:
         request_timeout_ms: int,
         on_active: Callable[[], None],
         on_inactive: Callable[[], None],
+        on_fault: Callable[[BaseException], None],
     ) -> None:
         self.controller = controller
         # The epoch in which this controller is active; None while it is not.
@@ -68,6 +69,8 @@ class ControllerDriver:
         self._request_timeout_ns = request_timeout_ms * _MS
         self._on_active = on_active
         self._on_inactive = on_inactive
+        # Told when the controller is no longer what the log says: the node has to stop.
+        self._on_fault = on_fault
         self._is_closing = False
         self._waiting: deque[_Waiting] = deque()
         # When the timer for late replies is set to.
@@ -135,7 +138,7 @@ class ControllerDriver:
             reply()
             return
         self._waiting.append(_Waiting(last_offset, deadline_ns, reply, refuse))
-        if len(self._waiting) == 1:
+        if self._timer_ns is None and deadline_ns is not None:
             self._set_timer()
 
     def _check_ready(self) -> None:
@@ -160,7 +163,12 @@ class ControllerDriver:
         level = controller.image.metadata_version
         taken = self._store.append(epoch, records, level=level, atomic=atomic)
         assert taken == last_offset, f"the store took records up to {taken}, not {last_offset}"
-        controller.apply(delta)
+        try:
+            controller.apply(delta)
+        except Exception as error:
+            logger.critical("the controller could not apply what its log has taken", exc_info=error)
+            self._on_fault(error)
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node's controller has failed") from error
         self._uncommitted.append(delta.image)
 
     # Deadlines

@@ -204,6 +204,7 @@ class KraftMetadata:
             request_timeout_ms=settings["request.timeout.ms"],
             on_active=self._lead,
             on_inactive=self._stop_leading,
+            on_fault=store.fail,
         )
         # Publishers act on what is committed before whoever asked for it is answered.
         store.listeners += [self, driver]
