@@ -341,7 +341,8 @@ def test_a_fault_while_acting_on_metadata_does_not_stop_the_metadata(
         with monkeypatch.context() as patch:
             patch.setattr(front.broker.replicas, "apply", fail)
             assert create(front.connect(), "a").error_code == 0
-        assert "could not be acted on" in caplog.text
+        assert "the publisher 'replicas' failed" in caplog.text
+        assert front.broker.metadata.publish_errors == 1
         assert create(front.connect(), "b").error_code == 0
         assert ("b", 0) in front.broker.replicas.partitions
 

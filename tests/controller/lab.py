@@ -66,7 +66,8 @@ class Lab:
     def take(self, records: list[Message]) -> list[Message]:
         """Append and apply; the same records."""
         if records:
-            self.controller.apply(records, self.end_offset, EPOCH, NOW_MS)
+            last_offset = self.end_offset + len(records) - 1
+            self.controller.apply(self.controller.prepare(records, last_offset, EPOCH, NOW_MS))
             self.end_offset += len(records)
             self.written += records
         return records

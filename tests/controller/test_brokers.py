@@ -13,6 +13,7 @@ from barnabas.protocol.messages.create_topics import CreateTopicsResponse
 from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from barnabas.protocol.records.metadata import (
     BrokerRegistrationChangeRecord,
+    NoOpRecord,
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
@@ -86,9 +87,69 @@ def test_a_new_leader_gives_others_a_session_but_not_its_own_broker_of_an_earlie
     lab = Lab()
     lab.join()
     lab.join(2)
-    lab.controller.activate([], lab.now_ns, in_transaction=False)
+    lab.controller.activate([], lab.now_ns, in_transaction=False, process_start_offset=lab.end_offset)
     assert _refusal(lab, registration(2, broker_id=2)).code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
     lab.ask(registration(2), BrokerRegistrationResponse)
+
+
+def test_a_leader_that_leads_again_gives_its_own_live_broker_a_whole_session() -> None:
+    """A controller that lost leadership and won it again in the same process fenced its own live broker."""
+    lab = Lab()
+    started_at = lab.end_offset
+    lab.join()
+    lab.join(2)
+    lab.wait(8)
+    lab.controller.deactivate(lab.image)
+    lab.controller.activate([], lab.now_ns, in_transaction=False, process_start_offset=started_at)
+    lab.wait(9)
+    assert lab.controller.fence_stale(lab.now_ns) == []
+    lab.wait(0.001)
+    assert lab.controller.fence_stale(lab.now_ns) != []
+
+
+def test_a_stale_broker_is_named_until_it_is_fenced() -> None:
+    """A fencing that the log refused was never tried again: the lease was gone."""
+    lab = Lab()
+    lab.join()
+    lab.join(2)
+    lab.wait(10)
+    first = lab.controller.fence_stale(lab.now_ns)
+    assert lab.controller.fence_stale(lab.now_ns) == first, "nothing was applied: the same again"
+    lab.take(first)
+    second = lab.take(lab.controller.fence_stale(lab.now_ns))
+    assert {record.broker_id for record in (*first, *second)} == {1, 2}  # type: ignore[attr-defined]
+    assert lab.controller.fence_stale(lab.now_ns) == []
+
+
+def test_a_broker_may_go_when_others_have_read_what_its_first_heartbeat_led_to() -> None:
+    """The offset stays the first one: if it moved with each heartbeat, a busy log would never let it go."""
+    lab = Lab()
+    leaving, staying = lab.join(), lab.join(2)
+    _topic(lab, partitions=2, replication_factor=2)
+    going = heartbeat(leaving, lab.end_offset, want_shut_down=True)
+    assert not lab.ask(going, BrokerHeartbeatResponse).should_shut_down
+    moved_at = lab.end_offset - 1
+    for _ in range(3):
+        lab.take([NoOpRecord()])
+        assert not lab.ask(going, BrokerHeartbeatResponse).should_shut_down
+    lab.ask(heartbeat(staying, moved_at - 1, broker_id=2), BrokerHeartbeatResponse)
+    assert not lab.ask(going, BrokerHeartbeatResponse).should_shut_down
+    lab.ask(heartbeat(staying, moved_at, broker_id=2), BrokerHeartbeatResponse)
+    assert lab.ask(going, BrokerHeartbeatResponse).should_shut_down
+
+
+def test_a_broker_that_registers_again_on_its_way_out_is_still_on_its_way_out() -> None:
+    """As after a lost answer: the same incarnation, which must get no leaders back."""
+    lab = Lab()
+    leaving, _ = lab.join(), lab.join(2)
+    _topic(lab, partitions=2, replication_factor=2)
+    lab.ask(heartbeat(leaving, lab.end_offset, want_shut_down=True), BrokerHeartbeatResponse)
+    assert lab.ask(registration(1), BrokerRegistrationResponse).broker_epoch == leaving
+    assert lab.image.brokers[NODE_ID].in_controlled_shutdown
+    assert not lab.image.brokers[NODE_ID].fenced
+    assert not lab.controller.state.is_active(NODE_ID)
+    assert lab.controller.state.heartbeats.is_shutting_down(NODE_ID)
+    assert [broker.id for broker in lab.controller.state.usable_brokers()] == [2]
 
 
 def test_a_broker_alone_shuts_down_as_apache_kafkas_does() -> None:

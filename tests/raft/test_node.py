@@ -15,6 +15,7 @@ from barnabas.raft.messages import (
     DataRecords,
     LeaderChanged,
     NotLeader,
+    Resign,
     Start,
     StoreElection,
 )
@@ -174,3 +175,26 @@ def test_a_voter_that_moved_tells_the_log() -> None:
 def _batches(effects: list[Effect]) -> list[AppendBatch]:
     entries = [effect.entry for effect in effects if isinstance(effect, Persist)]
     return [entry for entry in entries if isinstance(entry, AppendBatch)]
+
+
+def test_a_leader_that_resigns_leads_no_more_and_may_stand_again() -> None:
+    node = _node(ElectionState(4, voted_id=1), end=10, log_epoch=3)
+    _persist_all(node, _step(node, Start()))
+    assert node.leader_epoch == 4, "its vote was good for the epoch"
+    appended = _step(node, Append(4, DataRecords((b"a",), 0)))
+    assert _step(node, Resign(4)) == [Apply(LeaderChanged(4, -1))]
+    assert (node.leader_epoch, node.leader_id, node.high_watermark) == (None, -1, None)
+    assert _step(node, Append(4, DataRecords((b"b",), 0))) == [Reply("handle", NotLeader(4))]
+    end = node.end_offset
+    assert Apply(Committed(end)) not in _persist_all(node, appended), "nobody leads who could commit it"
+    effects = _persist_all(node, _step(node, Start()))
+    assert node.leader_epoch == 5, "never twice in one epoch"
+    assert Apply(Committed(end + 1)) in effects, "with what was in the log before"
+
+
+def test_only_the_leader_of_that_epoch_resigns() -> None:
+    node = _node()
+    assert _step(node, Resign(0)) == []
+    _persist_all(node, _step(node, Start()))
+    assert _step(node, Resign(0)) == []
+    assert node.leader_epoch == 1

@@ -32,8 +32,8 @@ def test_a_planted_bug_is_found(name: str) -> None:
     hunt_bug(PLANTED[name])
 
 
-def test_there_are_eight_of_them() -> None:
-    assert len(BUGS) == 8
+def test_there_are_ten_of_them() -> None:
+    assert len(BUGS) == 10
 
 
 def test_the_same_seed_gives_the_same_trace() -> None:

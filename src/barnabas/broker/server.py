@@ -31,6 +31,7 @@ from barnabas.broker.network.dispatch import Dispatch
 from barnabas.broker.network.listener import BrokerListener, drain_all
 from barnabas.broker.network.ports import taking
 from barnabas.broker.network.routes import Role, Route, routes_for
+from barnabas.broker.publishers import publishers_for
 from barnabas.broker.quotas.client_quotas import ClientQuotas, Quotas
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.security.authorizer import Authorizer
@@ -41,7 +42,6 @@ from barnabas.config.node.listeners import Endpoint
 from barnabas.config.node.node import Node
 from barnabas.config.option import Mode
 from barnabas.config.settings import Settings
-from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import ConfigResource, Image
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Disk
@@ -191,7 +191,8 @@ class Broker:
             with taking(broker_listener.endpoint, "listeners"):
                 broker_listener.bind()
         self.metadata.controller_endpoints = self._reachable(self.node.listeners.advertised_controllers)
-        self.metadata.subscribe(self._apply)
+        for publisher in publishers_for(self, self.node.node_id):
+            self.metadata.install(publisher)
         self.metadata.start().then(partial(self._go_on, self._metadata_up, done), done.fail)
         return done
 
@@ -207,10 +208,8 @@ class Broker:
             done.fail(error)
 
     def _metadata_up(self, done: Promise[None]) -> None:
-        self.image = self.metadata.image
-        self._take_settings()
-        for follower in (self.authorizer, self.quotas):
-            follower.load(self.image)
+        self.take_image(self.metadata.image)
+        self.take_settings()
         for broker_listener in self._listeners.values():
             if broker_listener.role is Role.CONTROLLER:
                 broker_listener.open()
@@ -296,24 +295,20 @@ class Broker:
 
     # Running ------------------------------------------------------------------------------------------------
 
-    def _apply(self, delta: Delta) -> None:
-        """A committed delta: settings and image first, then who acts on them."""
-        self.image = delta.image
-        own = (ConfigResource.BROKER, str(self.node.node_id))
-        if own in delta.configs or (ConfigResource.BROKER, "") in delta.configs:
-            self._take_settings()
-        for follower in (self.authorizer, self.quotas):
-            follower.apply(delta)
-        if self._replicas is None or self._coordinators is None:
-            return
-        try:
-            self._replicas.apply(delta)
-            self._coordinators.apply(delta)
-        except Exception:
-            # What is committed is committed: a fault here must not stop the metadata from going on.
-            logger.exception("the metadata up to offset %d could not be acted on", delta.image.offset)
+    @property
+    def hosted_replicas(self) -> ReplicaManager | None:
+        """For the publishers: None before they are there."""
+        return self._replicas
 
-    def _take_settings(self) -> None:
+    @property
+    def hosted_coordinators(self) -> Coordinators | None:
+        return self._coordinators
+
+    def take_image(self, image: Image) -> None:
+        """What is committed; handlers see it from now on."""
+        self.image = image
+
+    def take_settings(self) -> None:
         """The file's settings with what the cluster has set on top (KIP-226)."""
         wide = self.image.configs_of(ConfigResource.BROKER, "")
         own = self.image.configs_of(ConfigResource.BROKER, str(self.node.node_id))
@@ -381,9 +376,19 @@ class Broker:
         gauge("topics", "topics of the cluster", lambda: len(self.image.topics))
         gauge("metadata_offset", "offset of the last committed metadata record", lambda: self.image.offset)
         gauge(
+            "metadata_apply_errors",
+            "times that a part of the broker failed to act on committed metadata",
+            lambda: self.metadata.publish_errors,
+        )
+        gauge(
             "partitions",
             "partitions with a replica here",
             lambda: 0 if self._replicas is None else len(self._replicas.partitions),
+        )
+        gauge(
+            "failed_partitions",
+            "partitions that a fault keeps out of service; the log names them",
+            lambda: 0 if self._replicas is None else self._replicas.failed_count,
         )
         gauge(
             "offline_log_dirs",

@@ -86,15 +86,28 @@ class Controller:
     def load(self, image: Image) -> None:
         self.state.load(image)
 
-    def activate(self, bootstrap: Sequence[Message], now_ns: int, *, in_transaction: bool) -> list[Message]:
-        """This node leads: the records to begin with.  All leases start anew."""
+    def activate(
+        self,
+        bootstrap: Sequence[Message],
+        now_ns: int,
+        *,
+        in_transaction: bool,
+        process_start_offset: int = 0,
+    ) -> list[Message]:
+        """This node leads: the records to begin with.  Every broker that is alive gets a whole session.
+
+        This node's own broker is not, if it registered before this process found the log at
+        `process_start_offset`: that registration belongs to a process that has ended.
+        """
         state = self.state
-        state.heartbeats.activate(state.image.brokers.values(), now_ns, local_id=state.options.node_id)
+        own = state.image.brokers.get(state.options.node_id)
+        ended = own.id if own is not None and own.epoch < process_start_offset else None
+        state.heartbeats.activate(state.image.brokers.values(), now_ns, ended=ended)
         return activation_records(state, bootstrap, in_transaction=in_transaction)
 
-    def deactivate(self) -> None:
-        """It leads no more: what was soft is gone."""
-        self.state.heartbeats.deactivate()
+    def deactivate(self, committed: Image) -> None:
+        """It leads no more: back to what is committed; what was soft is lost with the rest."""
+        self.state.load(committed)
 
     def decide(self, request: Message, context: Context) -> Decision:
         """What is to be written and answered; KafkaError if the request is refused as a whole."""
@@ -105,14 +118,21 @@ class Controller:
             )
         return decide(self.state, request, context)
 
-    def apply(self, records: Sequence[Message], base_offset: int, epoch: int, timestamp_ms: int) -> Delta:
-        """The log has taken these records at this offset; what they change."""
-        return self.state.apply(records, base_offset, epoch, timestamp_ms)
+    def prepare(self, records: Sequence[Message], last_offset: int, epoch: int, timestamp_ms: int) -> Delta:
+        """What these records will change once the log has taken them, the last one at this offset.
+
+        InconsistentRecordError if they contradict the image; nothing changes here either way.
+        """
+        return self.state.prepare(records, last_offset, epoch, timestamp_ms)
+
+    def apply(self, delta: Delta) -> None:
+        """The log has taken the records of this delta, which was prepared last."""
+        self.state.apply(delta)
 
     # By the clock
 
     def fence_stale(self, now_ns: int) -> list[Message]:
-        """One broker whose session is over; asked again until there is none."""
+        """One broker whose session is over; asked again, with these applied, until there is none."""
         return brokers.fence_one_stale(self.state, now_ns)
 
     def balance_leaders(self) -> list[Message]:

@@ -81,15 +81,19 @@ class ControllerState:
         self.registered_at = {broker.id: image.offset for broker in image.brokers.values()}
         self._read_configs()
 
-    def apply(self, records: Sequence[Message], base_offset: int, epoch: int, timestamp_ms: int) -> Delta:
-        """The records are in the log; what they change."""
+    def prepare(self, records: Sequence[Message], last_offset: int, epoch: int, timestamp_ms: int) -> Delta:
+        """What these records will change, the last of them at this offset; nothing has changed yet."""
         delta = Delta(self.image)
         for record in records:
             delta.apply(record)
-        delta.at(base_offset + len(records) - 1, epoch, timestamp_ms)
-        self.image = delta.image
-        self._follow(delta, base_offset + len(records) - 1)
+        delta.at(last_offset, epoch, timestamp_ms)
         return delta
+
+    def apply(self, delta: Delta) -> None:
+        """The records of a prepared delta are in the log."""
+        assert delta.before is self.image, "it was prepared for the image as it is"
+        self.image = delta.image
+        self._follow(delta, delta.image.offset)
 
     def _follow(self, delta: Delta, last_offset: int) -> None:
         for broker_id in sorted(delta.brokers):

@@ -22,6 +22,13 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class Resign:
+    """Lead no more in this epoch; without effect if this node does not."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class DataRecords:
     """Records of one decision, as bytes: one batch, all or nothing."""
 

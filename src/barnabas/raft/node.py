@@ -25,6 +25,7 @@ from barnabas.raft.messages import (
     DataRecords,
     LeaderChanged,
     NotLeader,
+    Resign,
     Start,
     StoreElection,
 )
@@ -82,6 +83,11 @@ class RaftNode:
         return isinstance(self.role, Leader)
 
     @property
+    def leader_epoch(self) -> int | None:
+        """The epoch in which this node leads; None while it does not."""
+        return self.role.epoch if isinstance(self.role, Leader) else None
+
+    @property
     def leader_id(self) -> int:
         return self.me.id if self.is_leader else NOBODY
 
@@ -95,6 +101,8 @@ class RaftNode:
         match event:
             case Requested(_, Start()):
                 return self._start()
+            case Requested(_, Resign(epoch)):
+                return self._resign(epoch)
             case Requested(reply_to, Append() as append):
                 if not isinstance(self.role, Leader) or append.epoch != self.role.epoch:
                     return [Reply(reply_to, NotLeader(self.role.epoch))]
@@ -133,6 +141,8 @@ class RaftNode:
 
     def _lead(self, candidate: Candidate) -> list[Effect]:
         epoch = candidate.epoch
+        # The vote is used up: who stands again later stands in a new epoch.
+        self._found = ElectionState(epoch, self.me.id)
         leader = self.role = Leader(epoch, Progress(self.voters, self.end_offset))
         messages = self._first_messages(candidate)
         return [
@@ -160,6 +170,13 @@ class RaftNode:
                 messages.append(self.voters.to_record())
                 self._voters_offset = self.end_offset + len(messages) - 1
         return messages
+
+    def _resign(self, epoch: int) -> list[Effect]:
+        """What is in the log stays there: it is committed with the first record of whoever leads next."""
+        if self.leader_epoch != epoch:
+            return []
+        self.role = Unattached(epoch)
+        return [Apply(LeaderChanged(epoch, NOBODY))]
 
     # The log
 

@@ -77,6 +77,36 @@ def test_a_refusal_is_told_to_all_and_the_next_one_asks_again() -> None:
     assert value(ids.next()) == 0
 
 
+def test_a_call_that_fails_is_told_to_all_and_the_next_one_asks_again() -> None:
+    """As when there is no controller for a while: nobody asked again for the rest of the broker's life."""
+    broker = Broker()
+    broker.metadata.holds_answers = True
+    ids = ProducerIds(broker, 1)
+    waiting = [ids.next() for _ in range(3)]
+    broker.metadata.answers[0].fail(KafkaError(ErrorCode.NOT_CONTROLLER))
+    assert {error(promise) for promise in waiting} == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    again = ids.next()
+    assert len(broker.metadata.asked) == 2
+    broker.metadata.answers[1].set(
+        AllocateProducerIdsResponse(
+            throttle_time_ms=0, error_code=0, producer_id_start=3000, producer_id_len=1000
+        )
+    )
+    assert value(again) == 3000
+
+
+def test_a_prefetch_that_fails_is_tried_again_with_the_next_id() -> None:
+    broker = Broker()
+    ids = ProducerIds(broker, 1)
+    for _ in range(899):
+        ids.next()
+    broker.metadata.holds_answers = True
+    ids.next()
+    broker.metadata.answers[0].fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+    assert value(ids.next()) == 900
+    assert len(broker.metadata.asked) == 3
+
+
 def test_a_broker_asks_with_its_own_epoch() -> None:
     world = World()
     world.replicas.producer_ids.next()

@@ -23,6 +23,7 @@ from barnabas.protocol.records.group import OffsetCommitKey
 from barnabas.protocol.records.metadata import RemoveTopicRecord
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.loop.promise import Promise
+from barnabas.storage.log.names import TopicPartition
 from tests.broker.worlds.data_world import BROKER
 from tests.broker.worlds.shards_world import COMMIT_TIMEOUT_MS, Book, ShardsWorld
 from tests.coordinator.shard_world import PENDING, value_of
@@ -120,6 +121,40 @@ def test_a_change_that_leaves_the_leadership_leaves_the_shard() -> None:
     world.partition_change(CONSUMER_OFFSETS, isr=[BROKER, 2])
     assert world.book() is book
     assert book.deltas == 2
+
+
+def test_a_new_leader_epoch_is_a_new_shard_even_of_the_same_leader() -> None:
+    """A shard was known by its log: it outlived the epoch in which it had decided."""
+    world = ShardsWorld()
+    world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
+    world.keep(1, 2)
+    before = world.book()
+    held: Promise[str] = Promise()
+    before.held.append(held)
+    waiting: Promise[str] = world.shards.ask_partition(0, lambda book, context: Decision((), held))
+    world.partition_change(CONSUMER_OFFSETS, leader=BROKER)
+    assert code_of(waiting) is ErrorCode.NOT_COORDINATOR
+    assert world.book() is not before
+    assert world.book().kept == [1, 2, "loaded"]
+    assert value_of(world.keep(3)) == "kept"
+
+
+def test_a_shard_goes_on_while_its_log_moves_to_another_directory() -> None:
+    """A shard was known by its log: after a move it waited for the high watermark of a log that was gone."""
+    world = ShardsWorld(dirs=("/data", "/other"))
+    world.offsets_topic()
+    assert value_of(world.keep(1)) == "kept"
+    before, log = world.book(), world.log(CONSUMER_OFFSETS)
+    world.replicas.moves.move(TopicPartition(CONSUMER_OFFSETS, 0), "/other")
+    for _ in range(20):
+        world.tick(100)
+        world.work()
+    assert world.log(CONSUMER_OFFSETS) is not log
+    assert value_of(world.keep(2)) == "kept"
+    assert world.book() is before
+    assert before.kept == ["loaded", 1, 2]
+    world.partition_change(CONSUMER_OFFSETS, isr=[BROKER])
+    assert world.book() is before, "the same leader in the same epoch"
 
 
 def test_a_topic_that_is_deleted_and_made_anew_begins_anew() -> None:
@@ -380,6 +415,22 @@ def test_a_fault_while_loading_leaves_the_partition_unserved(caplog: pytest.LogC
     assert code_of(world.keep(2)) is ErrorCode.NOT_COORDINATOR
     assert value_of(world.keep(2, index=1)) == "kept"
     assert "cannot be loaded" in caplog.text
+
+
+def test_a_fault_at_the_end_of_loading_leaves_the_partition_unserved_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It counted as served, by a machine whose timers had not begun; the fault went to the loop."""
+
+    def fault(book: Book, context: Context) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(Book, "loaded", fault)
+    world = ShardsWorld()
+    world.offsets_topic()
+    assert code_of(world.keep(1)) is ErrorCode.NOT_COORDINATOR
+    assert "planted" in caplog.text
+    assert list(world.shards.active()) == []
 
 
 # Transactions

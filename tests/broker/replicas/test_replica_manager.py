@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import UNASSIGNED_DIR, Uuid
+from barnabas.broker.replica_transitions import FIRST_RETRY_MS
+from barnabas.broker.replicas.hosted_partition import Become, Hosted, Transition
 from barnabas.metadata.image import ConfigResource
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
 from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -416,3 +419,183 @@ def test_a_full_disk_takes_the_directory_offline(monkeypatch: pytest.MonkeyPatch
         assert codes(world.produce("bad", batch_of(b"b"))) == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert world.failed_dirs == ["/data"]
     assert codes(world.produce("bad", batch_of(b"b"))) == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+# Transitions that fail
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, *names: str, method: str = "lead", times: int = 1) -> list[str]:
+    """Have a transition of these partitions raise so often; the list tells of each time."""
+    raised: list[str] = []
+    healthy = getattr(Hosted, method)
+
+    def faulty(self: Hosted, *given: object) -> object:
+        name = f"{self.topic}-{self.index}"
+        if name in names and raised.count(name) < times:
+            raised.append(name)
+            raise ZeroDivisionError(f"planted for {name}")
+        return healthy(self, *given)
+
+    monkeypatch.setattr(Hosted, method, faulty)
+    return raised
+
+
+def test_one_partition_that_fails_in_a_delta_fails_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F6: it and all later ones of the delta stayed unserved, though CreateTopics had said ok."""
+    world = World()
+    plant(monkeypatch, "orders-1")
+    world.topic("orders", 4)
+    for index in (0, 2, 3):
+        assert codes(world.produce("orders", batch_of(b"a"), index=index)) == [ErrorCode.NONE]
+    assert codes(world.produce("orders", batch_of(b"a"), index=1)) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert code_of(world, "orders", 1) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert "orders-1 could not become leader" in caplog.text
+    assert "planted for orders-1" in caplog.text
+    assert world.replicas.failed_count == 1
+    assert not world.failed_dirs, "the directory is not to blame"
+
+
+def test_what_failed_is_tried_again_until_it_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F6: nothing tried again what a fault had left unserved."""
+    world = World()
+    raised = plant(monkeypatch, "orders-0", times=3)
+    world.topic("orders", 1)
+    for ms in (FIRST_RETRY_MS, 2 * FIRST_RETRY_MS):
+        world.tick(ms)
+        assert code_of(world, "orders") is ErrorCode.KAFKA_STORAGE_ERROR
+    world.tick(4 * FIRST_RETRY_MS)
+    assert len(raised) == 3
+    hosted = world.replicas.find("orders", 0)
+    assert (hosted.is_leader, hosted.leader_epoch, hosted.leader_epoch_start) == (True, 0, 0)
+    assert codes(world.produce("orders", batch_of(b"a"))) == [ErrorCode.NONE]
+    assert world.replicas.failed_count == 0
+    assert world.replicas.traffic["orders"].partitions == 1
+
+
+def test_a_partition_in_use_keeps_its_records_and_its_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.topic("orders", replicas=[1, 2], isr=[1])
+    world.produce("orders", batch_of(b"a", b"b"))
+    log = world.log("orders")
+    assert log.high_watermark == 2
+    plant(monkeypatch, "orders-0")
+    world.partition_change("orders", leader=BROKER)
+    assert code_of(world, "orders") is ErrorCode.KAFKA_STORAGE_ERROR
+    world.tick(FIRST_RETRY_MS)
+    assert world.log("orders") is log
+    assert (log.end_offset, log.high_watermark) == (2, 2)
+    assert world.replicas.find("orders", 0).leader_epoch == 1
+
+
+def test_a_later_delta_is_a_new_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    plant(monkeypatch, "orders-0")
+    world.topic("orders", replicas=[1, 2])
+    world.partition_change("orders", leader=2)
+    hosted = world.replicas.find("orders", 0)
+    assert (hosted.is_leader, hosted.leader) == (False, 2)
+    assert world.replicas.failed_count == 0
+
+
+def test_a_removal_that_failed_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    topic_id = world.topic("orders", 2)
+    with monkeypatch.context() as patch:
+        plant(patch, "orders-0", method="lose_log", times=9)
+        world.change(records.RemoveTopicRecord(topic_id=topic_id))
+        assert world.replicas.failed_count == 1
+        assert "orders-1" not in world.disk.names("/data")
+        assert "orders-0" in world.disk.names("/data")
+    world.tick(FIRST_RETRY_MS)
+    assert world.replicas.failed_count == 0
+    assert "orders-0" not in world.disk.names("/data")
+    world.topic("orders", 1)
+    assert codes(world.produce("orders", batch_of(b"a"))) == [ErrorCode.NONE]
+
+
+def test_a_failed_partition_whose_topic_is_deleted_and_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    plant(monkeypatch, "orders-0", times=1)
+    old = world.topic("orders", 1)
+    world.change(records.RemoveTopicRecord(topic_id=old))
+    new = world.topic("orders", 1)
+    assert world.replicas.find("orders", 0).topic_id == new
+    world.tick(FIRST_RETRY_MS)
+    assert world.replicas.find("orders", 0).topic_id == new
+    assert codes(world.produce("orders", batch_of(b"a"))) == [ErrorCode.NONE]
+
+
+def test_every_transition_has_its_own_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As LeaderAndIsr and StopReplica answer."""
+    disk = MemoryDisk()
+    world = World(disk=disk, dirs=("/data", "/more"))
+    world.topic("orders", 3)
+    world.replicas.storage.manager.fail("/more", OSError(errno.EIO, "gone"))
+    topic_id = world.image.topic_ids["orders"]
+    topic = world.image.topics[topic_id]
+    lost = replace(topic.partitions[1], directories=(OTHER_DIRECTORY,))
+    transitions = [
+        Transition(Become.FOLLOWER, "orders", topic_id, 0, replace(topic.partitions[0], leader=2)),
+        Transition(Become.LEADER, "unknown", Uuid.from_words(4, 4), 0, lost),
+        Transition(Become.LEADER, "orders", topic_id, 1, topic.partitions[1]),
+        Transition(Become.GONE, "orders", topic_id, 2, None),
+    ]
+    plant(monkeypatch, "orders-1")
+    heard: list[object] = []
+    world.replicas.transit(transitions).then(heard.append, heard.append)
+    (results,) = heard
+    assert isinstance(results, list)
+    assert [result.transition for result in results] == transitions
+    assert [result.error for result in results] == [
+        ErrorCode.NONE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NONE,
+    ]
+    assert not world.replicas.find("orders", 0).is_leader
+    assert ("orders", 2) not in world.replicas.partitions
+
+
+def test_a_fault_at_the_start_leaves_the_others_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F6: the same walk makes leaders when a broker starts."""
+    disk = MemoryDisk()
+    world = World(disk=disk, start=False)
+    world.topic("orders", 3)
+    plant(monkeypatch, "orders-0")
+    world.start()
+    assert code_of(world, "orders", 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    for index in (1, 2):
+        assert codes(world.produce("orders", batch_of(b"a"), index=index)) == [ErrorCode.NONE]
+    world.tick(FIRST_RETRY_MS)
+    assert world.replicas.find("orders", 0).is_leader
+
+
+def test_options_that_one_partition_cannot_take_reach_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F6: a fault of one partition left all later ones with their old options."""
+    world = World()
+    world.topic("orders", 3)
+    plant(monkeypatch, "orders-0", method="set_min_isr")
+    world.change(config("orders", "min.insync.replicas", "2"))
+    assert [world.replicas.find("orders", index).min_isr for index in range(3)] == [1, 2, 2]
+    assert "orders-0 keeps its old options" in caplog.text
+
+
+def test_a_directory_that_fails_takes_all_its_partitions_offline_whoever_fails_to_hear_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """F6 once more: one listener's fault left the other partitions of the directory in service."""
+    world = World()
+    world.topic("orders", 3)
+
+    def fault(partition: Hosted) -> None:
+        raise ZeroDivisionError(f"planted for {partition.name}")
+
+    world.replicas.on_changed.append(fault)
+    world.replicas.storage.manager.fail("/data", OSError(errno.EIO, "gone"))
+    assert {code_of(world, "orders", index) for index in range(3)} == {ErrorCode.KAFKA_STORAGE_ERROR}
+    assert world.failed_dirs == ["/data"]
+    assert "orders-2: not everybody could be told" in caplog.text

@@ -6,12 +6,11 @@ of `KraftMetadata` in tests of the front, which must not wait for a log or a quo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import UNASSIGNED_DIR, ZERO_UUID, Uuid
-from barnabas.metadata.delta import Delta
-from barnabas.metadata.image import EMPTY_IMAGE, Image
+from barnabas.metadata.image import Image
+from barnabas.metadata.loader import MetadataBatch, MetadataFolderLoader
+from barnabas.metadata.publisher import MetadataPublisher
 from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -43,14 +42,13 @@ class FakeMetadata:
     """Looks like KraftMetadata from the broker's side."""
 
     def __init__(self, node: object = None, **listeners: object) -> None:
-        self.image: Image = EMPTY_IMAGE
         self.kraft_version = 0
         self.leader_id = 1
         self.controller_endpoints: object = ()
         self.asked: list[tuple[Message, int, str]] = []
         # What a test wants answered instead, by type of the request.
         self.answers: dict[type[Message], Promise[Message] | BaseException] = {}
-        self._listeners: list[Callable[[Delta], None]] = []
+        self._loader = MetadataFolderLoader()
         self._next_id = 1
         self.is_started = self.is_stopped = False
 
@@ -63,17 +61,20 @@ class FakeMetadata:
         self.is_stopped = True
         return Promise.of(None)
 
-    def subscribe(self, listener: Callable[[Delta], None]) -> None:
-        self._listeners.append(listener)
+    @property
+    def image(self) -> Image:
+        return self._loader.image
+
+    @property
+    def publish_errors(self) -> int:
+        return self._loader.publish_errors
+
+    def install(self, publisher: MetadataPublisher) -> None:
+        self._loader.install(publisher)
 
     def commit(self, *decided: Message) -> None:
-        delta = Delta(self.image)
-        for record in decided:
-            delta.apply(record)
-        delta.at(self.image.offset + len(decided), 1, 0)
-        self.image = delta.image
-        for listener in self._listeners:
-            listener(delta)
+        self._loader.load([MetadataBatch(self.image.offset + len(decided), 1, 0, decided, 0)])
+        self._loader.publish()
 
     def describe_quorum(self, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
         return DescribeQuorumResponse(error_code=0, topics=[])

@@ -34,6 +34,17 @@ PRINCIPAL = "User:ANONYMOUS"
 M = TypeVar("M", bound=Message)
 
 
+class Listening:
+    """A publisher that passes deltas on."""
+
+    def __init__(self, name: str, listener: Callable[[Delta], None]) -> None:
+        self.name = name
+        self._listener = listener
+
+    def publish(self, delta: Delta, image: Image) -> None:
+        self._listener(delta)
+
+
 class KraftWorld:
     """Formats, starts, asks, stops; virtual time."""
 
@@ -75,7 +86,7 @@ class KraftWorld:
             else:
                 self._prepare(node.disk)
         self.metadata: KraftMetadata = make_metadata(node, self.settings, self.failures.append)
-        self.metadata.subscribe(self.deltas.append)
+        self.metadata.install(Listening("deltas", self.deltas.append))
         self.started: Promise[None] = Promise()
         try:
             self.metadata.start().then(self.started.set, self.started.fail)

@@ -30,17 +30,23 @@ _NO_ONE = ProducerStamp(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 class PartitionStore:
     """Appends to one partition of a coordinator's topic."""
 
-    def __init__(
-        self, replicas: ReplicaManager, hosted: Hosted, log: Log, codec: Callable[[], Codec]
-    ) -> None:
+    def __init__(self, replicas: ReplicaManager, hosted: Hosted, codec: Callable[[], Codec]) -> None:
         self._replicas = replicas
         self._hosted = hosted
-        self._log = log
         self._codec = codec
+
+    def _log(self) -> Log:
+        """As it is now: it may have moved to another directory."""
+        log = self._hosted.log
+        if log is None:
+            raise self._replicas.not_leader(self._hosted)
+        return log
 
     @property
     def high_watermark(self) -> int:
-        return self._log.high_watermark
+        """Nothing more is committed once the log is lost."""
+        log = self._hosted.log
+        return -1 if log is None else log.high_watermark
 
     def append(
         self,
@@ -53,7 +59,7 @@ class PartitionStore:
     ) -> tuple[int, int]:
         """See `coordinator.shard.Store`."""
         records: list[Record] = []
-        room = self._log.options.max_message_bytes - BATCH_OVERHEAD_BYTES
+        room = self._log().options.max_message_bytes - BATCH_OVERHEAD_BYTES
         for index, entry in enumerate(entries):
             key, value = encode(entry)
             room -= len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES

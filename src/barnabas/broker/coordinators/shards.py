@@ -54,12 +54,29 @@ class _State(Enum):
 
 
 class _Place(Generic[M]):
-    """A partition that we lead, and its shard when it is loaded."""
+    """A partition that we lead in one leader epoch, and its shard when it is loaded.
 
-    __slots__ = ("deadline_ms", "hosted", "log", "machine", "missed", "operation", "shard", "state")
+    The epoch is the key, as in Apache Kafka's coordinator runtime: what was decided in an earlier one may
+    not be what the log has in this one.  The log itself may be another file by the next request, as its
+    directory may change.
+    """
+
+    __slots__ = (
+        "deadline_ms",
+        "hosted",
+        "leader_epoch",
+        "log",
+        "machine",
+        "missed",
+        "operation",
+        "shard",
+        "state",
+    )
 
     def __init__(self, hosted: Hosted, log: Log, machine: M) -> None:
         self.hosted = hosted
+        self.leader_epoch = hosted.leader_epoch
+        # What it is loaded from.
         self.log = log
         self.machine = machine
         self.state = _State.LOADING
@@ -186,7 +203,10 @@ class Shards(Generic[M]):
         index = self.partition_for(key)
         try:
             place = self._shard(index)
-            verification = place.log.start_verification(
+            log = place.hosted.log
+            if log is None:
+                raise KafkaError(ErrorCode.NOT_COORDINATOR)
+            verification = log.start_verification(
                 stamp.producer_id, -1, stamp.producer_epoch, supports_epoch_bump=may_add
             )
         except KafkaError as error:
@@ -302,10 +322,10 @@ class Shards(Generic[M]):
         place = self._places.get(hosted.index)
         log = hosted.log if hosted.is_leader else None
         if place is not None:
-            if place.log is log:
-                return
             if place.hosted is not hosted and log is None:
                 return  # one of an earlier life of the topic
+            if place.hosted is hosted and log is not None and place.leader_epoch == hosted.leader_epoch:
+                return
             self._drop(hosted.index, KafkaError(ErrorCode.NOT_COORDINATOR))
         if log is not None:
             self._load(hosted, log)
@@ -320,21 +340,27 @@ class Shards(Generic[M]):
                 yield
                 if self._places.get(place.hosted.index) is not place:
                     return  # dropped meanwhile
+            if loading.cold is None:
+                self._loaded(place)
         except Exception:
+            log = place.hosted.log
+            if log is not None and log is not place.log:
+                # It moved to another directory meanwhile, and the files that were read are gone.
+                self._load(place.hosted, log)
+                return
             logger.exception("%s cannot be loaded; its keys are not served here", place.hosted.name)
             place.state = _State.FAILED
+            place.shard = None
             return
         if loading.cold is not None:
             self._replicas.storage.warm([loading.cold], partial(self._warmed, place, loading))
-        else:
-            self._loaded(place)
 
     def _warmed(self, place: _Place[M], loading: ShardLoader) -> None:
         if self._is_active and self._places.get(place.hosted.index) is place:
             self._loads.add(self._steps(place, loading))
 
     def _loaded(self, place: _Place[M]) -> None:
-        store = PartitionStore(self._replicas, place.hosted, place.log, self._codec)
+        store = PartitionStore(self._replicas, place.hosted, self._codec)
         place.shard = Shard(
             place.machine,
             store,

@@ -1,27 +1,33 @@
-"""The replicas on this broker: the controller's deltas become leaders and followers with logs.
+"""The replicas on this broker: transitions make them leaders and followers with logs.
 
-What lives here: how a delta changes the partitions here, appending to them, and what happens to them when a
-directory fails.  What may not: finding one (replicas_table.py), the rules of replication (replica/), files
-(replicas_storage.py), reading for a fetch (replicas_read.py), and what an answer looks like (handlers/).
+What lives here: what a transition does to a partition, appending to it, and what happens to all when a
+directory fails.  What may not: deriving transitions, their order and retries (replica_transitions.py),
+finding a partition (replicas_table.py), the rules of replication (replica/), files (replicas_storage.py),
+reading for a fetch (replicas_read.py), and what an answer looks like (handlers/).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import MIGRATING_DIR, Uuid
 from barnabas.broker.coordinators.producer_ids import ProducerIds
+from barnabas.broker.replica_transitions import (
+    ReplicaTransitions,
+    TransitionResult,
+    transitions_of,
+    transitions_of_image,
+)
 from barnabas.broker.replicas.alter_partition_manager import AlterPartitionManager, DirAssignments
 from barnabas.broker.replicas.hosted_partition import Become, Hosted, ReplicaContext, Traffic, Transition
 from barnabas.broker.replicas.log_dir_moves import LogDirMoves
 from barnabas.broker.replicas.partition_lookup import PartitionTable
 from barnabas.broker.replicas.replica_logs import ReplicaStorage
 from barnabas.broker.replicas.transaction_checks import NoCoordinator, TransactionVerifier
-from barnabas.broker.sliced_work import SlicedWork
 from barnabas.metadata.delta import Delta
-from barnabas.metadata.image import ConfigResource, Image
+from barnabas.metadata.image import ConfigResource
 from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.fetch_sessions import Sessions
 from barnabas.replica.partition import NEVER_FLUSH, Rules
@@ -85,8 +91,17 @@ class ReplicaManager(PartitionTable):
         self.traffic: dict[str, Traffic] = {}
         self._lag_max_ms: int = settings["replica.lag.time.max.ms"]
         self._rules = Rules(self.broker_id, self._lag_max_ms * _MS, self.is_eligible, self.is_alive)
-        self._changes = SlicedWork(timers, self.now_ns, self._after_slice)
-        self._has_changed = False
+        self._transitions = ReplicaTransitions(
+            self.broker_id,
+            lambda: broker.image,
+            self._transit,
+            self._transition_failed,
+            timers=timers,
+            now_ns=self.now_ns,
+            after_slice=self._after_transitions,
+        )
+        # Partitions that serve nobody because a transition of theirs failed half-way.
+        self._failed: set[TopicPartition] = set()
         self._is_started = False
 
     # Starting and stopping
@@ -99,14 +114,10 @@ class ReplicaManager(PartitionTable):
 
     def _loaded(self, done: Promise[None]) -> None:
         self._is_started = True
-        self._changes.add(self._take_image(self._broker.image, done))
+        taken = self.transit(transitions_of_image(self._broker.image, self.broker_id))
+        taken.then(lambda _: self._begin(done), done.fail)
 
-    def _take_image(self, image: Image, done: Promise[None]) -> Iterator[None]:
-        for topic in image.topics.values():
-            for index, state in topic.partitions.items():
-                if self.broker_id in state.replicas:
-                    self._transit(self._transition(image, topic.id, index))
-                    yield
+    def _begin(self, done: Promise[None]) -> None:
         self.storage.start_jobs()
         self.moves.start()
         self._check_isrs()
@@ -115,7 +126,7 @@ class ReplicaManager(PartitionTable):
     def stop(self) -> None:
         """Answer nobody any more, flush and close every log, and mark the directories as closed cleanly."""
         self._is_started = False
-        self._changes.stop()
+        self._transitions.stop()
         self._timers.cancel((self, "isr"))
         self.isr_changes.stop()
         self.assignments.stop()
@@ -134,65 +145,51 @@ class ReplicaManager(PartitionTable):
         state = None if topic is None else topic.partitions.get(partition.partition)
         return state is None or self.broker_id not in state.replicas
 
-    # Deltas
+    # Transitions
 
     def apply(self, delta: Delta) -> None:
         """Become what a committed delta says; much takes a while.  Settings and image are new already."""
         if self._is_started:  # else the whole image is taken when the logs are open
-            self._changes.add(self._take_delta(delta))
+            taken = self.transit(transitions_of(delta, self.broker_id))
+            taken.then(lambda _: self._apply_configs(delta), lambda _: None)
 
-    def _take_delta(self, delta: Delta) -> Iterator[None]:
-        # What goes comes first: a new topic may have an old one's name.
-        for topic in delta.removed_topics:
-            for index in topic.partitions:
-                self._transit(Transition(Become.GONE, topic.name, topic.id, index, None))
-                yield
-        for key in sorted(delta.partitions):
-            self._transit(self._transition(delta.image, *key))
-            yield
-        self._apply_configs(delta)
+    def transit(self, transitions: Iterable[Transition]) -> Promise[list[TransitionResult]]:
+        """Take partitions into new states; a result for each, in their order.  See replica_transitions.py."""
+        return self._transitions.carry_out(transitions)
 
-    def _after_slice(self) -> None:
-        if self._has_changed:
-            self._has_changed = False
-            self.storage.manager.finish_deletes()
-            self.storage.run_jobs_soon()
+    @property
+    def failed_count(self) -> int:
+        """Partitions that a fault keeps out of service."""
+        return self._transitions.failed_count
 
-    def _transition(self, image: Image, topic_id: Uuid, index: int) -> Transition | None:
-        topic = image.topics.get(topic_id)
-        state = None if topic is None else topic.partitions.get(index)
-        if topic is None or state is None:
-            return None
-        if self.broker_id not in state.replicas:
-            become = Become.GONE
-        else:
-            become = Become.LEADER if state.leader == self.broker_id else Become.FOLLOWER
-        return Transition(become, topic.name, topic_id, index, state)
+    def _after_transitions(self) -> None:
+        self.storage.manager.finish_deletes()
+        self.storage.run_jobs_soon()
 
-    def _transit(self, transition: Transition | None) -> None:
-        """Take a partition into its new state."""
-        if transition is None:
-            return
-        self._has_changed = True
-        try:
-            self._transit_one(transition)
-        except KafkaError as error:
-            logger.error("%s-%d: %s", transition.topic, transition.index, error)
-
-    def _transit_one(self, transition: Transition) -> None:
+    def _transit(self, transition: Transition) -> None:
+        """Take a partition into its new state, or raise."""
         name = TopicPartition(transition.topic, transition.index)
         known = self.partitions.get(name)
+        has_failed = name in self._failed
+        self._failed.discard(name)
+        if has_failed and known is not None and known.topic_id == transition.topic_id:
+            # Half of the last transition may have been carried out: begin with the log alone.
+            del self.partitions[name]
+            self._count_out(known)
+            known = None
         if transition.become is Become.GONE:
-            if known is not None and known.topic_id == transition.topic_id:
-                self._remove(name, known)
+            self._let_go(name, known, transition.topic_id, has_failed=has_failed)
             return
-        state = transition.state
-        assert state is not None, "who stays has a state"
         is_new = known is None or known.topic_id != transition.topic_id
         if known is None or is_new:
             if known is not None and not known.is_offline:
                 self._remove(name, known)
             known = self._host(name, transition.topic_id)
+        self._become(name, known, transition, is_new=is_new)
+
+    def _become(self, name: TopicPartition, known: Hosted, transition: Transition, *, is_new: bool) -> None:
+        state = transition.state
+        assert state is not None, "who stays has a state"
         log = self._open_log(name, known, state, is_new=is_new)
         if transition.become is Become.LEADER:
             now_ns = self.now_ns()
@@ -202,6 +199,31 @@ class ReplicaManager(PartitionTable):
         known.judge()
         # Whoever waits here may have to ask another leader now, or hear of a higher watermark.
         self._changed(known)
+
+    def _let_go(
+        self, name: TopicPartition, known: Hosted | None, topic_id: Uuid, *, has_failed: bool
+    ) -> None:
+        manager = self.storage.manager
+        if known is not None and known.topic_id == topic_id:
+            self._remove(name, known)
+        elif has_failed and manager.topic_ids.get(name) == topic_id:
+            self.moves.forget(name)
+            manager.begin_delete(name)
+
+    def _transition_failed(self, transition: Transition) -> None:
+        """A fault of ours: the partition serves nobody until the transition succeeds."""
+        name = TopicPartition(transition.topic, transition.index)
+        self._failed.add(name)
+        known = self.partitions.get(name)
+        if known is not None:
+            self._withdraw(known)
+
+    def _withdraw(self, partition: Hosted) -> None:
+        """Take it offline; whoever fails to hear of it keeps no other partition in service."""
+        try:
+            self._take_offline(partition)
+        except Exception:
+            logger.exception("%s: not everybody could be told that it is not served", partition.name)
 
     def _changed(self, partition: Hosted) -> None:
         self.room.changed(partition)
@@ -237,7 +259,8 @@ class ReplicaManager(PartitionTable):
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._take_offline(partition)
             raise
-        log.set_high_watermark(manager.checkpointed_high_watermarks.pop(name, 0))
+        # A log that was in use before, and whose partition failed, knows better than the file.
+        log.set_high_watermark(manager.checkpointed_high_watermarks.pop(name, log.high_watermark))
         self._note_directory(partition, log, state)
         return log
 
@@ -254,14 +277,17 @@ class ReplicaManager(PartitionTable):
         partition.lose_log()
         partition.judge()
         self._changed(partition)
-        partition.traffic.partitions -= 1
-        if not partition.traffic.partitions:
-            self.traffic.pop(name.topic, None)
+        self._count_out(partition)
         if was_offline:
             logger.warning("%s is gone, but its log is in a directory that is offline", name)
             return
         self.moves.forget(name)
         self.storage.manager.begin_delete(name)
+
+    def _count_out(self, partition: Hosted) -> None:
+        partition.traffic.partitions -= 1
+        if not partition.traffic.partitions:
+            self.traffic.pop(partition.topic, None)
 
     # Options
 
@@ -276,7 +302,14 @@ class ReplicaManager(PartitionTable):
         if changed:
             for partition in list(self.partitions.values()):
                 if partition.topic in changed:
-                    self._configure(partition)
+                    self._configure_alone(partition)
+
+    def _configure_alone(self, partition: Hosted) -> None:
+        """What one partition's options lead to must not keep the others from theirs."""
+        try:
+            self._configure(partition)
+        except Exception:
+            logger.exception("%s keeps its old options, as the new ones could not be set", partition.name)
 
     def _configure(self, partition: Hosted) -> None:
         options = self.storage.topic_options(partition.topic)
@@ -398,10 +431,10 @@ class ReplicaManager(PartitionTable):
     def _check_isrs(self) -> None:
         """Each half of replica.lag.time.max.ms: followers that lag are proposed to leave."""
         now_ns = self.now_ns()
+        self._timers.set((self, "isr"), now_ns + max(self._lag_max_ms // 2, 1) * _MS, self._check_isrs)
         for partition in self.partitions.values():
             if len(partition.isr) > 1 and partition.propose_leaving(now_ns):
                 self.isr_changes.submit(partition)
-        self._timers.set((self, "isr"), now_ns + max(self._lag_max_ms // 2, 1) * _MS, self._check_isrs)
 
     # Failing
 
@@ -425,9 +458,10 @@ class ReplicaManager(PartitionTable):
     def _dir_failed(self, log_dir: str, reason: str, names: list[TopicPartition]) -> None:
         directory_id = self.storage.manager.directory_ids.get(log_dir)
         for name in names:
+            self._failed.discard(name)  # trying again cannot bring its log back
             partition = self.partitions.get(name)
             # What was lost may be a copy on its way there.
             if partition is not None and name not in self.storage.manager.logs:
-                self._take_offline(partition)
+                self._withdraw(partition)
         for listener in self.on_dir_failed:
             listener(log_dir, directory_id)

@@ -252,10 +252,12 @@ def _directories_offline(state: ControllerState, broker: Broker, offline: list[U
 
 
 def fence_one_stale(state: ControllerState, now_ns: int) -> list[Message]:
-    """The broker whose session ran out first, if there is one; the caller asks again at once if so."""
-    broker_id = state.heartbeats.take_expired(now_ns)
-    broker = None if broker_id is None else state.image.brokers.get(broker_id)
-    return [] if broker is None or broker.fenced else fence(state, broker)
+    """A broker whose session is over, if there is one; the caller asks again with these applied if so."""
+    for broker_id in state.heartbeats.expired(now_ns):
+        broker = state.image.brokers.get(broker_id)
+        if broker is not None and not broker.fenced:
+            return fence(state, broker)
+    return []
 
 
 # Leaving for good

@@ -6,7 +6,7 @@ anything durable.  On a new leader every unfenced broker gets a whole session an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -51,14 +51,14 @@ class Heartbeats:
         self.session_timeout_ns = session_timeout_ns
         self._leases: dict[int, _Lease] = {}
 
-    def activate(self, brokers: Iterable[Broker], now_ns: int, *, local_id: int) -> None:
-        """This node leads now.  Its own broker cannot have lived on elsewhere: that lease is over."""
+    def activate(self, brokers: Iterable[Broker], now_ns: int, *, ended: int | None = None) -> None:
+        """This node leads now: leases begin anew.  `ended` is a broker whose process is known to be over."""
         self._leases.clear()
         for broker in sorted(brokers, key=lambda broker: broker.id):
             lease = self._leases[broker.id] = _Lease(broker.epoch, broker.fenced)
             if not broker.fenced:
                 lease.contact_ns = now_ns
-                if broker.id == local_id:
+                if broker.id == ended:
                     lease.contact_ns = now_ns - self.session_timeout_ns - 1
 
     def deactivate(self) -> None:
@@ -94,14 +94,11 @@ class Heartbeats:
             and not self._is_over(lease.contact_ns, now_ns)
         )
 
-    def take_expired(self, now_ns: int) -> int | None:
-        """One broker whose session is over and that is not fenced yet; it is not named again."""
+    def expired(self, now_ns: int) -> Iterator[int]:
+        """Brokers whose session is over and that are not fenced yet; each is named until it is."""
         for broker_id, lease in self._leases.items():
-            if lease.contact_ns is not None and self._is_over(lease.contact_ns, now_ns):
-                lease.contact_ns = None
-                if not lease.fenced:
-                    return broker_id
-        return None
+            if not lease.fenced and lease.contact_ns is not None and self._is_over(lease.contact_ns, now_ns):
+                yield broker_id
 
     def _is_over(self, contact_ns: int, now_ns: int) -> bool:
         return contact_ns + self.session_timeout_ns < now_ns

@@ -10,9 +10,16 @@ import pytest
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.batch.control import read_quorum_message
+from barnabas.batch.view import BatchView
+from barnabas.broker.modes import raft_store
 from barnabas.broker.modes.kraft import controller_driver
 from barnabas.config.errors import ConfigError
+from barnabas.metadata import delta as delta_module
+from barnabas.metadata.delta import Delta, InconsistentRecordError
 from barnabas.metadata.image import EMPTY_IMAGE
+from barnabas.metadata.loader import MetadataLoadError
+from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
+from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsResponse
 from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest
 from barnabas.protocol.messages.list_partition_reassignments import (
@@ -20,7 +27,7 @@ from barnabas.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from barnabas.protocol.records.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
-from barnabas.protocol.records.metadata import NoOpRecord
+from barnabas.protocol.records.metadata import NoOpRecord, TopicRecord
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.simulated.disk import SimulatedDisk
 from barnabas.runtime.simulated.disk_faults import Kind
@@ -31,8 +38,10 @@ from barnabas.testing.simulation.metadata_node import (
     METADATA,
     creation,
     format_folder,
+    heartbeat,
+    registration,
 )
-from tests.broker.worlds.kraft_world import KraftWorld
+from tests.broker.worlds.kraft_world import MS, KraftWorld, Listening
 
 
 def test_a_first_start_writes_what_apache_kafka_writes() -> None:
@@ -70,7 +79,7 @@ def test_a_request_becomes_one_batch_a_delta_and_then_a_reply() -> None:
     batches, deltas = len(kraft.log()), len(kraft.deltas)
     seen: list[int] = []
     heard = kraft.send(creation("t", partitions=3))
-    kraft.metadata.subscribe(lambda delta: seen.append(len(heard)))
+    kraft.metadata.install(Listening("late", lambda delta: seen.append(len(heard))))
     assert heard == []
     assert "t" not in kraft.image.topic_ids
     kraft.run(30)
@@ -201,7 +210,7 @@ def test_a_refused_append_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_waits_for_the_disk_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     kraft = KraftWorld()
     kraft.join()
-    monkeypatch.setattr(controller_driver, "MAX_UNCOMMITTED_BYTES", 1)
+    monkeypatch.setattr(raft_store, "MAX_UNCOMMITTED_BYTES", 1)
     first, second = kraft.send(creation("t")), kraft.send(creation("u"))
     assert isinstance(second[0], KafkaError)
     kraft.run(30)
@@ -213,7 +222,7 @@ def test_changes_of_more_partitions_than_fit_a_batch_take_several(monkeypatch: p
     kraft = KraftWorld()
     kraft.join()
     kraft.ask(creation("t", partitions=25), CreateTopicsResponse)
-    monkeypatch.setattr(controller_driver, "MAX_RECORDS_PER_BATCH", 10)
+    monkeypatch.setattr(raft_store, "MAX_RECORDS_PER_BATCH", 10)
     with pytest.raises(KafkaError, match="excessively large"):
         kraft.ask(creation("u", partitions=25), CreateTopicsResponse)
     before = len(kraft.log())
@@ -285,6 +294,161 @@ def test_a_vote_that_cannot_be_kept_fails_the_start() -> None:
     failed: list[BaseException] = []
     kraft.started.then(lambda _: None, failed.append)
     assert (len(failed), len(kraft.failures)) == (1, 1)
+
+
+# Leadership that is lost and won again
+
+
+def _resign(kraft: KraftWorld) -> None:
+    parts = kraft.metadata._parts
+    assert parts is not None
+    epoch = parts.driver.active_epoch
+    assert epoch is not None
+    kraft.enter(lambda: parts.store.resign(epoch))
+
+
+def _stand(kraft: KraftWorld) -> None:
+    parts = kraft.metadata._parts
+    assert parts is not None
+    kraft.enter(parts.store.stand)
+    kraft.run(50)
+
+
+def test_a_controller_that_loses_leadership_refuses_whoever_waits_and_decides_no_more() -> None:
+    """The driver ignored it: replies waited for ever, and decisions rested on what was never committed."""
+    kraft = KraftWorld()
+    kraft.join()
+    waiting = kraft.send(creation("t"))
+    _resign(kraft)
+    kraft.run(1)
+    kraft.run(50)
+    (refused,) = waiting
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.NOT_CONTROLLER
+    assert kraft.metadata.leader_id == -1
+    assert "t" not in kraft.image.topic_ids
+    (late,) = kraft.send(creation("u"))
+    assert isinstance(late, KafkaError)
+    assert late.code is ErrorCode.NOT_CONTROLLER
+
+    _stand(kraft)
+    assert kraft.metadata.leader_id == 1
+    assert kraft.image.epoch == 2
+    assert "t" in kraft.image.topic_ids, "it stayed in the log, and is committed with the new epoch"
+    again = kraft.ask(creation("t", "u"), CreateTopicsResponse)
+    codes = {topic.name: topic.error_code for topic in again.topics}
+    assert codes == {"t": ErrorCode.TOPIC_ALREADY_EXISTS, "u": 0}
+
+
+def test_an_append_while_the_loss_is_not_reported_yet_is_refused() -> None:
+    """The node knows first, the controller when the disk has taken what was before: nothing slips between."""
+    kraft = KraftWorld()
+    kraft.join()
+    kraft.send(creation("t"))
+    size = len(kraft.log())
+    _resign(kraft)
+    (refused,) = kraft.send(creation("u"))
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.NOT_CONTROLLER
+    assert len(kraft.log()) == size
+    kraft.run(50)
+    _stand(kraft)
+    assert list(kraft.image.topic_ids) == ["t"]
+    assert kraft.failures == []
+
+
+def test_a_node_that_leads_again_gives_its_own_live_broker_a_whole_session() -> None:
+    kraft = KraftWorld()
+    kraft.join()
+    kraft.run(8_000)
+    _resign(kraft)
+    _stand(kraft)
+    kraft.run(8_900)
+    assert not kraft.image.brokers[1].fenced
+    kraft.run(1_500)
+    assert kraft.image.brokers[1].fenced
+
+
+def test_all_stale_brokers_are_fenced_in_one_turn() -> None:
+    """One a turn, with eight turns a session: a rack that is gone was fenced for minutes."""
+    kraft = KraftWorld()
+    kraft.join()
+    for broker_id in range(2, 7):
+        request = registration(1, broker_id=broker_id)
+        epoch = kraft.ask(request, BrokerRegistrationResponse).broker_epoch
+        kraft.ask(heartbeat(epoch, kraft.image.offset, broker_id=broker_id), BrokerHeartbeatResponse)
+    assert not any(broker.fenced for broker in kraft.image.brokers.values())
+    fenced_at: list[int] = []
+    kraft.metadata.install(Listening("fenced", lambda delta: fenced_at.append(kraft.world.now_ns)))
+    kraft.run(12_000)
+    assert all(broker.fenced for broker in kraft.image.brokers.values())
+    assert len(fenced_at) == 6
+    assert fenced_at[-1] - fenced_at[0] < 100 * MS, "in virtual time, of which a turn takes 1,125 ms"
+
+
+# What the image is made of
+
+
+def test_the_brokers_image_is_its_own() -> None:
+    """The controller's image object was the broker's: what was decided was seen before it was committed."""
+    kraft = KraftWorld()
+    kraft.join()
+    kraft.send(creation("t"))
+    parts = kraft.metadata._parts
+    assert parts is not None
+    controller = parts.driver.controller
+    assert "t" in controller.image.topic_ids
+    assert "t" not in kraft.image.topic_ids
+    kraft.run(30)
+    assert kraft.image.topics == controller.image.topics
+    assert kraft.image.topics is not controller.image.topics, "each applied the records by itself"
+
+
+def test_a_committed_record_that_cannot_be_applied_stops_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Apache Kafka's fault handlers do: the state and the log disagree, and going on would spread it."""
+    kraft = KraftWorld()
+    kraft.join()
+    heard = kraft.send(creation("t"))
+
+    def refuse(self: Delta, record: object) -> None:
+        raise InconsistentRecordError("planted")
+
+    monkeypatch.setitem(delta_module._HANDLERS, TopicRecord, refuse)
+    kraft.run(30)
+    (error,) = kraft.failures
+    assert isinstance(error, MetadataLoadError)
+    assert "planted" in str(error)
+    (refused,) = heard
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.NOT_CONTROLLER
+    assert kraft.metadata.leader_id == -1
+
+
+def test_a_log_that_no_node_can_apply_fails_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    kraft = KraftWorld()
+    kraft.join()
+    kraft.ask(creation("t"), CreateTopicsResponse)
+    kraft.stop()
+
+    def refuse(self: Delta, record: object) -> None:
+        raise InconsistentRecordError("planted")
+
+    monkeypatch.setitem(delta_module._HANDLERS, TopicRecord, refuse)
+    kraft.restart()
+    failed: list[BaseException] = []
+    kraft.started.then(lambda _: None, failed.append)
+    assert isinstance(failed[0], MetadataLoadError)
+
+
+def test_a_long_log_is_reported_in_pieces_and_published_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    kraft = _made_topics()
+    image = kraft.image
+    kraft.stop()
+    monkeypatch.setattr(raft_store, "REPORTED_BYTES", 1)
+    kraft.restart()
+    assert kraft.deltas[0].before is EMPTY_IMAGE
+    assert len(kraft.deltas[0].topics) == 10
+    assert kraft.image.topics == image.topics
 
 
 # Snapshots
@@ -419,6 +583,110 @@ def test_a_snapshot_with_a_broken_batch() -> None:
     kraft.disk.write_atomically(path, bytes(content))
     kraft.restart()
     assert "the checksum of a batch is wrong" in _refused(kraft)
+
+
+def _made_topics() -> KraftWorld:
+    """A node that has made topics, each in a batch of its own."""
+    kraft = KraftWorld()
+    kraft.join()
+    for number in range(10):
+        kraft.ask(creation(f"t{number}"), CreateTopicsResponse)
+    return kraft
+
+
+def _flip(kraft: KraftWorld, batch: BatchView, byte: int = 80) -> None:
+    """One bit within this batch of the metadata log, which has one segment."""
+    (name,) = kraft.names(".log")
+    path = f"{METADATA}/{name}"
+    content = bytearray(kraft.disk.read_bytes(path))
+    position = sum(one.size for one in kraft.log() if one.base_offset < batch.base_offset)
+    content[position + byte] ^= 4
+    kraft.disk.write_atomically(path, bytes(content))
+
+
+@pytest.mark.parametrize("which", [1, 5, -1])
+@pytest.mark.parametrize("byte", [3, 9, 30, 80])
+def test_a_damaged_batch_of_the_metadata_log_is_refused(which: int, byte: int) -> None:
+    """F11: the log was cut at the damage with a warning; later topics became stray, all offsets were lost."""
+    kraft = _made_topics()
+    kraft.stop()
+    damaged, count = kraft.log()[which], len(kraft.log())
+    _flip(kraft, damaged, byte)
+    before = kraft.disk.read_bytes(f"{METADATA}/{kraft.names('.log')[0]}")
+    kraft.restart()
+    refusal = _refused(kraft)
+    assert f"offset {damaged.base_offset} cannot be read" in refusal
+    assert "remove committed-offset-checkpoint" in refusal
+    after = kraft.disk.read_bytes(f"{METADATA}/{kraft.names('.log')[0]}")
+    assert before == after, "nothing was cut, and so nothing is lost that a copy might complete"
+    kraft.disk.remove(f"{METADATA}/committed-offset-checkpoint")
+    kraft.refusal = None
+    kraft.restart()
+    assert kraft.refusal is None
+    assert len(kraft.log()) < count + 3
+    assert kraft.started.done, "whoever was told how to go on can go on"
+
+
+def test_damage_is_found_after_a_crash_too() -> None:
+    """F11: what was committed is written down while the node runs."""
+    kraft = _made_topics()
+    kraft.run(2_000)
+    kraft.ask(creation("last"), CreateTopicsResponse)
+    _flip(kraft, kraft.log()[4])
+    kraft.restart()
+    assert "the metadata log is damaged" in _refused(kraft)
+
+
+def test_a_log_that_lost_its_end_is_refused() -> None:
+    """F11: as a copy that was not finished would be."""
+    kraft = _made_topics()
+    kraft.stop()
+    last = kraft.log()[-1]
+    path = f"{METADATA}/{kraft.names('.log')[0]}"
+    kraft.disk.write_atomically(path, kraft.disk.read_bytes(path)[: -last.size])
+    kraft.restart()
+    assert f"its end is missing, so offset {last.base_offset} cannot be read" in _refused(kraft)
+
+
+def test_a_torn_end_that_was_never_acknowledged_is_cut() -> None:
+    kraft = _made_topics()
+    kraft.stop()
+    end = kraft.log()[-1].next_offset
+    path = f"{METADATA}/{kraft.names('.log')[0]}"
+    kraft.disk.write_atomically(path, kraft.disk.read_bytes(path) + bytes(7) + b"torn")
+    kraft.restart()
+    assert kraft.refusal is None
+    assert kraft.started.done
+    assert len(kraft.image.topics) == 10
+    assert kraft.log()[-1].next_offset > end
+
+
+@pytest.mark.parametrize("content", [b"", b"0\n99", b"0\n999\n99\n", b"1\n9\n9\n", b"0\nx\nx\n"])
+def test_a_checkpoint_that_is_torn_is_not_believed(content: bytes) -> None:
+    kraft = _made_topics()
+    kraft.stop()
+    kraft.disk.write_atomically(f"{METADATA}/committed-offset-checkpoint", content)
+    kraft.restart()
+    assert kraft.refusal is None
+    assert kraft.started.done
+
+
+def test_what_a_snapshot_holds_need_not_be_in_the_log() -> None:
+    kraft = KraftWorld(SMALL)
+    kraft.join()
+    for number in range(20):
+        kraft.ask(creation(f"t{number}", partitions=2), CreateTopicsResponse)
+    kraft.stop()
+    latest = kraft.names(".checkpoint")[-1]
+    committed = int(latest.split("-")[0])
+    kraft.disk.write_atomically(
+        f"{METADATA}/committed-offset-checkpoint", f"0\n{committed}\n{committed}\n".encode()
+    )
+    for name in kraft.names(".log"):
+        kraft.disk.write_atomically(f"{METADATA}/{name}", b"")
+    kraft.restart()
+    assert kraft.refusal is None
+    assert kraft.started.done
 
 
 def test_a_log_that_begins_too_late() -> None:

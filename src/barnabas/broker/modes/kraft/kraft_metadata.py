@@ -1,4 +1,4 @@
-"""KRaft mode: the metadata log in a folder of this node, its quorum, the controller, and committed deltas.
+"""KRaft mode: the metadata log in a folder of this node, its quorum, the controller, and the loader.
 
 What lives here: how the parts are put together, started and stopped, and what the broker sees of them.  What
 may not: anything that one of the parts decides.
@@ -16,11 +16,7 @@ from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
 from barnabas.broker.modes.kraft.describe_quorum import describe_quorum
 from barnabas.broker.modes.kraft.metadata_folder import MetadataFolder, log_options
-from barnabas.broker.modes.kraft.metadata_folder_loader import (
-    LoadedMetadata,
-    MetadataFolderLoader,
-    read_bootstrap,
-)
+from barnabas.broker.modes.kraft.metadata_folder_loader import LoadedFolder, load_folder, read_bootstrap
 from barnabas.broker.modes.kraft.periodic_tasks import PeriodicTasks
 from barnabas.broker.modes.kraft.quorum_setup import (
     check_voters,
@@ -29,15 +25,17 @@ from barnabas.broker.modes.kraft.quorum_setup import (
     static_voters,
 )
 from barnabas.broker.modes.kraft.snapshot_generator import SnapshotGenerator
+from barnabas.broker.modes.raft_store import RaftStore
 from barnabas.config.node.listeners import Endpoint
 from barnabas.config.node.node import Node
 from barnabas.controller.activation import CannotActivateError, activation_records
 from barnabas.controller.machine import Controller
 from barnabas.controller.state import ControllerOptions
-from barnabas.metadata.delta import Delta
 from barnabas.metadata.features import supported_features
-from barnabas.metadata.image import EMPTY_IMAGE, Image
+from barnabas.metadata.image import Image
 from barnabas.metadata.levels import CONTROLLER_REGISTRATION_LEVEL
+from barnabas.metadata.loader import MetadataBatch, MetadataFolderLoader
+from barnabas.metadata.publisher import MetadataPublisher
 from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from barnabas.protocol.schema import Message
 from barnabas.raft.node import RaftNode
@@ -62,6 +60,7 @@ class _Parts:
     """What there is from the start on."""
 
     folder: MetadataFolder
+    store: RaftStore
     driver: ControllerDriver
     jobs: PeriodicTasks
     snapshotting: SnapshotGenerator
@@ -92,19 +91,26 @@ class KraftMetadata:
         self._timers = timers
         self._workers = workers
         self._on_failure = on_failure
-        self._listeners: list[Callable[[Delta], None]] = []
+        self._loader = MetadataFolderLoader()
         self._started: Promise[None] = Promise()
         self._folder: MetadataFolder | None = None
         self._parts: _Parts | None = None
         self._bootstrap: list[Message] = []
-        self._in_transaction = False
+        # Where the log ended when this process found it.
+        self._process_start_offset = 0
+        self._unpublished_bytes = 0
 
     # What the broker asks
 
     @property
     def image(self) -> Image:
         """All that is committed."""
-        return EMPTY_IMAGE if self._parts is None else self._parts.driver.image
+        return self._loader.image
+
+    @property
+    def publish_errors(self) -> int:
+        """How often a publisher has failed to act on what was committed."""
+        return self._loader.publish_errors
 
     @property
     def leader_id(self) -> int:
@@ -112,9 +118,9 @@ class KraftMetadata:
         is_active = self._parts is not None and self._parts.driver.active_epoch is not None
         return self._node.node_id if is_active else NOBODY
 
-    def subscribe(self, listener: Callable[[Delta], None]) -> None:
-        """Hear every committed delta, in order, from the first one on."""
-        self._listeners.append(listener)
+    def install(self, publisher: MetadataPublisher) -> None:
+        """Have it called with all that is committed, after those that were installed before it."""
+        self._loader.install(publisher)
 
     def ask(self, request: Message, version: int, principal: str) -> Promise[Message]:
         """The controller channel: answered when all that the answer rests on is committed."""
@@ -127,7 +133,7 @@ class KraftMetadata:
     def describe_quorum(self, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
         if self._parts is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return describe_quorum(self._parts.driver.quorum, request, version, self._clock.wall_ms())
+        return describe_quorum(self._parts.store.quorum, request, version, self._clock.wall_ms())
 
     # Starting
 
@@ -139,21 +145,22 @@ class KraftMetadata:
         settings, log_dir = self._node.settings, self._node.metadata_log_dir
         directory_id = self._read_properties(log_dir)
         self._folder = MetadataFolder(self._disk, self._clock, self._random, log_dir, log_options(settings))
-        loaded = MetadataFolderLoader(self._folder, static_voters(self._node)).load()
+        loaded = load_folder(self._folder, static_voters(self._node))
         check_voters(loaded.quorum.voters, self._node, directory_id)
         self.kraft_version = loaded.quorum.kraft_version
+        self._process_start_offset = loaded.quorum.log_end_offset
         self._bootstrap = read_bootstrap(self._disk, log_dir)
-        self._in_transaction = loaded.replay.in_transaction
         parts = self._put_together(self._folder, loaded, directory_id)
-        self._check_activation(parts.driver.controller)
+        if not loaded.has_records:
+            self._check_activation(parts.driver.controller)
         self._parts = parts
-        parts.driver.start()
+        parts.store.stand()
         return self._started
 
     def _check_activation(self, controller: Controller) -> None:
         """Refuse now what no leader could go on from."""
         try:
-            activation_records(controller.state, self._bootstrap, in_transaction=self._in_transaction)
+            activation_records(controller.state, self._bootstrap, in_transaction=False)
         except CannotActivateError as error:
             raise FolderRefused(self._node.metadata_log_dir, str(error)) from error
 
@@ -166,7 +173,7 @@ class KraftMetadata:
         self.cluster_id = properties.cluster_id
         return ZERO_UUID if properties.directory_id is None else properties.directory_id
 
-    def _put_together(self, folder: MetadataFolder, loaded: LoadedMetadata, directory_id: Uuid) -> _Parts:
+    def _put_together(self, folder: MetadataFolder, loaded: LoadedFolder, directory_id: Uuid) -> _Parts:
         node, settings = self._node, self._node.settings
         options = ControllerOptions(
             node_id=node.node_id,
@@ -182,46 +189,89 @@ class KraftMetadata:
             directory_id,
             self.controller_endpoints,
         )
-        driver = ControllerDriver(
-            Controller(options, self._random),
+        store = RaftStore(
             RaftNode(me, loaded.quorum),
             folder,
-            max_batch_bytes=folder.max_batch_bytes,
-            loaded=loaded.replay.delta,
             clock=self._clock,
             timers=self._timers,
             workers=self._workers,
-            on_lead=self._lead,
-            on_committed=self._committed,
-            on_failure=self._fail,
         )
+        driver = ControllerDriver(
+            Controller(options, self._random),
+            store,
+            clock=self._clock,
+            timers=self._timers,
+            request_timeout_ms=settings["request.timeout.ms"],
+            on_active=self._lead,
+            on_inactive=self._stop_leading,
+            on_fault=store.fail,
+        )
+        # Publishers act on what is committed before whoever asked for it is answered.
+        store.listeners += [self, driver]
         snapshotting = SnapshotGenerator(
             folder, settings, self._clock, self._timers, self._workers, self._fail
         )
-        snapshotting.count(loaded.bytes_since_snapshot)
-        return _Parts(
-            folder, driver, PeriodicTasks(driver, settings, self._clock, self._timers), snapshotting
-        )
+        jobs = PeriodicTasks(driver, settings, self._clock, self._timers)
+        return _Parts(folder, store, driver, jobs, snapshotting)
 
-    # Running
+    # Running: what the store reports
+
+    def committed(self, batches: Sequence[MetadataBatch], *, is_end: bool) -> None:
+        """Publish what is committed; in pieces it is read, as one it is published."""
+        assert self._parts is not None
+        parts = self._parts
+        self._loader.load(batches)
+        self._unpublished_bytes += sum(batch.size for batch in batches)
+        if not is_end or not self._loader.publish():
+            return
+        size, self._unpublished_bytes = self._unpublished_bytes, 0
+        parts.folder.committed(self.image.offset + 1)
+        parts.snapshotting.committed(self.image, size, parts.store.quorum.voters, self.kraft_version)
+
+    def won(self, epoch: int) -> None:
+        """The controller hears of it by itself."""
+
+    def lost(self, epoch: int) -> None:
+        """As above."""
+
+    def failed(self, error: BaseException) -> None:
+        self._fail(error)
+
+    # Leading
 
     def _lead(self) -> None:
-        """This node leads: what it begins with, its registration, and its jobs."""
+        """The controller is active: what it begins with, its registration, and its jobs."""
         assert self._parts is not None
-        driver = self._parts.driver
+        parts = self._parts
+        driver = parts.driver
         first = partial(
             driver.controller.activate,
             self._bootstrap,
             self._clock.monotonic_ns(),
-            in_transaction=self._in_transaction,
+            in_transaction=driver.in_transaction,
+            process_start_offset=self._process_start_offset,
         )
-        driver.append(first, atomic=True)
-        self._in_transaction = False
-        driver.when_committed(lambda: self._started.set(None), lambda _: None)
+        try:
+            driver.append(first, atomic=True)
+        except CannotActivateError as error:
+            parts.store.fail(FolderRefused(self._node.metadata_log_dir, str(error)))
+            return
+        except KafkaError as error:
+            logger.warning("the controller could not begin: %s", error)
+            return
+        driver.when_committed(self._report_started, lambda _: None)
         if driver.controller.image.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
             self._register()
-        self._parts.jobs.start()
-        self._parts.snapshotting.start()
+        parts.jobs.start()
+        parts.snapshotting.start()
+
+    def _report_started(self) -> None:
+        if not self._started.done:
+            self._started.set(None)
+
+    def _stop_leading(self) -> None:
+        assert self._parts is not None
+        self._parts.jobs.stop()
 
     def _register(self) -> None:
         unstable = bool(self._node.settings["unstable.feature.versions.enable"])
@@ -235,14 +285,6 @@ class KraftMetadata:
 
     def _not_registered(self, error: BaseException) -> None:
         logger.warning("the controller could not register: %s", error)
-
-    def _committed(self, delta: Delta, size: int) -> None:
-        assert self._parts is not None
-        parts = self._parts
-        parts.folder.log.advance_high_watermark(delta.image.offset + 1)
-        for listener in self._listeners:
-            listener(delta)
-        parts.snapshotting.committed(delta.image, size, parts.driver.quorum.voters, self.kraft_version)
 
     def _fail(self, error: BaseException) -> None:
         if self._parts is not None:
@@ -260,18 +302,19 @@ class KraftMetadata:
         self._folder = None
         if folder is None:
             done.set(None)
-        elif parts is None or parts.driver.has_failed or parts.driver.active_epoch is None:
+        elif parts is None or parts.driver.active_epoch is None:
             _abandon(folder, parts)
             done.set(None)
         else:
             parts.jobs.stop()
-            parts.driver.active_epoch = None
+            parts.driver.refuse_requests()
             close = partial(self._close, parts, done)
             parts.driver.when_committed(close, lambda _: self._give_up(parts, done))
         return done
 
     def _close(self, parts: _Parts, done: Promise[None]) -> None:
         parts.driver.close()
+        parts.store.close()
         parts.snapshotting.close()
 
         def closed(_: object, error: BaseException | None) -> None:
@@ -292,5 +335,6 @@ def _abandon(folder: MetadataFolder, parts: _Parts | None) -> None:
     if parts is not None:
         parts.jobs.stop()
         parts.driver.close()
+        parts.store.close()
         parts.snapshotting.close()
     folder.abandon()

@@ -6,6 +6,7 @@ store: `write` runs on the loop, `sync` on a worker.  What may not: elections, a
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections import deque
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ from barnabas.batch.build import build
 from barnabas.batch.control import build_quorum_batch
 from barnabas.batch.records import Record
 from barnabas.batch.view import BatchView, batches
-from barnabas.broker.modes.kraft.snapshot_files import SnapshotFiles
+from barnabas.broker.modes.committed_checkpoint import refuse_damage, write_checkpoint
+from barnabas.broker.modes.kraft.snapshot_files import SnapshotFiles, newest_snapshot_offset
 from barnabas.config import Settings
 from barnabas.metadata.bootstrap import METADATA_FOLDER
 from barnabas.raft.messages import AppendBatch, DataRecords, StoreElection
@@ -44,6 +46,8 @@ from barnabas.storage.segment.segment import Segment
 
 # Bytes of the log that are read at once while it is loaded.
 READ_BYTES = 4 * 1024 * 1024
+# How often it is written down up to where the log is committed, while records are written.
+CHECKPOINT_INTERVAL_NS = 1_000_000_000
 
 
 def log_options(settings: Settings) -> LogOptions:
@@ -69,6 +73,9 @@ class MetadataFolder:
         self.max_batch_bytes = min(options.max_message_bytes, options.segment_bytes)
         self._disk = disk
         self._clock = clock
+        if disk.exists(self.path):
+            # A start that changes nothing comes first: recovery would cut the log where it is damaged.
+            refuse_damage(disk, self.path, newest_snapshot_offset(disk, self.path))
         # As Apache Kafka does, the whole log is checked at every start: nothing else says what is in it.
         self.log = Log.open(
             disk,
@@ -94,6 +101,10 @@ class MetadataFolder:
         self._unsynced: deque[File | str] = deque()
         self._active: Segment | None = None
         self._files: list[File] = []
+        # What is committed, as the loop knows it, and as it was last written down.
+        self._committed_offset = 0
+        self._checkpointed_offset = 0
+        self._checkpointed_ns = clock.monotonic_ns()
 
     def _check_snapshots(self) -> None:
         """A log that does not begin at 0 needs a snapshot of what came before; one that ends too early is
@@ -202,6 +213,22 @@ class MetadataFolder:
                 self._disk.sync_folder(unsynced)
             else:
                 unsynced.sync()
+        if self._clock.monotonic_ns() - self._checkpointed_ns >= CHECKPOINT_INTERVAL_NS:
+            self._checkpoint()
+
+    def committed(self, offset: int) -> None:
+        """All before this offset is committed; written down now and then."""
+        self._committed_offset = offset
+        self.log.advance_high_watermark(offset)
+
+    def _checkpoint(self) -> None:
+        """It is a hint: that it could not be written harms nobody."""
+        offset = self._committed_offset
+        if offset > self._checkpointed_offset:
+            self._checkpointed_offset = offset
+            self._checkpointed_ns = self._clock.monotonic_ns()
+            with contextlib.suppress(OSError):
+                write_checkpoint(self._disk, self.path, offset)
 
     # Letting go
 
@@ -220,6 +247,7 @@ class MetadataFolder:
     def close(self) -> None:
         """Cleanly; everything is synced before."""
         self.log.flush()
+        self._checkpoint()
         self.log.close()
         self._release()
 

@@ -1,6 +1,6 @@
-"""What a node finds in its metadata folder when it starts: the image, and the state of its quorum.
+"""What a node finds in its metadata folder: the state of its quorum, and the batches of snapshot and log.
 
-What lives here: the walk through snapshot and log.  What may not: appending, and who leads.
+What lives here: the walk through the files.  What may not: appending, who leads, and what is committed.
 """
 
 from __future__ import annotations
@@ -13,101 +13,96 @@ from barnabas.batch.view import BatchView
 from barnabas.broker.modes.kraft.metadata_folder import MetadataFolder
 from barnabas.broker.modes.kraft.snapshot_files import read_snapshot
 from barnabas.metadata.bootstrap import BOOTSTRAP_FILE
-from barnabas.metadata.delta import InconsistentRecordError
-from barnabas.metadata.replay import Replay
+from barnabas.metadata.loader import MetadataBatch
 from barnabas.protocol.primitives import ProtocolError
 from barnabas.protocol.record_frame import read_metadata_record
-from barnabas.protocol.records.control import KRaftVersionRecord, SnapshotHeaderRecord, VotersRecord
+from barnabas.protocol.records.control import KRaftVersionRecord, VotersRecord
 from barnabas.protocol.schema import Message
 from barnabas.raft.node import VOTERS_NOT_IN_LOG, LoadedQuorum
-from barnabas.raft.snapshot import FIRST_SNAPSHOT, SnapshotId
+from barnabas.raft.snapshot import FIRST_SNAPSHOT
 from barnabas.raft.voters import Voters
 from barnabas.runtime.disk.disk import Disk
 from barnabas.storage.refused import DamagedFile, StorageRefused
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedMetadata:
-    """`replay.delta` leads from nothing to the image at the end of the log."""
+class LoadedFolder:
+    """What is known before anything counts as committed."""
 
-    replay: Replay
     quorum: LoadedQuorum
-    bytes_since_snapshot: int
+    # Whether it holds records of the metadata, in a snapshot or in the log.
+    has_records: bool
 
 
-class MetadataFolderLoader:
-    """Reads one folder, once."""
+def load_folder(folder: MetadataFolder, static_voters: Voters) -> LoadedFolder:
+    """Read the records of the quorum itself: they count when they are written, committed or not (KIP-853).
 
-    def __init__(self, folder: MetadataFolder, static_voters: Voters) -> None:
-        self._folder = folder
-        self._replay = Replay()
-        self._voters = static_voters
-        self._voters_offset = VOTERS_NOT_IN_LOG
-        self._kraft_version = 0
-        self._timestamp_ms = -1
-        self._log_bytes = 0
-
-    def load(self) -> LoadedMetadata:
-        """StorageRefused, with what to do, if the folder does not make sense."""
-        folder = self._folder
-        latest = folder.snapshots.latest
-        if latest is not None:
-            self._load_snapshot(latest)
-        for batch in folder.batches_from(folder.log.log_start_offset if latest is None else latest.offset):
-            self._take(batch, batch.last_offset)
-            self._log_bytes += batch.size
-        quorum = LoadedQuorum(
-            election=folder.election(),
-            voters=self._voters,
-            kraft_version=self._kraft_version,
-            voters_offset=self._voters_offset,
-            log_end_offset=folder.log.end_offset,
-            log_epoch=folder.last_epoch(),
-        )
-        return LoadedMetadata(self._replay, quorum, self._log_bytes)
-
-    def _load_snapshot(self, snapshot: SnapshotId) -> None:
-        for batch in self._folder.snapshots.read(snapshot):
-            # Offsets in a snapshot count its own records; all of them stand for the log's up to its end.
-            self._take(batch, snapshot.offset - 1)
-        if snapshot != FIRST_SNAPSHOT:
-            self._replay.delta.at(snapshot.offset - 1, snapshot.epoch, self._timestamp_ms)
-
-    def _take(self, batch: BatchView, last_offset: int) -> None:
-        if batch.is_control:
-            for record in batch.records():
-                self._take_control(read_quorum_message(record), last_offset)
-            records: list[Message] = []
-        else:
-            records = list(self._records(batch))
-        try:
-            self._replay.take(records, last_offset, batch.leader_epoch, batch.max_timestamp)
-        except InconsistentRecordError as error:
-            raise StorageRefused(
-                f"{self._folder.path}: the records at offset {batch.base_offset} contradict what is before"
-                f" ({error}); bring the folder back from a copy"
-            ) from error
-
-    def _records(self, batch: BatchView) -> Iterator[Message]:
+    StorageRefused, with what to do, if the folder does not make sense.
+    """
+    voters, voters_offset, kraft_version = static_voters, VOTERS_NOT_IN_LOG, 0
+    has_records = False
+    for batch, last_offset in _all_batches(folder):
+        if not batch.is_control:
+            has_records = True
+            continue
         for record in batch.records():
-            try:
-                yield read_metadata_record(record.value or b"")[0]
-            except ProtocolError as error:
-                raise StorageRefused(
-                    f"{self._folder.path}: the record at offset {record.offset} cannot be read"
-                    f" ({error.message}); it may come from a newer release: upgrade this node"
-                ) from error
+            match read_quorum_message(record):
+                case KRaftVersionRecord() as version:
+                    kraft_version = version.kraft_version
+                case VotersRecord() as named:
+                    voters = Voters.of_record(named)
+                    # The voters that a folder was formatted with lie before offset 0.
+                    voters_offset = last_offset
+    quorum = LoadedQuorum(
+        election=folder.election(),
+        voters=voters,
+        kraft_version=kraft_version,
+        voters_offset=voters_offset,
+        log_end_offset=folder.log.end_offset,
+        log_epoch=folder.last_epoch(),
+    )
+    return LoadedFolder(quorum, has_records)
 
-    def _take_control(self, message: object, last_offset: int) -> None:
-        match message:
-            case SnapshotHeaderRecord():
-                self._timestamp_ms = message.last_contained_log_timestamp
-            case KRaftVersionRecord():
-                self._kraft_version = message.kraft_version
-            case VotersRecord():
-                self._voters = Voters.of_record(message)
-                # The voters that a folder was formatted with lie before offset 0.
-                self._voters_offset = last_offset
+
+def _all_batches(folder: MetadataFolder) -> Iterator[tuple[BatchView, int]]:
+    """Of the latest snapshot and of the log behind it, with the offset that each ends at in the log."""
+    latest = folder.snapshots.latest
+    if latest is not None:
+        for batch in folder.snapshots.read(latest):
+            yield batch, latest.offset - 1
+    for batch in folder.batches_from(folder.log.log_start_offset if latest is None else latest.offset):
+        yield batch, batch.last_offset
+
+
+def snapshot_batches(folder: MetadataFolder) -> Iterator[MetadataBatch]:
+    """Of the latest snapshot: together they stand for the log up to its offset."""
+    latest = folder.snapshots.latest
+    if latest is None or latest == FIRST_SNAPSHOT:
+        return
+    timestamp_ms = folder.snapshots.timestamp_ms(latest)
+    for batch in folder.snapshots.read(latest):
+        records = [] if batch.is_control else list(_records(folder, batch))
+        yield MetadataBatch(latest.offset - 1, latest.epoch, timestamp_ms, records, 0)
+
+
+def batches_up_to(folder: MetadataFolder, start_offset: int, end_offset: int) -> Iterator[MetadataBatch]:
+    """The batches of the log from one offset up to another."""
+    for batch in folder.batches_from(start_offset):
+        if batch.last_offset >= end_offset:
+            return
+        records = [] if batch.is_control else list(_records(folder, batch))
+        yield MetadataBatch(batch.last_offset, batch.leader_epoch, batch.max_timestamp, records, batch.size)
+
+
+def _records(folder: MetadataFolder, batch: BatchView) -> Iterator[Message]:
+    for record in batch.records():
+        try:
+            yield read_metadata_record(record.value or b"")[0]
+        except ProtocolError as error:
+            raise StorageRefused(
+                f"{folder.path}: the record at offset {record.offset} cannot be read"
+                f" ({error.message}); it may come from a newer release: upgrade this node"
+            ) from error
 
 
 def read_bootstrap(disk: Disk, log_dir: str) -> list[Message]:

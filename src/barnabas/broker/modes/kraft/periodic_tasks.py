@@ -25,10 +25,16 @@ CHECKS_PER_SESSION = 8
 _NS_PER_MS = 1_000_000
 
 
+# Stale brokers that are fenced in one turn; each takes as many records as partitions it was in sync for.
+MAX_FENCED_AT_ONCE = 100
+
+
 class _Job(NamedTuple):
     name: str
     interval_ms: int
     decide: Callable[[], Sequence[Message]]
+    # How often it is asked in one turn, each time with the last answer applied, until it has none.
+    most_decisions: int = 1
 
 
 class PeriodicTasks:
@@ -44,7 +50,7 @@ class PeriodicTasks:
         session_ms = settings["broker.session.timeout.ms"]
         self._jobs = [
             _Job("no-op", settings["metadata.max.idle.interval.ms"], lambda: [NoOpRecord()]),
-            _Job("fence", max(1, session_ms // CHECKS_PER_SESSION), self._fence_stale),
+            _Job("fence", max(1, session_ms // CHECKS_PER_SESSION), self._fence_stale, MAX_FENCED_AT_ONCE),
             _Job(
                 "unclean", settings["unclean.leader.election.interval.ms"], controller.elect_unclean_leaders
             ),
@@ -70,7 +76,9 @@ class PeriodicTasks:
     def _run(self, job: _Job) -> None:
         self._schedule(job)
         try:
-            self._driver.append(job.decide, atomic=False)
+            for _ in range(job.most_decisions):
+                if not self._driver.append(job.decide, atomic=False):
+                    return
         except KafkaError as error:
             logger.warning("the controller's job %r waits for its next turn: %s", job.name, error)
 

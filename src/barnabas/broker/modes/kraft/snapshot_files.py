@@ -96,6 +96,12 @@ class SnapshotFiles:
         return f"{self._folder}/{snapshot.file_name}"
 
 
+def newest_snapshot_offset(disk: Disk, folder: str) -> int:
+    """Up to where a whole snapshot of the folder reaches; 0 if there is none."""
+    parsed = map(parse_snapshot_name, disk.names(folder))
+    return max((one[0].offset for one in parsed if one and one[1] is SnapshotState.WHOLE), default=0)
+
+
 def read_snapshot(disk: Disk, path: str) -> Iterator[BatchView]:
     """The batches of a file in the form of a snapshot, each checked, up to the footer that must end it."""
     file = disk.open(path, writable=False)

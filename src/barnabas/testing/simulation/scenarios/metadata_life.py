@@ -1,31 +1,34 @@
 """The life of a metadata log: requests, snapshots, retention, and power that fails at any moment.
 
 Held against it, with every committed delta and every answer: what a power loss now would leave on the disk
-must lead to the same image.  And whenever the node comes up again: it has all that was committed, in a new
-epoch.
+must lead to the same image.  And whenever the node comes up again, or leads again after it had resigned: it
+has all that was committed, in a new epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from barnabas.base.effects import Effect
-from barnabas.base.errors import KafkaError
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
-from barnabas.batch.view import BatchView
 from barnabas.broker.modes.kraft import snapshot_generator as snapshotting
 from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
 from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
 from barnabas.broker.modes.kraft.metadata_folder import MetadataFolder, log_options
-from barnabas.broker.modes.kraft.metadata_folder_loader import MetadataFolderLoader
-from barnabas.broker.modes.kraft.quorum_setup import static_voters
+from barnabas.broker.modes.kraft.metadata_folder_loader import batches_up_to, snapshot_batches
 from barnabas.broker.modes.kraft.snapshot_files import SnapshotFiles
+from barnabas.broker.modes.kraft.snapshot_generator import SnapshotGenerator
+from barnabas.broker.modes.raft_store import RaftStore
 from barnabas.config.node.node import Node as Configuration
 from barnabas.controller.configs.configs import OpType
+from barnabas.controller.machine import Controller
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import EMPTY_IMAGE, ConfigResource, Image
+from barnabas.metadata.loader import MetadataBatch, MetadataFolderLoader
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -62,6 +65,9 @@ CLEAN_INTERVAL_MS = 350
 CHECK_ONE_IN = 4
 QUIET_NS = 20_000 * MS
 ASK_EVERY_NS = 40 * MS
+# How often the leader resigns instead of being asked, and how long nobody leads then.
+RESIGN_ONE_IN = 30
+MAX_WITHOUT_LEADER_NS = 150 * MS
 # There is nobody to talk to, and after a failed sync the page cache shows what the disk does not have: a
 # process that starts again on it cannot tell.
 STRIKES = frozenset(Strike) - {Strike.PARTITION, Strike.ONE_WAY_LOSS, Strike.CUT, Strike.FAILED_SYNC}
@@ -90,7 +96,13 @@ class MetadataLife:
         self._led_in: list[int] = []
         self._number = 0
         self.metadata: KraftMetadata | None = None
+        self.violation: InvariantError | None = None
+        world.check_always(self._raise_violation)
         self.node: Node = world.add_node(NODE_ID, self._boot)
+
+    def _raise_violation(self) -> None:
+        if self.violation is not None:
+            raise self.violation
 
     # The node
 
@@ -100,14 +112,26 @@ class MetadataLife:
             format_folder(node.disk, dynamic=self._dynamic)
             if self._power_loss_in is not None:
                 node.disk.crash_after(self._power_loss_in)
-        metadata = make_metadata(node, self.settings)
-        metadata.subscribe(partial(self._on_delta, node))
+        metadata = make_metadata(node, self.settings, partial(self._failed, node))
+        metadata.install(_Witness(self, node))
         try:
-            metadata.start().then(lambda _: self._started(node), lambda _: None)
+            metadata.start().then(lambda _: self._check_started(node), lambda _: None)
         except (OSError, StorageFailure) as error:
             node.halt(error)
             return
         self.metadata = metadata
+
+    def _failed(self, node: Node, error: BaseException) -> None:
+        """Disks may fail a node; what is committed may not."""
+        if not isinstance(error, OSError | StorageFailure):
+            self.violation = InvariantError(f"the node gave up: {error!r}")
+        node.halt(error)
+
+    def _check_started(self, node: Node) -> None:
+        try:
+            self._started(node)
+        except InvariantError as violation:
+            self.violation = violation
 
     def _started(self, node: Node) -> None:
         """It leads: in an epoch that no earlier life led in, and its vote would survive."""
@@ -120,7 +144,8 @@ class MetadataLife:
             raise InvariantError(f"the node leads in epoch {epoch}, but its disk would remember {kept}")
         self._join()
 
-    def _on_delta(self, node: Node, delta: Delta) -> None:
+    def on_delta(self, node: Node, delta: Delta) -> None:
+        """A committed delta has reached the publishers."""
         if delta.image.offset <= self.committed.offset and not _same(delta.image, self.committed):
             raise InvariantError(f"offset {delta.image.offset} was committed before, as something else")
         self.committed = delta.image
@@ -149,11 +174,20 @@ class MetadataLife:
     def _ask(self, request: Message, then: Callable[[Message], None]) -> None:
         if self.metadata is not None:
             version = request.schema.versions.highest
-            self.metadata.ask(request, version, "User:ANONYMOUS").then(then, self._refused)
+            self.metadata.ask(request, version, "User:ANONYMOUS").then(
+                partial(self._answered, then), self._refused
+            )
+
+    def _answered(self, then: Callable[[Message], None], reply: Message) -> None:
+        """The controller goes on after an answer that raises: what is found is raised after the event."""
+        try:
+            then(reply)
+        except InvariantError as violation:
+            self.violation = violation
 
     def _refused(self, error: BaseException) -> None:
-        if not isinstance(error, KafkaError):
-            raise InvariantError(f"a request was refused with {error!r}") from error
+        if not isinstance(error, KafkaError) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            self.violation = InvariantError(f"a request was refused with {error!r}")
 
     def _join(self) -> None:
         self._number += 1
@@ -166,8 +200,18 @@ class MetadataLife:
     def ask_on(self) -> None:
         """Something, and something else soon."""
         if self.asks:
-            self.node.enter(self.node.life, self._ask_something)
+            resigns = self.random.integer(1, RESIGN_ONE_IN) == 1
+            self.node.enter(self.node.life, self._resign if resigns else self._ask_something)
             self.world.agenda.after(self.random.integer(1, 2 * ASK_EVERY_NS), self.ask_on)
+
+    def _resign(self) -> None:
+        """Leadership is lost, with records on their way to the disk, and won again in a later epoch."""
+        parts = None if self.metadata is None else self.metadata._parts
+        if parts is None or parts.driver.active_epoch is None:
+            return
+        self._ask_something()
+        parts.store.resign(parts.driver.active_epoch)
+        self.node.after(self.random.integer(1, MAX_WITHOUT_LEADER_NS), parts.store.stand)
 
     def _ask_something(self) -> None:
         self._number += 1
@@ -215,10 +259,20 @@ class MetadataLife:
         self.world.run(QUIET_NS, until=lambda: bool(stopped))
         if stopped != [None]:
             raise InvariantError(f"a clean stop ended with {stopped}")
+        self._check_controller(metadata)
         end = self._survivor(self.node.disk).folder.log.end_offset
         if end != self.committed.offset + 1:
             raise InvariantError(f"the log ends at {end}, committed was {self.committed.offset}")
         self._check(self.node.disk, "a power loss after a clean stop")
+
+    def _check_controller(self, metadata: KraftMetadata) -> None:
+        """With all committed the controller's own image is that of its broker, whoever led in between."""
+        assert metadata._parts is not None, "it has started"
+        decided = metadata._parts.driver.controller.image
+        if not _same(decided, metadata.image):
+            raise InvariantError(
+                f"the controller has {_brief(decided)}, its broker has {_brief(metadata.image)}"
+            )
 
 
 class _Survivor:
@@ -226,23 +280,32 @@ class _Survivor:
 
     def __init__(self, disk: Disk, clock: SimulatedClock, settings: Configuration) -> None:
         self.folder = MetadataFolder(disk, clock, SeededRandom(1), DATA, log_options(settings.settings))
-        self._settings = settings
 
     def image_at(self, offset: int) -> Image:
         """The image of all up to this offset."""
-        loader = _LoaderUpTo(self.folder, static_voters(self._settings))
-        loader.last_offset = offset
-        return loader.load().replay.delta.image
+        folder, latest = self.folder, self.folder.snapshots.latest
+        start = folder.log.log_start_offset if latest is None else latest.offset
+        loader = MetadataFolderLoader()
+        loader.load([batch for batch in snapshot_batches(folder) if batch.last_offset <= offset])
+        loader.load(list(batches_up_to(folder, start, offset + 1)))
+        loader.publish()
+        return loader.image
 
 
-class _LoaderUpTo(MetadataFolderLoader):
-    """Leaves out what was written, but not committed."""
+class _Witness:
+    """A publisher.  The loader goes on after one that raises: what it finds is raised after the event."""
 
-    last_offset = -1
+    name = "witness"
 
-    def _take(self, batch: BatchView, last_offset: int) -> None:
-        if last_offset <= self.last_offset:
-            super()._take(batch, last_offset)
+    def __init__(self, life: MetadataLife, node: Node) -> None:
+        self._life = life
+        self._node = node
+
+    def publish(self, delta: Delta, image: Image) -> None:
+        try:
+            self._life.on_delta(self._node, delta)
+        except InvariantError as violation:
+            self._life.violation = violation
 
 
 def _same(one: Image, other: Image) -> bool:
@@ -311,14 +374,36 @@ def answers_before_commit() -> Iterator[None]:
     healthy = ControllerDriver.when_committed
 
     def at_once(
-        self: ControllerDriver, reply: Callable[[], None], refuse: Callable[[BaseException], None]
+        self: ControllerDriver,
+        reply: Callable[[], None],
+        refuse: Callable[[BaseException], None],
+        deadline_ns: int | None = None,
     ) -> None:
-        if self.image.brokers:
+        if any(not broker.fenced for broker in self.controller.image.brokers.values()):
             reply()
         else:
-            healthy(self, reply, refuse)
+            healthy(self, reply, refuse, deadline_ns)
 
     with patched(ControllerDriver, "when_committed", at_once):
+        yield
+
+
+@planted("metadata: deposed, and nothing is forgotten", scenario="metadata-life", within_seeds=40)
+def keeps_uncommitted() -> Iterator[None]:
+    """A controller that loses leadership keeps what was not committed."""
+    with patched(Controller, "deactivate", lambda self, committed: None):
+        yield
+
+
+@planted("metadata: reports what is not committed", scenario="metadata-life", within_seeds=20)
+def reports_uncommitted() -> Iterator[None]:
+    """Publishers hear of everything in the log as soon as something is committed."""
+    healthy = RaftStore._report
+
+    def report(self: RaftStore, high_watermark: int) -> None:
+        healthy(self, self.quorum.end_offset)
+
+    with patched(RaftStore, "_report", report):
         yield
 
 
@@ -385,16 +470,21 @@ def snapshots_not_synced() -> Iterator[None]:
 
 @planted("metadata: a snapshot of what is not committed", scenario="metadata-life", within_seeds=60)
 def snapshot_of_uncommitted() -> Iterator[None]:
-    """A snapshot is named after the committed image and holds the newest one."""
-    healthy = KraftMetadata._committed
+    """A snapshot is named after the committed image and holds the controller's newest one."""
+    healthy = KraftMetadata.committed
 
-    def committed(self: KraftMetadata, delta: Delta, size: int) -> None:
+    def committed(self: KraftMetadata, batches: Sequence[MetadataBatch], *, is_end: bool) -> None:
         assert self._parts is not None
         newest = self._parts.driver.controller.image
-        delta._image = replace(newest, offset=delta.image.offset, epoch=delta.image.epoch)
-        healthy(self, delta, size)
+        write = SnapshotGenerator.committed
 
-    with patched(KraftMetadata, "_committed", committed):
+        def write_newest(self: SnapshotGenerator, image: Image, *more: Any) -> None:
+            write(self, replace(newest, offset=image.offset, epoch=image.epoch), *more)
+
+        with patched(SnapshotGenerator, "committed", write_newest):
+            healthy(self, batches, is_end=is_end)
+
+    with patched(KraftMetadata, "committed", committed):
         yield
 
 

@@ -1,0 +1,174 @@
+"""Partitions on their way into new states, a result for each: what deltas ask for, and what came of it.
+
+What lives here: how a delta becomes transitions, their order and pace, and what happens to one that fails.
+What may not: what a transition does (replicas.py).
+
+A transition that fails fails alone.  One that was refused (a KafkaError) has its reason in its result: its
+directory is offline, say.  Any other exception is a fault of ours: the partition serves nobody, the log says
+so with its name, and the transition is tried again, to whatever the image says by then.  KRaft mode derives
+transitions from deltas and nobody waits for the results; LeaderAndIsr and StopReplica answer with them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import Uuid
+from barnabas.broker.replicas.hosted_partition import Become, Transition
+from barnabas.broker.sliced_work import SlicedWork
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.image import Image
+from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.timers import TimerService
+
+logger = logging.getLogger(__name__)
+
+FIRST_RETRY_MS = 1_000
+MAX_RETRY_MS = 60_000
+_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionResult:
+    """What came of one transition."""
+
+    transition: Transition
+    error: ErrorCode
+
+
+def transition_to(image: Image, topic_id: Uuid, index: int, broker_id: int) -> Transition | None:
+    """What this image makes of a partition on this broker; None if there is no such partition."""
+    topic = image.topics.get(topic_id)
+    state = None if topic is None else topic.partitions.get(index)
+    if topic is None or state is None:
+        return None
+    if broker_id not in state.replicas:
+        become = Become.GONE
+    else:
+        become = Become.LEADER if state.leader == broker_id else Become.FOLLOWER
+    return Transition(become, topic.name, topic_id, index, state)
+
+
+def transitions_of_image(image: Image, broker_id: int) -> Iterator[Transition]:
+    """Of all partitions that have a replica here."""
+    for topic in image.topics.values():
+        for index, state in topic.partitions.items():
+            if broker_id in state.replicas:
+                transition = transition_to(image, topic.id, index, broker_id)
+                assert transition is not None, "it is in the image"
+                yield transition
+
+
+def transitions_of(delta: Delta, broker_id: int) -> Iterator[Transition]:
+    """What goes comes first: a new topic may have an old one's name."""
+    for topic in delta.removed_topics:
+        for index in topic.partitions:
+            yield Transition(Become.GONE, topic.name, topic.id, index, None)
+    for topic_id, index in sorted(delta.partitions):
+        transition = transition_to(delta.image, topic_id, index, broker_id)
+        if transition is not None:
+            yield transition
+
+
+class ReplicaTransitions:
+    """Carries transitions out in the order in which they come, a slice at a time.  For the loop's thread."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        image: Callable[[], Image],
+        carry_out: Callable[[Transition], None],
+        mark_failed: Callable[[Transition], None],
+        *,
+        timers: TimerService,
+        now_ns: Callable[[], int],
+        after_slice: Callable[[], None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._carry_out = carry_out
+        self._mark_failed = mark_failed
+        self._timers = timers
+        self._now_ns = now_ns
+        self._work = SlicedWork(timers, now_ns, self._slice_done)
+        self._after_slice = after_slice
+        self._has_changed = False
+        # What failed, by topic id and number: at most one transition a partition.
+        self._failed: dict[tuple[Uuid, int], Transition] = {}
+        self._retry_ms = FIRST_RETRY_MS
+
+    @property
+    def failed_count(self) -> int:
+        """Partitions that could not be taken into their state and are tried again."""
+        return len(self._failed)
+
+    def carry_out(self, transitions: Iterable[Transition]) -> Promise[list[TransitionResult]]:
+        """A result for each, when all are done; what fits one slice is done when this returns."""
+        done: Promise[list[TransitionResult]] = Promise()
+        self._work.add(self._steps(iter(transitions), done))
+        return done
+
+    def stop(self) -> None:
+        """Forget what is left; nobody hears of it."""
+        self._work.stop()
+        self._failed.clear()
+        self._timers.cancel((self, "retry"))
+
+    def _steps(
+        self, transitions: Iterator[Transition], done: Promise[list[TransitionResult]]
+    ) -> Iterator[None]:
+        results = []
+        for transition in transitions:
+            results.append(TransitionResult(transition, self._attempt(transition)))
+            yield
+        done.set(results)
+
+    def _slice_done(self) -> None:
+        if self._has_changed:
+            self._has_changed = False
+            self._after_slice()
+
+    def _attempt(self, transition: Transition) -> ErrorCode:
+        self._has_changed = True
+        key = (transition.topic_id, transition.index)
+        name = f"{transition.topic}-{transition.index}"
+        try:
+            self._carry_out(transition)
+        except KafkaError as error:
+            self._failed.pop(key, None)
+            logger.error("%s cannot become %s: %s", name, transition.become.value, error)
+            return error.code
+        except Exception:
+            self._failed[key] = transition
+            logger.exception(
+                "%s could not become %s: it is not served until that succeeds, and is tried again in %d ms",
+                name,
+                transition.become.value,
+                self._retry_ms,
+            )
+            self._mark_failed(transition)
+            self._timers.set((self, "retry"), self._now_ns() + self._retry_ms * _MS, self._retry)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self._failed.pop(key, None) is not None:
+            logger.info("%s has become %s after all", name, transition.become.value)
+        return ErrorCode.NONE
+
+    def _retry(self) -> None:
+        self._retry_ms = min(2 * self._retry_ms, MAX_RETRY_MS)
+        self.carry_out(self._still_failed()).then(self._retried, lambda _: None)
+
+    def _still_failed(self) -> Iterator[Transition]:
+        """To what the image says now; a replica that was to go is to go still."""
+        for key, failed in list(self._failed.items()):
+            current = transition_to(self._image(), *key, self._broker_id)
+            if current is None and failed.become is not Become.GONE:
+                del self._failed[key]  # its deletion came as a transition of its own
+            elif self._failed.get(key) is failed:
+                yield current or failed
+
+    def _retried(self, _: list[TransitionResult]) -> None:
+        if not self._failed:
+            self._retry_ms = FIRST_RETRY_MS
