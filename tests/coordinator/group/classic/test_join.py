@@ -17,7 +17,7 @@ from tests.coordinator.group.worlds.classic_world import (
     ClassicWorld,
     subscription,
 )
-from tests.coordinator.shard_world import PENDING, value_of
+from tests.coordinator.shard_world import COMMIT_TIMEOUT_MS, PENDING, value_of
 
 
 @pytest.mark.trap
@@ -65,6 +65,36 @@ def test_a_group_that_could_not_be_written_is_not_there() -> None:
     assert world.join().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert GROUP not in world.machine.table
     assert len(world.machine.timers) == 1, "nothing is left but the clean-up"
+
+
+def test_a_group_whose_replicas_are_slow_is_in_the_log_and_stays() -> None:
+    """Others may have joined it meanwhile: what one caller is told takes nothing from them."""
+    world = ClassicWorld()
+    world.store.held_at = 0
+    first, second = world.joining(version=3), world.joining(version=3)
+    world.shard.expire(world.now_ms + COMMIT_TIMEOUT_MS)
+    assert value_of(first).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert value_of(second).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.store.held_at = None
+    third = world.joining(version=3)
+    world.pass_ms(2 * INITIAL_DELAY_MS)
+    assert value_of(third).generation_id == 1
+
+
+def test_a_protocol_that_is_named_twice_counts_once() -> None:
+    """F12: it was counted twice, so that no protocol was known to all members and nobody got any further."""
+    world = ClassicWorld()
+    twice = [("range", TOPIC), ("range", subscription("u")), ("roundrobin", TOPIC)]
+    member_id = world.stable(1, protocols=twice)[0]
+    assert world.group.protocol == "range"
+    assert world.group.subscribed_topics == {"t"}, "the first of a name is the one that counts"
+    again = world.joining(member_id, protocols=twice)
+    assert value_of(again).error_code == 0
+    other = world.joining(world.new_id(protocols=[("roundrobin", TOPIC)]), protocols=[("roundrobin", TOPIC)])
+    assert value_of(world.joining(member_id, protocols=twice)).protocol_name == "roundrobin"
+    assert value_of(other).error_code == 0
+    world.leave((member_id, None))
+    assert world.join(protocols=[("range", TOPIC)]).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_an_id_that_nobody_gave_out_is_unknown() -> None:

@@ -160,10 +160,35 @@ def test_the_group_becomes_classic_when_the_other_kind_dies() -> None:
         world.heartbeat(classic, 2)
     assert world.group.generation == 2
     world.reload()
-    assert world.state == "Stable", "a rebalance is soft; what the log knows is the last assignment"
     # A classic member that is silent is out of the classic group in its turn.
     world.pass_ms(60_000)
     assert world.group.is_empty
+
+
+def test_a_group_that_became_classic_rebalances_after_a_fail_over_too() -> None:
+    """F16: nobody owned what the members of the other kind had owned, and nobody was told to join again."""
+    world, classic = classic_world()
+    world.beat("m", 0)
+    kept = rejoin(world, classic, t=[0, 1]).generation_id
+    world.sync(classic, kept)
+    world.beat("m", -1)
+    assert world.state == "PreparingRebalance"
+    world.reload()
+    assert world.heartbeat(classic, kept) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert rejoin(world, classic).generation_id == kept + 1
+    world.sync(classic, kept + 1, {classic: assignment_bytes({"t": [0, 1, 2, 3]})})
+    world.reload()
+    assert world.state == "Stable", "once it has rebalanced, a fail-over does not make it do so again"
+    assert world.heartbeat(classic, kept + 1) is ErrorCode.NONE
+
+
+def test_a_group_with_a_static_member_in_anothers_place_need_not_rebalance_after_a_fail_over() -> None:
+    world = ConsumerWorld(QUICK)
+    world.beat("m", 0, instance_id="one")
+    joined = world.join("", instance_id="one", protocols=[("range", world.subscription("t"))])
+    world.reload()
+    assert world.state == "Stable"
+    assert world.group.leader_id == joined.member_id
 
 
 def test_the_group_stays_as_it_is_where_downgrades_are_forbidden() -> None:
