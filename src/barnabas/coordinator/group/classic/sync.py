@@ -90,7 +90,9 @@ class Syncs:
         changes = self._completing(group_id, generation, context)
         if changes is None:
             return
-        self._rebalances.expect_heartbeat(changes, changes.group.members[leader_id])
+        leader = changes.group.members.get(leader_id)
+        if leader is not None:
+            self._rebalances.expect_heartbeat(changes, leader)
         self._rebalances.reset_assignments(changes, error.code)
         self._rebalances.rebalance_or_complete(changes, f"the assignment could not be written: {error}")
         assert not changes.entries, "a group whose leader is there does not become empty"
