@@ -131,6 +131,30 @@ def test_errors_of_the_log_have_the_coordinators_names(code: ErrorCode, told: Er
     assert value_of(shards.ask(decision(1))).code is told
 
 
+def test_replies_go_in_the_order_of_the_questions() -> None:
+    """One that finds everything committed does not overtake those who have yet to hear of it."""
+    shards = world()
+    shards.store.held_at = 0
+    order: list[str] = []
+    shards.ask(decision(1)).then(lambda _: order.append("first"), lambda _: None)
+    shards.store.held_at = None
+    shards.ask(decision(reply="read")).then(lambda _: order.append("second"), lambda _: None)
+    shards.shard.look_at_commits()
+    assert order == ["first", "second"]
+
+
+def test_what_is_asked_meanwhile_is_decided_in_its_order() -> None:
+    shards = world()
+
+    def ask_more(machine: Recorder, context: Context) -> Decision[object]:
+        for number in (2, 3):
+            shards.ask(decision(number))
+        return Decision([entry(1)], "done")
+
+    assert value_of(shards.ask(ask_more)) == "done"
+    assert shards.machine.applied == [1, 2, 3]
+
+
 def test_a_refused_decision_writes_nothing() -> None:
     shards = world()
 

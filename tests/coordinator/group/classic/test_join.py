@@ -5,6 +5,7 @@ import re
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.java_order import hash_map_order
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.classic.join import NEW_MEMBER_JOIN_TIMEOUT_MS
 from barnabas.coordinator.group.classic.records import new_group_entry
@@ -95,6 +96,27 @@ def test_a_protocol_that_is_named_twice_counts_once() -> None:
     assert value_of(other).error_code == 0
     world.leave((member_id, None))
     assert world.join(protocols=[("range", TOPIC)]).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.parametrize(("first", "second"), [("range", "roundrobin"), ("roundrobin", "range")])
+def test_of_the_protocols_that_all_know_most_votes_win(first: str, second: str) -> None:
+    world = ClassicWorld()
+    one, other = [(first, TOPIC), (second, TOPIC)], [(second, TOPIC), (first, TOPIC)]
+    joins = [world.joining(version=3, protocols=told) for told in (one, other, other)]
+    world.pass_ms(2 * INITIAL_DELAY_MS)
+    assert {value_of(join).protocol_name for join in joins} == {second}
+
+
+def test_who_leads_after_the_leader_has_left_is_the_first_in_the_order_of_javas_maps() -> None:
+    """Apache Kafka takes the first of its map; two coordinators of one log choose alike."""
+    world = ClassicWorld()
+    joins = [world.joining(version=3) for _ in range(6)]
+    world.pass_ms(2 * INITIAL_DELAY_MS)
+    leader = value_of(joins[0]).leader
+    left = [one.member_id for one in map(value_of, joins) if one.member_id != leader]
+    assert hash_map_order(left) != left, "these ids tell the two orders apart"
+    world.leave((leader, None))
+    assert world.group.leader_id == hash_map_order(left)[0]
 
 
 def test_an_id_that_nobody_gave_out_is_unknown() -> None:

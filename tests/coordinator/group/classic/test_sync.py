@@ -101,6 +101,21 @@ def test_a_commit_that_comes_after_the_next_rebalance_began_changes_nothing() ->
     assert world.group.members[follower].assignment == b""
 
 
+def test_a_commit_that_comes_in_the_next_generation_changes_nothing() -> None:
+    world = ClassicWorld()
+    leader, follower = joined(world, 2)
+    world.store.held_at = world.store.end
+    world.syncing(leader, 1, {follower: b"1"})
+    third = world.joining(version=3)
+    joins = [world.joining(leader), world.joining(follower)]
+    assert (world.state, world.group.generation) == ("CompletingRebalance", 2)
+    world.store.held_at = None
+    world.shard.look_at_commits()
+    assert [value_of(one).generation_id for one in (third, *joins)] == [2, 2, 2]
+    assert world.state == "CompletingRebalance", "the assignment was that of another generation"
+    assert world.group.members[follower].assignment == b""
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [

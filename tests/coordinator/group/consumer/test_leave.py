@@ -65,7 +65,9 @@ def test_giving_up_ends_the_time_for_it() -> None:
     world.beat("a", 0)
     world.beat("b", 0)
     world.beat("a", 1)
+    assert len(world.machine.timers) == 4
     world.beat("a", 1, owned={"t": [0, 1]})
+    assert len(world.machine.timers) == 3, "two sessions and the clean-up are left"
     for _ in range(9):
         world.pass_ms(10_000)
         world.beat("a", 2)
@@ -109,6 +111,28 @@ def test_what_a_leaving_member_alone_subscribed_to_concerns_the_group_no_more(ho
     world.reload()
     world.settle("a")
     assert world.consumers.group_epoch == epoch, "a shard that looks at its topics anew finds them unchanged"
+
+
+def test_a_pattern_goes_with_the_last_of_its_users_though_they_leave_together() -> None:
+    world = ConsumerWorld(t=4, u=2)
+    world.beat("a", 0)
+    for member in ("b", "c"):
+        world.beat(member, 0, subscribed_topic_regex="[tu]")
+    world.pass_ms(1)
+    assert set(world.consumers.resolved) == {"[tu]"}
+    assert world.leave(("b", None), ("c", None)) == [ErrorCode.NONE] * 2
+    assert (world.consumers.resolved, world.consumers.regexes) == ({}, {})
+    assert set(world.consumers.subscribed) == {"t"}
+    assert world.consumers.metadata_hash == TopicHashes().of_group(["t"], world.image)
+
+
+def test_what_is_known_of_topics_is_forgotten_with_their_last_subscriber() -> None:
+    world = ConsumerWorld(t=4, u=2)
+    world.beat("a", 0)
+    world.beat("b", 0, names=["t", "u"])
+    world.beat("b", -1)
+    hashes = world.machine.consumer._hashes
+    assert set(hashes._known) == {"t"}
 
 
 def test_times_begin_anew_after_a_restart() -> None:

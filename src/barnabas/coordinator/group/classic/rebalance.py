@@ -151,16 +151,14 @@ class Rebalances:
             group.change(replace(member, is_new=False))
             changes.answer_join(member.member_id, joined(group, member.member_id))
             self.expect_heartbeat(changes, member)
-        due = self._of_group(group.group_id, partial(self._expire_syncs, group.generation))
+        due = self._of_group(group.group_id, self._expire_syncs)
         key, within_ms = _sync_key(group.group_id), group.rebalance_timeout_ms
         changes.then(partial(self._timers.schedule, key, within_ms, due))
 
-    def _expire_syncs(self, generation: int, changes: ClassicChanges) -> None:
-        """Members that did not ask for their assignment in time are out."""
+    def _expire_syncs(self, changes: ClassicChanges) -> None:
+        """Members that did not ask for their assignment in time are out; a rebalance ends that time."""
         group = changes.group
-        if generation != group.generation or not group.pending_syncs:
-            return
-        if group.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
+        if not group.pending_syncs:
             return
         late = sorted(group.pending_syncs)
         group.pending_syncs = frozenset()
