@@ -56,6 +56,13 @@ def test_commits_are_summed_up() -> None:
     )
 
 
+def test_a_group_that_commits_all_the_time_has_a_sum_for_each_window() -> None:
+    events = Events()
+    for at_ms in range(0, 3 * COMMITS_WINDOW_MS, 1_000):
+        events.committed("g", at_ms, 1)
+    assert [event.at_ms for event in events.of("g")] == [0, COMMITS_WINDOW_MS, 2 * COMMITS_WINDOW_MS]
+
+
 def test_a_sum_ends_with_its_window_or_with_another_event() -> None:
     events = Events()
     events.committed("g", 0, 1)

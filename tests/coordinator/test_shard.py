@@ -131,6 +131,30 @@ def test_errors_of_the_log_have_the_coordinators_names(code: ErrorCode, told: Er
     assert value_of(shards.ask(decision(1))).code is told
 
 
+def test_replies_go_in_the_order_of_the_questions() -> None:
+    """One that finds everything committed does not overtake those who have yet to hear of it."""
+    shards = world()
+    shards.store.held_at = 0
+    order: list[str] = []
+    shards.ask(decision(1)).then(lambda _: order.append("first"), lambda _: None)
+    shards.store.held_at = None
+    shards.ask(decision(reply="read")).then(lambda _: order.append("second"), lambda _: None)
+    shards.shard.look_at_commits()
+    assert order == ["first", "second"]
+
+
+def test_what_is_asked_meanwhile_is_decided_in_its_order() -> None:
+    shards = world()
+
+    def ask_more(machine: Recorder, context: Context) -> Decision[object]:
+        for number in (2, 3):
+            shards.ask(decision(number))
+        return Decision([entry(1)], "done")
+
+    assert value_of(shards.ask(ask_more)) == "done"
+    assert shards.machine.applied == [1, 2, 3]
+
+
 def test_a_refused_decision_writes_nothing() -> None:
     shards = world()
 
@@ -160,7 +184,7 @@ def test_a_transactions_entries_and_its_marker_reach_the_machine_with_their_prod
     assert shards.store.end == 2
 
 
-def test_replicas_that_are_too_slow_are_told_and_soft_state_is_undone() -> None:
+def test_replicas_that_are_too_slow_are_told_and_soft_state_hears_of_it() -> None:
     shards = world()
     shards.store.held_at = 0
     refused: list[ErrorCode] = []
@@ -267,3 +291,74 @@ def test_replies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(2):
         shards.ask(decision(number))
     assert value_of(shards.ask(decision(3))).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+# What the log has taken must be applied
+
+
+def fail(*_: object) -> None:
+    raise RuntimeError("a fault")
+
+
+def test_a_decision_that_fails_costs_its_caller_alone() -> None:
+    shards = world()
+    assert isinstance(value_of(shards.ask(fail)), RuntimeError)  # type: ignore[arg-type]
+    assert shards.shard.failure is None
+    assert value_of(shards.ask(decision(1))) == "done"
+
+
+@pytest.mark.parametrize("broken", ["apply", "marker", "accepted", "committed", "refused"])
+def test_a_shard_whose_state_cannot_follow_its_log_stops(
+    broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An exception of apply was handed to the caller, and the shard went on with a state that was not its log's."""
+    shards = world()
+    shards.store.held_at = 0
+    waiting = shards.ask(decision(1))
+    shards.machine.timers.schedule("never", 1, lambda context: Decision((), None))
+    if broken in ("apply", "marker"):
+        monkeypatch.setattr(shards.machine, broken, fail)
+        asked = decision(2, marker=Marker(9, 2, 0, committed=True) if broken == "marker" else None)
+    else:
+        asked = decision(2, **{broken: fail})
+    answer = shards.ask(asked)
+    if broken == "committed":
+        shards.store.held_at = None
+        shards.shard.look_at_commits()
+        assert value_of(waiting) == "done"
+    elif broken == "refused":
+        shards.shard.expire(COMMIT_TIMEOUT_MS)
+        assert value_of(waiting).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    else:
+        assert value_of(waiting).code is ErrorCode.NOT_COORDINATOR
+    told = ErrorCode.COORDINATOR_NOT_AVAILABLE if broken == "refused" else ErrorCode.NOT_COORDINATOR
+    assert value_of(answer).code is told
+    assert isinstance(shards.shard.failure, RuntimeError)
+    assert shards.machine.error is not None and shards.machine.timers.next_deadline() is None
+    assert value_of(shards.ask(decision(3))).code is ErrorCode.NOT_COORDINATOR
+    assert "a coordinator's state is broken" in caplog.text and "a fault" in caplog.text
+
+
+def test_a_refusal_that_apply_raises_is_no_refusal_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    shards = world()
+
+    def refuse(*_: object) -> None:
+        raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    monkeypatch.setattr(shards.machine, "apply", refuse)
+    refused: list[KafkaError] = []
+    assert value_of(shards.ask(decision(1, refused=refused.append))).code is ErrorCode.NOT_COORDINATOR
+    assert refused == [] and isinstance(shards.shard.failure, KafkaError)
+
+
+def test_what_was_asked_while_a_shard_broke_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    shards = world()
+    monkeypatch.setattr(shards.machine, "apply", fail)
+    meanwhile: list[Promise[object]] = []
+
+    def ask_more(machine: Recorder, context: Context) -> Decision[object]:
+        meanwhile.append(shards.ask(decision(2)))
+        return Decision([entry(1)], "done")
+
+    assert value_of(shards.ask(ask_more)).code is ErrorCode.NOT_COORDINATOR
+    assert value_of(meanwhile[0]).code is ErrorCode.NOT_COORDINATOR

@@ -20,6 +20,11 @@ def test_groups_keep_their_promises(first: int) -> None:
         play_or_raise(SCENARIO, seed)
 
 
+def test_a_group_that_becomes_classic_while_its_coordinator_moves_settles() -> None:
+    """F16: after the fail-over nobody owned the partitions of those who had left."""
+    play_or_raise(SCENARIO, 9069)
+
+
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_found(name: str) -> None:
     hunt_bug(PLANTED[name])

@@ -1,11 +1,11 @@
 """What a coordinator's decision is made of: the circumstances, the entries to write and the reply.
 
-What lives here: plain data.  What may not: any decision.
+What lives here: plain data, and how one decision gathers it.  What may not: any decision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from barnabas.base.errors import KafkaError
@@ -51,9 +51,12 @@ class Decision(NamedTuple, Generic[R]):
     A reply that is a Promise is one that waits for other members; it is passed on when both have come: the
     commit and the value.  A reply without entries waits for all that was applied before it.
 
-    `accepted` changes soft state when the log has taken the entries and they are applied; `committed` does so
-    when all replicas have them, just before the reply; `refused` when the log did not take them or the
-    replicas were too slow, and is told the error that the caller will get.
+    Deciding changes nothing: entries change durable state when they are applied, and soft state (members that
+    are joining, requests that wait, timers) is changed by `accepted` when the log has taken the entries and
+    they are applied, and by `committed` when all replicas have them, just before the reply.  A decision that
+    the log refuses has therefore nothing to undo.  `refused` is what soft state does instead, and is given
+    the error that the caller gets: the log did not take the entries, and `accepted` was not called; or it
+    did, and the replicas were too slow.
     """
 
     entries: Sequence[Entry]
@@ -69,3 +72,34 @@ class Decision(NamedTuple, Generic[R]):
 
 
 NOTHING: Decision[None] = Decision((), None)
+
+
+class Changes:
+    """What one decision gathers on its way: entries in the order of writing, and changes of soft state."""
+
+    __slots__ = ("_soft", "entries")
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._soft: list[Callable[[], None]] = []
+
+    def write(self, entries: Iterable[Entry]) -> None:
+        self.entries.extend(entries)
+
+    def then(self, act: Callable[[], None]) -> None:
+        """Change soft state in this way when the entries are written, and not at all if they are not."""
+        self._soft.append(act)
+
+    def decision(
+        self,
+        reply: R | Promise[R],
+        *,
+        committed: Callable[[], None] | None = None,
+        refused: Callable[[KafkaError], None] | None = None,
+    ) -> Decision[R]:
+        return Decision(self.entries, reply, self.take, refused, committed)
+
+    def take(self) -> None:
+        """The entries are written, or there are none: change soft state."""
+        for act in self._soft:
+            act()

@@ -6,6 +6,10 @@ append changes nothing.  What may not: decisions (the machine), the log itself (
 
 The machine's durable state is what `apply`, `marker` and `load` made of the log's records, and nothing else
 changes it.  A shard that is dropped tells everyone who waits, and is loaded anew elsewhere or later.
+
+A decision that raises has changed nothing, and costs its caller alone.  But what the log has taken must be
+applied: an exception in `apply` or in a change of soft state leaves a machine that is neither as before nor
+as the log says.  Such a shard logs the exception, drops itself (`failure`) and waits to be loaded anew.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -46,6 +51,14 @@ _TOLD_AS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
+
+
+# To clients a shard that is about to be loaded anew is one that has moved.
+_BROKEN = KafkaError(ErrorCode.NOT_COORDINATOR, "the coordinator's state is broken and is loaded anew")
+
+
+class _BrokenError(Exception):
+    """A change of state failed half-way."""
 
 
 class Machine(Protocol):
@@ -131,6 +144,8 @@ class Shard(Generic[M]):
         self.end_offset = end_offset
         self._waiting: deque[_Waiting] = deque()
         self._error: KafkaError | None = None
+        # What broke it, if it is broken: its machine is not what its log says.
+        self.failure: Exception | None = None
         # A reply may bring the next request of its connection: that is decided after what is being decided.
         self._is_deciding = False
         self._asked_meanwhile: deque[Callable[[], None]] = deque()
@@ -189,15 +204,18 @@ class Shard(Generic[M]):
             decision = decide(machine, context)
             self._write(decision, context, verification)
             if decision.accepted is not None:
-                decision.accepted()
+                self._change(decision.accepted)
+        except _BrokenError:
+            answer.fail(_BROKEN)
+            return
         except Exception as error:
             answer.fail(error)
             return
         if self._store.high_watermark >= self.end_offset and not self._waiting:
-            _reply(decision, answer)
+            self._reply(decision, answer)
             return
         deadline_ms = monotonic_ms + self._commit_timeout_ms
-        reply = partial(_reply, decision, answer)
+        reply = partial(self._reply, decision, answer)
         self._waiting.append(_Waiting(self.end_offset, deadline_ms, reply, decision.refused, answer.fail))
 
     def _check_open(self) -> None:
@@ -238,25 +256,53 @@ class Shard(Generic[M]):
             if decision.marker is not None:
                 marker = decision.marker
                 self.end_offset = self._store.append_marker(marker, context.now_ms)
-                self.machine.marker(marker.producer_id, marker.producer_epoch, marker.committed)
+                ended = marker.producer_id, marker.producer_epoch, marker.committed
+                self._change(partial(self.machine.marker, *ended))
             elif decision.entries:
                 self._append(decision, context.now_ms, verification)
         except KafkaError as error:
             told = KafkaError(_TOLD_AS.get(error.code, error.code), error.message)
             if decision.refused is not None:
-                decision.refused(told)
+                self._change(partial(decision.refused, told))
             raise told from error
 
     def _append(self, decision: Decision[R], now_ms: int, verification: object | None) -> None:
-        apply, stamp, atomic = self.machine.apply, decision.producer, decision.atomic
+        stamp, atomic = decision.producer, decision.atomic
         left = decision.entries
         while left:
             count, self.end_offset = self._store.append(left, stamp, now_ms, verification, atomic=atomic)
-            for entry in left[:count]:
-                apply(entry, stamp)
+            self._change(partial(self._apply, left[:count], stamp))
             left = left[count:]
 
+    def _apply(self, entries: Sequence[Entry], stamp: ProducerStamp | None) -> None:
+        apply = self.machine.apply
+        for entry in entries:
+            apply(entry, stamp)
+
+    def _change(self, change: Callable[[], None]) -> None:
+        """Change state, which must not fail: if it does, the shard is at its end."""
+        try:
+            change()
+        except Exception as error:
+            logger.exception("a coordinator's state is broken: its shard stops, and has to be loaded anew")
+            self.failure = error
+            self.drop(_BROKEN)
+            raise _BrokenError from error
+
     # Replying
+
+    def _reply(self, decision: Decision[R], answer: Promise[R]) -> None:
+        if decision.committed is not None:
+            try:
+                self._change(decision.committed)
+            except _BrokenError:
+                answer.fail(_BROKEN)
+                return
+        reply = decision.reply
+        if isinstance(reply, Promise):
+            reply.then(answer.set, answer.fail)
+        else:
+            answer.set(reply)
 
     def look_at_commits(self) -> None:
         """The high watermark may have moved: let go what is committed."""
@@ -280,7 +326,8 @@ class Shard(Generic[M]):
         while self._waiting and self._waiting[0].deadline_ms <= monotonic_ms:
             late = self._waiting.popleft()
             if late.refused is not None:
-                late.refused(error)
+                with suppress(_BrokenError):
+                    self._change(partial(late.refused, error))
             late.fail(error)
 
     def drop(self, error: KafkaError) -> None:
@@ -291,16 +338,6 @@ class Shard(Generic[M]):
         for one in waiting:
             one.fail(error)
         self.machine.dropped(error)
-
-
-def _reply(decision: Decision[R], answer: Promise[R]) -> None:
-    if decision.committed is not None:
-        decision.committed()
-    reply = decision.reply
-    if isinstance(reply, Promise):
-        reply.then(answer.set, answer.fail)
-    else:
-        answer.set(reply)
 
 
 def _of_timer(due: Callable[[Context], Decision[None]]) -> Callable[[Machine, Context], Decision[None]]:

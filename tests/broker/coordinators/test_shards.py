@@ -500,3 +500,54 @@ def test_a_shard_that_is_lost_while_its_transaction_is_verified_writes_nothing()
     resign(world)
     coordinator.answer.set({})
     assert code_of(promise) is ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("when", ["applied", "committed", "due"])
+def test_a_shard_whose_state_is_broken_is_loaded_anew(
+    when: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has taken what could not be applied: a machine that is made anew from it has it."""
+    world = ShardsWorld()
+    world.offsets_topic()
+    assert value_of(world.keep(1)) == "kept"
+    broken = world.book()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault")
+
+    def set_timer(book: Book, context: Context) -> Decision[None]:
+        entry = Entry(OffsetCommitKey(group="g", topic="t", partition=2), None)
+        book.timers.schedule("ring", 500, lambda context: Decision([entry], None))
+        return Decision((), None)
+
+    if when == "committed":
+        assert code_of(world.keep(2, committed=fail)) is ErrorCode.NOT_COORDINATOR
+    else:
+        monkeypatch.setattr(broken, "apply", fail)
+        if when == "applied":
+            assert code_of(world.keep(2)) is ErrorCode.NOT_COORDINATOR
+        else:
+            world.shards.ask_partition(0, set_timer)
+            world.tick(500)
+    assert "a coordinator's state is broken" in caplog.text
+    world.ticks_until_loaded()
+    assert world.book() is not broken
+    assert world.book().kept == [1, 2, "loaded"]
+    assert value_of(world.keep(3)) == "kept"
+
+
+def test_a_shard_that_breaks_at_a_commit_that_followers_held_up_is_loaded_anew() -> None:
+    world = ShardsWorld()
+    world.offsets_topic(replicas=(BROKER, 2))
+
+    def fail() -> None:
+        raise RuntimeError("a fault")
+
+    broken = world.book()
+    asked = world.keep(1, committed=fail)
+    after = world.keep(2)
+    follower_catches_up(world)
+    assert code_of(asked) is ErrorCode.NOT_COORDINATOR
+    assert code_of(after) is ErrorCode.NOT_COORDINATOR
+    world.ticks_until_loaded()
+    assert world.book() is not broken

@@ -95,7 +95,8 @@ def test_an_abort_without_a_transaction_begins_and_ends_one() -> None:
 
 
 def test_the_last_epoch_needs_another_id_and_may_be_asked_about_again() -> None:
-    worn = at(State.ONGOING, LAST_CLIENT_EPOCH, 2)
+    # As every step before it left it: the id before the last step is the same.
+    worn = replace(at(State.ONGOING, LAST_CLIENT_EPOCH, 2), previous_producer_id=7)
     request = EndRequest(7, LAST_CLIENT_EPOCH, COMMIT, 2)
     assert isinstance(end(worn, request, None, NOW_MS), NeedsProducerId)
     prepared = end(worn, request, 9, NOW_MS)

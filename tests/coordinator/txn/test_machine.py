@@ -118,6 +118,8 @@ def test_used_up_epochs() -> None:
     )
     assert isinstance(world.init(new=None), NeedsProducerId)
     assert world.init(expected=(PID, LAST_CLIENT_EPOCH), new=8) == Initialised(8, 0)
+    # An early producer of the old id must not pass for the first one of the new id.
+    assert code_of(world.init(expected=(PID, 0))) is ErrorCode.PRODUCER_FENCED
     assert world.init(expected=(PID, LAST_CLIENT_EPOCH), new=9) == Initialised(8, 0)  # asked again
     assert code_of(world.init(expected=(PID, 4))) is ErrorCode.PRODUCER_FENCED
     world.machine.transactions[SHOP] = worn

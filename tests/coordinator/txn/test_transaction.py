@@ -120,6 +120,13 @@ def test_the_highest_epoch_cannot_be_fenced() -> None:
     assert ongoing(LAST_CLIENT_EPOCH).fence().producer_epoch == MAX_EPOCH
 
 
+def test_time_counts_from_the_start_of_a_transaction_and_not_from_its_last_partition() -> None:
+    longer = ongoing().add(frozenset({PAYMENTS}), 0, 50_000)
+    assert (longer.start_ms, longer.updated_ms) == (200, 50_000)
+    assert not longer.is_timed_out(60_200)
+    assert longer.is_timed_out(60_201)
+
+
 def test_only_open_transactions_time_out() -> None:
     assert not ongoing().is_timed_out(60_200)
     assert ongoing().is_timed_out(60_201)

@@ -258,6 +258,9 @@ class Shards(Generic[M]):
         shard = place.shard
         if shard is None:
             return
+        if shard.failure is not None:
+            self.restart(place)
+            return
         if shard.next_expiry is not None:
             self.look_at_commits(place, is_waiting=False)
         self._set_timer(place)
@@ -278,6 +281,9 @@ class Shards(Generic[M]):
         if shard is None:
             return False
         shard.look_at_commits()
+        if shard.failure is not None:
+            self.restart(place)
+            return False
         if is_waiting:
             # A reply may have brought the next request, and that set a timer.
             self._set_timer(place)
@@ -295,6 +301,12 @@ class Shards(Generic[M]):
         if shard is not None:
             shard.expire(self._monotonic_ms())
             self._after(place)
+
+    def restart(self, place: _Place[M]) -> None:
+        """A fault in a shard: who waits for it asks again, and its state is made anew from the log."""
+        if self._places.get(place.hosted.index) is place:
+            self._drop(place.hosted.index, KafkaError(ErrorCode.NOT_COORDINATOR))
+            self._load(place.hosted, place.log)
 
     def _run_due(self, place: _Place[M]) -> None:
         place.deadline_ms = None

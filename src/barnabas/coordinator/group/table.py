@@ -29,6 +29,8 @@ class GroupKind(StrEnum):
 class Group(ABC):
     """Any group.  What is refused is refused with a KafkaError."""
 
+    __slots__ = ("group_id",)
+
     kind: ClassVar[GroupKind]
 
     def __init__(self, group_id: str) -> None:
@@ -67,9 +69,6 @@ class Group(ABC):
         api_version: int,
     ) -> None:
         """Whether this member may commit; `generation` is a member epoch in consumer groups."""
-
-    def offsets_committed(self, member_id: str) -> None:  # noqa: B027 - most kinds of group need not know
-        """A member's commit was taken: soft, and to a classic group as good as a heartbeat."""
 
     @abstractmethod
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.java_order import hash_map_order
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.classic.join import NEW_MEMBER_JOIN_TIMEOUT_MS
 from barnabas.coordinator.group.classic.records import new_group_entry
@@ -17,7 +18,7 @@ from tests.coordinator.group.worlds.classic_world import (
     ClassicWorld,
     subscription,
 )
-from tests.coordinator.shard_world import PENDING, value_of
+from tests.coordinator.shard_world import COMMIT_TIMEOUT_MS, PENDING, value_of
 
 
 @pytest.mark.trap
@@ -65,6 +66,57 @@ def test_a_group_that_could_not_be_written_is_not_there() -> None:
     assert world.join().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert GROUP not in world.machine.table
     assert len(world.machine.timers) == 1, "nothing is left but the clean-up"
+
+
+def test_a_group_whose_replicas_are_slow_is_in_the_log_and_stays() -> None:
+    """Others may have joined it meanwhile: what one caller is told takes nothing from them."""
+    world = ClassicWorld()
+    world.store.held_at = 0
+    first, second = world.joining(version=3), world.joining(version=3)
+    world.shard.expire(world.now_ms + COMMIT_TIMEOUT_MS)
+    assert value_of(first).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert value_of(second).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.store.held_at = None
+    third = world.joining(version=3)
+    world.pass_ms(2 * INITIAL_DELAY_MS)
+    assert value_of(third).generation_id == 1
+
+
+def test_a_protocol_that_is_named_twice_counts_once() -> None:
+    """F12: it was counted twice, so that no protocol was known to all members and nobody got any further."""
+    world = ClassicWorld()
+    twice = [("range", TOPIC), ("range", subscription("u")), ("roundrobin", TOPIC)]
+    member_id = world.stable(1, protocols=twice)[0]
+    assert world.group.protocol == "range"
+    assert world.group.subscribed_topics == {"t"}, "the first of a name is the one that counts"
+    again = world.joining(member_id, protocols=twice)
+    assert value_of(again).error_code == 0
+    other = world.joining(world.new_id(protocols=[("roundrobin", TOPIC)]), protocols=[("roundrobin", TOPIC)])
+    assert value_of(world.joining(member_id, protocols=twice)).protocol_name == "roundrobin"
+    assert value_of(other).error_code == 0
+    world.leave((member_id, None))
+    assert world.join(protocols=[("range", TOPIC)]).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.parametrize(("first", "second"), [("range", "roundrobin"), ("roundrobin", "range")])
+def test_of_the_protocols_that_all_know_most_votes_win(first: str, second: str) -> None:
+    world = ClassicWorld()
+    one, other = [(first, TOPIC), (second, TOPIC)], [(second, TOPIC), (first, TOPIC)]
+    joins = [world.joining(version=3, protocols=told) for told in (one, other, other)]
+    world.pass_ms(2 * INITIAL_DELAY_MS)
+    assert {value_of(join).protocol_name for join in joins} == {second}
+
+
+def test_who_leads_after_the_leader_has_left_is_the_first_in_the_order_of_javas_maps() -> None:
+    """Apache Kafka takes the first of its map; two coordinators of one log choose alike."""
+    world = ClassicWorld()
+    joins = [world.joining(version=3) for _ in range(6)]
+    world.pass_ms(2 * INITIAL_DELAY_MS)
+    leader = value_of(joins[0]).leader
+    left = [one.member_id for one in map(value_of, joins) if one.member_id != leader]
+    assert hash_map_order(left) != left, "these ids tell the two orders apart"
+    world.leave((leader, None))
+    assert world.group.leader_id == hash_map_order(left)[0]
 
 
 def test_an_id_that_nobody_gave_out_is_unknown() -> None:

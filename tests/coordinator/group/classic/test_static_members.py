@@ -13,7 +13,7 @@ from tests.coordinator.group.worlds.classic_world import (
     TOPIC,
     ClassicWorld,
 )
-from tests.coordinator.shard_world import PENDING, value_of
+from tests.coordinator.shard_world import COMMIT_TIMEOUT_MS, PENDING, value_of
 
 
 def named(world: ClassicWorld) -> dict[str, str]:
@@ -116,6 +116,29 @@ def test_a_new_id_that_could_not_be_written_is_taken_back() -> None:
     assert named(world) == {"one": old}
     assert world.heartbeat(old, 1, "one") is ErrorCode.NONE
     assert world.sync(old, 1, instance_id="one").assignment == old.encode()
+
+
+def test_a_new_id_whose_replicas_are_slow_is_in_the_log_and_stays() -> None:
+    """The log knows it, so a shard that is loaded would too; its session counts though nobody hears of it."""
+    world = ClassicWorld()
+    old = world.stable(1, instances=["one"])[0]
+    world.store.held_at = world.store.end
+    joining = world.joining(instance_id="one")
+    world.shard.expire(world.now_ms + COMMIT_TIMEOUT_MS)
+    assert value_of(joining).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.store.held_at = None
+    new = named(world)["one"]
+    assert new != old
+    assert world.heartbeat(old, 1, "one") is ErrorCode.FENCED_INSTANCE_ID
+    answer = world.join(instance_id="one")
+    assert (answer.error_code, answer.generation_id) == (0, 1), "its client joins again, without a rebalance"
+    assert world.sync(answer.member_id, 1, instance_id="one").assignment == old.encode()
+    world.store.held_at = world.store.end
+    world.joining(instance_id="one")
+    world.shard.expire(world.now_ms + COMMIT_TIMEOUT_MS)
+    world.store.held_at = None
+    world.pass_ms(COMMIT_TIMEOUT_MS + SESSION_MS)
+    assert world.group.is_empty, "a client that does not come again is missed"
 
 
 def test_a_static_member_keeps_its_place_through_a_rebalance_until_its_session_ends() -> None:

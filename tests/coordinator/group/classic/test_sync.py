@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.events import EventKind
-from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.coordinator.group.offsets import commit as offsets_commit
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.records.group import GroupMetadataValue
 from tests.coordinator.group.worlds.classic_world import (
     GROUP,
@@ -101,6 +101,21 @@ def test_a_commit_that_comes_after_the_next_rebalance_began_changes_nothing() ->
     assert world.group.members[follower].assignment == b""
 
 
+def test_a_commit_that_comes_in_the_next_generation_changes_nothing() -> None:
+    world = ClassicWorld()
+    leader, follower = joined(world, 2)
+    world.store.held_at = world.store.end
+    world.syncing(leader, 1, {follower: b"1"})
+    third = world.joining(version=3)
+    joins = [world.joining(leader), world.joining(follower)]
+    assert (world.state, world.group.generation) == ("CompletingRebalance", 2)
+    world.store.held_at = None
+    world.shard.look_at_commits()
+    assert [value_of(one).generation_id for one in (third, *joins)] == [2, 2, 2]
+    assert world.state == "CompletingRebalance", "the assignment was that of another generation"
+    assert world.group.members[follower].assignment == b""
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -167,12 +182,24 @@ def test_a_heartbeat_prolongs_the_session() -> None:
     assert EventKind.MEMBER_EXPIRED in world.events()
 
 
-def commit(world: ClassicWorld, member_id: str) -> None:
-    def decide(machine: GroupMachine, context: Context) -> Decision[None]:
-        world.group.offsets_committed(member_id)
-        return Decision((), None)
-
-    world.ask(decide)
+def commit(world: ClassicWorld, member_id: str, generation: int = 1) -> None:
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        topics=[
+            OffsetCommitRequest.Topic(
+                name="t",
+                partitions=[
+                    OffsetCommitRequest.Partition(
+                        partition_index=0, committed_offset=1, committed_metadata=""
+                    )
+                ],
+            )
+        ],
+    )
+    answer = world.ask(lambda machine, context: offsets_commit.commit(machine.offsets, request, 9, context))
+    assert isinstance(value_of(answer), OffsetCommitResponse | KafkaError)
 
 
 def test_a_commit_is_as_good_as_a_heartbeat() -> None:
@@ -182,8 +209,9 @@ def test_a_commit_is_as_good_as_a_heartbeat() -> None:
     commit(world, leader)
     world.pass_ms(SESSION_MS - 1)
     assert world.group.has_member(leader)
+    commit(world, leader, generation=2)
     world.pass_ms(1)
-    assert not world.group.has_member(leader)
+    assert not world.group.has_member(leader), "a refused commit is no sign of life"
 
 
 def test_who_waits_for_others_needs_no_heartbeats() -> None:

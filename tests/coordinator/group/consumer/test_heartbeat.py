@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.coordinator.events import EventKind
+from barnabas.coordinator.group.consumer import steps as consumer_steps
 from barnabas.coordinator.group.consumer.member import MemberState
+from barnabas.coordinator.group.subscription.target import compute_target
 from barnabas.protocol.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -144,6 +148,24 @@ def test_a_member_without_an_id_is_given_one() -> None:
     answer = world.beat("", 0)
     assert len(answer.member_id) == 22
     assert list(world.consumers.members) == [answer.member_id]
+
+
+def test_a_static_member_that_comes_back_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise its group would pass for one whose members subscribe to different topics."""
+    told: list[bool] = []
+
+    def compute(*args: Any, homogeneous: bool, **more: Any) -> Any:
+        told.append(homogeneous)
+        return compute_target(*args, homogeneous=homogeneous, **more)
+
+    world = ConsumerWorld(t=4, u=2)
+    world.beat("a", 0, names=["t", "u"])
+    world.beat("b", 0, names=["t"], instance_id="one")
+    world.settle("a")
+    world.beat("b", -2, instance_id="one")
+    monkeypatch.setattr(consumer_steps, "compute_target", compute)
+    world.beat("c", 0, names=["t", "u"], instance_id="one")
+    assert told == [True]
 
 
 def test_a_full_group_takes_no_more() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.coordinator.group.consumer.member import MemberState
+from barnabas.coordinator.group.subscription.subscription import TopicHashes
 from tests.coordinator.group.worlds.classic_world import GROUP
 from tests.coordinator.group.worlds.consumer_world import (
     REBALANCE_MS,
@@ -64,12 +65,74 @@ def test_giving_up_ends_the_time_for_it() -> None:
     world.beat("a", 0)
     world.beat("b", 0)
     world.beat("a", 1)
+    assert len(world.machine.timers) == 4
     world.beat("a", 1, owned={"t": [0, 1]})
+    assert len(world.machine.timers) == 3, "two sessions and the clean-up are left"
     for _ in range(9):
         world.pass_ms(10_000)
         world.beat("a", 2)
         world.beat("b", 2)
     assert sorted(world.consumers.members) == ["a", "b"]
+
+
+def test_time_for_giving_up_counts_for_the_epoch_in_which_it_began_alone() -> None:
+    """A static member that goes for a while has until the end of its session, whatever it owed before."""
+    world = ConsumerWorld()
+    world.beat("a", 0, instance_id="one", rebalance_timeout_ms=10_000)
+    world.beat("b", 0)
+    world.beat("a", 1, instance_id="one")
+    assert world.consumers.members["a"].state is MemberState.UNREVOKED_PARTITIONS
+    world.beat("a", -2, instance_id="one")
+    world.pass_ms(10_000)
+    assert sorted(world.consumers.members) == ["a", "b"]
+    world.beat("b", 2)
+    world.pass_ms(SESSION_MS - 10_000)
+    assert list(world.consumers.members) == ["b"], "its session is over"
+
+
+@pytest.mark.parametrize("how", ["names", "pattern"])
+def test_what_a_leaving_member_alone_subscribed_to_concerns_the_group_no_more(how: str) -> None:
+    """The group's hash of its topics is that of those who stay: otherwise they would be dealt out once more."""
+    world = ConsumerWorld(t=4, u=2)
+    world.beat("a", 0)
+    if how == "names":
+        world.beat("b", 0, names=["t", "u"])
+    else:
+        world.beat("b", 0, subscribed_topic_regex="[tu]")
+        world.pass_ms(1)
+    world.settle("a", "b")
+    both = world.consumers.metadata_hash
+    world.beat("b", -1)
+    hashes = TopicHashes()
+    assert both == hashes.of_group(["t", "u"], world.image)
+    assert world.consumers.metadata_hash == hashes.of_group(["t"], world.image)
+    world.settle("a")
+    epoch = world.consumers.group_epoch
+    world.reload()
+    world.settle("a")
+    assert world.consumers.group_epoch == epoch, "a shard that looks at its topics anew finds them unchanged"
+
+
+def test_a_pattern_goes_with_the_last_of_its_users_though_they_leave_together() -> None:
+    world = ConsumerWorld(t=4, u=2)
+    world.beat("a", 0)
+    for member in ("b", "c"):
+        world.beat(member, 0, subscribed_topic_regex="[tu]")
+    world.pass_ms(1)
+    assert set(world.consumers.resolved) == {"[tu]"}
+    assert world.leave(("b", None), ("c", None)) == [ErrorCode.NONE] * 2
+    assert (world.consumers.resolved, world.consumers.regexes) == ({}, {})
+    assert set(world.consumers.subscribed) == {"t"}
+    assert world.consumers.metadata_hash == TopicHashes().of_group(["t"], world.image)
+
+
+def test_what_is_known_of_topics_is_forgotten_with_their_last_subscriber() -> None:
+    world = ConsumerWorld(t=4, u=2)
+    world.beat("a", 0)
+    world.beat("b", 0, names=["t", "u"])
+    world.beat("b", -1)
+    hashes = world.machine.consumer._hashes
+    assert set(hashes._known) == {"t"}
 
 
 def test_times_begin_anew_after_a_restart() -> None:

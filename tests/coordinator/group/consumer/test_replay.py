@@ -11,7 +11,7 @@ from barnabas.coordinator.entry import GROUP as GROUP_COORDINATOR
 from barnabas.coordinator.entry import Entry, decode, encode
 from barnabas.coordinator.group.consumer import entries
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
-from barnabas.coordinator.group.consumer.member import MemberState
+from barnabas.coordinator.group.consumer.member import ConsumerMember, MemberState
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.protocol.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -146,3 +146,13 @@ def test_what_releases_before_wrote_of_topics_is_taken_away() -> None:
     world.beat("a", 1, names=[])
     assert Entry(ConsumerGroupPartitionMetadataKey(group_id=GROUP), None) in world.store.entries
     assert not world.consumers.has_partition_metadata
+
+
+def test_a_tombstone_of_a_replaced_static_member_leaves_its_successor_its_name() -> None:
+    group = ConsumerGroup(GROUP)
+    for member_id in ("old", "new"):
+        group.update_member(ConsumerMember(member_id, instance_id="one"))
+    group.remove_member("old")
+    assert group.static_members == {"one": "new"}
+    group.remove_member("new")
+    assert group.static_members == {}

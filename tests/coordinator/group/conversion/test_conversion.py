@@ -10,6 +10,8 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.classic.group import ClassicGroup
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.protocol.record_frame import write_versioned
+from barnabas.protocol.records.consumer_protocol import ConsumerProtocolAssignment
 from tests.coordinator.group.worlds.classic_world import GROUP
 from tests.coordinator.group.worlds.consumer_world import (
     SESSION_MS,
@@ -160,10 +162,88 @@ def test_the_group_becomes_classic_when_the_other_kind_dies() -> None:
         world.heartbeat(classic, 2)
     assert world.group.generation == 2
     world.reload()
-    assert world.state == "Stable", "a rebalance is soft; what the log knows is the last assignment"
     # A classic member that is silent is out of the classic group in its turn.
     world.pass_ms(60_000)
     assert world.group.is_empty
+
+
+def test_a_group_that_became_classic_rebalances_after_a_fail_over_too() -> None:
+    """F16: nobody owned what the members of the other kind had owned, and nobody was told to join again."""
+    world, classic = classic_world()
+    world.beat("m", 0)
+    kept = rejoin(world, classic, t=[0, 1]).generation_id
+    world.sync(classic, kept)
+    world.beat("m", -1)
+    assert world.state == "PreparingRebalance"
+    world.reload()
+    assert world.heartbeat(classic, kept) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert rejoin(world, classic).generation_id == kept + 1
+    world.sync(classic, kept + 1, {classic: assignment_bytes({"t": [0, 1, 2, 3]})})
+    world.reload()
+    assert world.state == "Stable", "once it has rebalanced, a fail-over does not make it do so again"
+    assert world.heartbeat(classic, kept + 1) is ErrorCode.NONE
+
+
+def test_a_group_with_a_static_member_in_anothers_place_need_not_rebalance_after_a_fail_over() -> None:
+    world = ConsumerWorld(QUICK)
+    world.beat("m", 0, instance_id="one")
+    joined = world.join("", instance_id="one", protocols=[("range", world.subscription("t"))])
+    world.reload()
+    assert world.state == "Stable"
+    assert world.group.leader_id == joined.member_id
+
+
+def test_a_member_of_the_classic_kind_is_told_to_join_when_what_it_waits_for_is_free() -> None:
+    world = ConsumerWorld(QUICK)
+    world.beat("m", 0)
+    member = world.new_id(protocols=[("range", world.subscription("t"))])
+    assert rejoin(world, member).generation_id == 2
+    assert world.classic_assignment(world.sync(member, 2).assignment) == {}
+    assert world.heartbeat(member, 2) is ErrorCode.NONE, "the other has yet to give something up"
+    world.settle("m")
+    assert world.heartbeat(member, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert rejoin(world, member).generation_id == 2
+    assert len(world.classic_assignment(world.sync(member, 2).assignment)["t"]) == 2
+    assert world.heartbeat(member, 2) is ErrorCode.NONE
+
+
+def test_a_protocol_that_a_member_of_the_classic_kind_names_twice_counts_once() -> None:
+    """F12: the next one that joined was refused."""
+    world = ConsumerWorld(QUICK)
+    world.beat("m", 0)
+    protocols = [("range", world.subscription("t")), ("range", world.subscription("t"))]
+    for _ in range(2):
+        member = world.new_id(protocols=protocols)
+        assert world.join(member, protocols=protocols).error_code == 0
+    world.leave((member, None))
+    assert world.join(world.new_id(protocols=protocols), protocols=protocols).error_code == 0
+
+
+def test_a_group_whose_assignor_keeps_notes_of_its_own_cannot_change() -> None:
+    """What a custom assignor writes into user data would be lost."""
+    world = ConsumerWorld(QUICK)
+    member = world.new_id()
+    world.joining(member, protocols=[("range", world.subscription("t"))])
+    world.pass_ms(1)
+    topics = [ConsumerProtocolAssignment.TopicPartition(topic="t", partitions=[0])]
+    noted = ConsumerProtocolAssignment(assigned_partitions=topics, user_data=b"notes")
+    world.sync(member, 1, {member: write_versioned(noted, 1)})
+    refused = world.beat("m", 0)
+    assert isinstance(refused, KafkaError) and refused.code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert "an unsupported custom assignor is in use" in refused.message
+    assert (world.state, world.store.end) == ("Stable", 2), "nothing was written"
+
+
+@pytest.mark.parametrize(("max_size", "becomes_classic"), [("1", False), ("2", True)])
+def test_a_group_becomes_classic_only_if_that_many_members_are_allowed(
+    max_size: str, becomes_classic: bool
+) -> None:
+    world, classic = classic_world(group_max_size=max_size)
+    world.beat("m", 0)
+    rejoin(world, classic, t=[0, 1])
+    assert rejoin(world, world.new_id(protocols=[("range", world.subscription("t"))])).error_code == 0
+    world.beat("m", -1)
+    assert isinstance(world.machine.table.get(GROUP), ClassicGroup) is becomes_classic
 
 
 def test_the_group_stays_as_it_is_where_downgrades_are_forbidden() -> None:

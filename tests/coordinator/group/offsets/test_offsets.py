@@ -14,6 +14,7 @@ from barnabas.batch.records import Record
 from barnabas.coordinator.decision import ProducerStamp
 from barnabas.coordinator.entry import Entry, encode
 from barnabas.coordinator.group.machine import GroupMachine
+from barnabas.coordinator.group.offsets import offsets as offsets_module
 from barnabas.coordinator.group.offsets.offsets import read_key
 from barnabas.coordinator.group.offsets.values import Committed, unpack
 from barnabas.metadata.delta import Delta
@@ -208,3 +209,15 @@ def test_all_offsets_of_a_deleted_group_go() -> None:
     assert keys == [key("g", "t", 0), key("g", "t", 1), key("g", "t", 2)]
     assert not world.machine.offsets.has_offsets("h")
     assert world.machine.offsets.tombstones("h") == []
+
+
+def test_what_loading_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets_module, "MAX_KNOWN_PREFIXES", 2)
+    machine = GroupMachine(0)
+    for number in range(10):
+        group = f"g{number % 5}"
+        load(machine, encode(Entry(key(group, "t", number), value(number), 3)))
+        assert len(machine.offsets._prefixes) <= 2
+    assert {group: sorted(topics["t"]) for group, topics in committed(machine).items()} == {
+        f"g{number}": [number, number + 5] for number in range(5)
+    }

@@ -35,7 +35,6 @@ class StubGroup(Group):
         self.counts_from: OffsetExpiration | None = lambda committed_ms: committed_ms
         self.members = 0
         self.asked: list[object] = []
-        self.committers: list[str] = []
 
     @property
     def state_name(self) -> str:
@@ -67,9 +66,6 @@ class StubGroup(Group):
     ) -> None:
         self.asked.append((member_id, instance_id, generation, transactional, api_version))
         self._refuse()
-
-    def offsets_committed(self, member_id: str) -> None:
-        self.committers.append(member_id)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         self.asked.append((member_id, member_epoch))

@@ -7,6 +7,7 @@ group (classic_join.py, classic_sync.py, classic_rebalance.py).
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -18,6 +19,7 @@ from barnabas.coordinator.group.classic.join import Joins
 from barnabas.coordinator.group.classic.rebalance import Rebalances
 from barnabas.coordinator.group.classic.records import group_of
 from barnabas.coordinator.group.classic.sync import Syncs, left
+from barnabas.coordinator.group.classic_changes import ClassicChanges
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.part import Part
 from barnabas.coordinator.group.table import Group
@@ -47,7 +49,7 @@ class ClassicGroups(Part):
         super().__init__(machine)
         self.rebalances = Rebalances(machine)
         self._joins = Joins(machine, self.rebalances)
-        self._syncs = Syncs(machine, self.rebalances)
+        self._syncs = Syncs(self.rebalances)
 
     # Requests
 
@@ -118,16 +120,27 @@ class ClassicGroups(Part):
             self.machine.table.put(known)
         return known
 
-    def take_over(self, group: ClassicGroup) -> None:
-        """A group with members that did not join here: each has a session from now on."""
-        self.machine.table.put(group)
+    def take_over(self, group: ClassicGroup, context: Context, reason: str | None) -> ClassicChanges:
+        """Members that did not join here: each has a session from now on; with a reason they rebalance."""
+        changes = self.rebalances.changes(group, context)
         for member in group.members.values():
-            self.rebalances.expect_heartbeat(group, member)
+            self.rebalances.expect_heartbeat(changes, member)
+        if reason is not None:
+            self.rebalances.prepare(changes, reason)
+            assert not changes.entries, "nobody has joined yet"
+        return changes
+
+    def offsets_committed(self, group: Group, member_id: str) -> None:
+        """A member's commit was taken: soft, and to a classic group as good as a heartbeat."""
+        if isinstance(group, ClassicGroup) and group.counts_commits:
+            member = group.members.get(member_id)
+            if member is not None:
+                self.rebalances.heard_of(group.group_id, member)
 
     # Durable state
 
     def apply(self, entry: Entry, stamp: ProducerStamp | None) -> None:
-        """Groups that are alive wrote the entry themselves, and what it says is true of them already."""
+        """A group that is alive wrote the entry itself: soft state follows when the decision is accepted."""
         key, value = entry.key, entry.value
         assert isinstance(key, GroupMetadataKey), "no other keys are ours"
         known = self.machine.table.get(key.group)
@@ -146,22 +159,26 @@ class ClassicGroups(Part):
     def loaded(self, context: Context) -> None:
         max_size: int = context.settings["group.max.size"]
         for group in self.machine.table:
-            if isinstance(group, ClassicGroup):
-                self.take_over(group)
-                if len(group.members) > max_size:
-                    # The limit was lowered: those who come back first stay.
-                    reason = f"{len(group.members)} members were loaded, only {max_size} are allowed"
-                    self.rebalances.prepare(group, reason, context)
+            if not isinstance(group, ClassicGroup) or not group.members:
+                continue
+            reason = None
+            if len(group.members) > max_size:
+                # The limit was lowered: those who come back first stay.
+                reason = f"{len(group.members)} members were loaded, only {max_size} are allowed"
+            elif group.needs_rebalance:
+                reason = "it became a classic group, and has not rebalanced since"
+            self.take_over(group, context, reason).take()
 
     def dropped(self, error: KafkaError) -> None:
+        """The end of all soft state: whoever waits is told."""
         for group in self.machine.table:
             if isinstance(group, ClassicGroup):
                 group.transition_to(ClassicState.DEAD, 0)
-                for member in group.members.values():
+                for member in list(group.members.values()):
+                    group.change(replace(member, joining=None, syncing=None))
                     for reply in (member.joining, member.syncing):
                         if reply is not None:
                             reply.fail(error)
-                    member.joining = member.syncing = None
 
 
 def _described(group_id: str, state: ClassicState) -> DescribeGroupsResponse.DescribedGroup:

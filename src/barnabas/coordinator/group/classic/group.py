@@ -1,29 +1,30 @@
 """A classic group: its members, its generation and its state.
 
 What lives here: one group's data and the questions that can be asked of it.  What may not: what happens next
-(classic_*.py decide), timers and records.
+(classic_*.py decide), timers, records and replies.
 
-All of it is soft but for what the group's last record says; a group that is loaded begins with that.
+Durable is what the group's last record says, and a group that is loaded begins with that.  The rest is soft:
+members that are joining, requests that wait, a generation whose assignment is not written yet.  A decision
+never changes a group that is in the table: it works on a copy, which takes the group's place when the
+decision is accepted (`ClassicChanges`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from copy import copy
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.java_order import hash_map_order, order_by_hash
 from barnabas.coordinator.entry import Entry
-from barnabas.coordinator.group.classic.member import ClassicMember, SupportedProtocol
+from barnabas.coordinator.group.classic.member import ClassicMember
 from barnabas.coordinator.group.table import Group, GroupKind, OffsetExpiration
-from barnabas.protocol.messages.join_group import JoinGroupResponse
-from barnabas.protocol.messages.sync_group import SyncGroupResponse
 from barnabas.protocol.primitives import ProtocolError
 from barnabas.protocol.records.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.protocol.records.group import GroupMetadataKey
-from barnabas.runtime.loop.promise import Promise
 
 logger = logging.getLogger(__name__)
 
@@ -48,16 +49,32 @@ class ClassicState(StrEnum):
 _CAN_REBALANCE = frozenset((ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE, ClassicState.EMPTY))
 
 
-class Sessions(Protocol):
-    """Who knows when a member was heard of last."""
-
-    def expect_heartbeat(self, group: ClassicGroup, member: ClassicMember) -> None: ...
+_NOBODY: frozenset[str] = frozenset()
 
 
 class ClassicGroup(Group):
     """One group.  A simple group has offsets and never had members: its protocol type is None."""
 
     kind: ClassVar[GroupKind] = GroupKind.CLASSIC
+
+    __slots__ = (
+        "_supporters",
+        "generation",
+        "has_newcomer",
+        "joining_count",
+        "leader_id",
+        "members",
+        "needs_rebalance",
+        "pending_joins",
+        "pending_syncs",
+        "previous_state",
+        "protocol",
+        "state",
+        "state_since_ms",
+        "static_members",
+        "subscribed_topics",
+        "type",
+    )
 
     def __init__(self, group_id: str, now_ms: int | None) -> None:
         super().__init__(group_id)
@@ -72,17 +89,26 @@ class ClassicGroup(Group):
         self.members: dict[str, ClassicMember] = {}
         # Instance id -> member id.
         self.static_members: dict[str, str] = {}
-        # Ids that were given out and did not join yet; members that did not ask for their assignment yet.
-        self.pending_joins: set[str] = set()
-        self.pending_syncs: set[str] = set()
+        # The assignment of its record leaves out partitions of members that are gone (KIP-848).
+        self.needs_rebalance = False
+        # Soft: ids that were given out and did not join yet; members that did not ask for their part yet.
+        self.pending_joins: frozenset[str] = _NOBODY
+        self.pending_syncs: frozenset[str] = _NOBODY
+        # Soft: how many members have a JoinGroup that waits; whether somebody came during the initial delay.
         self.joining_count = 0
+        self.has_newcomer = False
         # Topics of all members; None if they cannot be known.
         self.subscribed_topics: frozenset[str] | None = None
-        # Whether somebody came during the initial delay.
-        self.has_newcomer = False
-        # Set once it has members.
-        self.sessions: Sessions | None = None
+        # Protocol -> how many members know it.
         self._supporters: dict[str, int] = {}
+
+    def copy(self) -> ClassicGroup:
+        """For a decision to work on; members are values, and so need no copies."""
+        twin = copy(self)
+        twin.members = self.members.copy()
+        twin.static_members = self.static_members.copy()
+        twin._supporters = self._supporters.copy()
+        return twin
 
     def __repr__(self) -> str:
         return (
@@ -115,7 +141,8 @@ class ClassicGroup(Group):
         self.subscribed_topics = self.compute_subscribed_topics()
         state = ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY
         self.transition_to(state, now_ms)
-        self.pending_syncs.clear()
+        self.needs_rebalance = False
+        self.pending_syncs = _NOBODY
 
     # Members
 
@@ -135,7 +162,7 @@ class ClassicGroup(Group):
             self.leader_id = member.member_id
         self.members[member.member_id] = member
         self._count_protocols(member, 1)
-        self.pending_joins.discard(member.member_id)
+        self.pending_joins -= {member.member_id}
 
     def remove(self, member_id: str) -> None:
         """A member, or an id that was given out."""
@@ -148,41 +175,29 @@ class ClassicGroup(Group):
                 self.static_members.pop(member.instance_id, None)
         if self.leader_id == member_id:
             self.leader_id = self.ordered_members()[0].member_id if self.members else None
-        self.pending_joins.discard(member_id)
-        self.pending_syncs.discard(member_id)
+        if member_id in self.pending_joins:
+            self.pending_joins -= {member_id}
+        if member_id in self.pending_syncs:
+            self.pending_syncs -= {member_id}
 
-    def update(
-        self,
-        member: ClassicMember,
-        protocols: Sequence[SupportedProtocol],
-        rebalance_ms: int,
-        session_ms: int,
-    ) -> None:
-        """It joins again, perhaps with something new to say."""
-        self._count_protocols(member, -1)
-        member.protocols = tuple(protocols)
-        self._count_protocols(member, 1)
-        member.rebalance_timeout_ms = rebalance_ms
-        member.session_timeout_ms = session_ms
+    def change(self, member: ClassicMember) -> None:
+        """A member is as this one says from now on."""
+        before = self.members[member.member_id]
+        self.members[member.member_id] = member
+        self.joining_count += (member.joining is not None) - (before.joining is not None)
+        if member.protocols != before.protocols:
+            self._count_protocols(before, -1)
+            self._count_protocols(member, 1)
 
-    def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
-        """A static member came back under a new id (KIP-345).  A request of its old self is fenced."""
+    def replace_static(self, instance_id: str, old_id: str, new_id: str) -> None:
+        """A static member came back under a new id (KIP-345)."""
         old = self.members.pop(old_id)
-        fenced = JoinGroupResponse(
-            error_code=ErrorCode.FENCED_INSTANCE_ID,
-            member_id=old_id,
-            protocol_name=None,
-            leader="",
-            members=[],
-        )
-        self.answer_join(old, fenced)
-        self.answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID, assignment=b""))
-        new = old.renamed(new_id)
-        self.members[new_id] = new
+        if old.joining is not None:
+            self.joining_count -= 1
+        self.members[new_id] = old.renamed(new_id)
         if self.leader_id == old_id:
             self.leader_id = new_id
         self.static_members[instance_id] = new_id
-        return new
 
     def elect_joined_leader(self) -> bool:
         """The leader must be one who joined; whether there is one."""
@@ -202,34 +217,16 @@ class ClassicGroup(Group):
     def has_all_joined(self) -> bool:
         return len(self.members) == self.joining_count and not self.pending_joins
 
-    # Requests that wait
-
-    def wait_for_join(self, member: ClassicMember, reply: Promise[JoinGroupResponse]) -> None:
-        """An earlier request of the same member is never answered: its connection is taken for dead."""
-        if member.joining is None:
-            self.joining_count += 1
-        member.joining = reply
-
-    def answer_join(self, member: ClassicMember, response: JoinGroupResponse) -> None:
-        """If it waits."""
-        reply, member.joining = member.joining, None
-        if reply is not None:
-            self.joining_count -= 1
-            reply.set(response)
-
-    def answer_sync(self, member: ClassicMember, response: SyncGroupResponse) -> bool:
-        """If it waits; whether it did."""
-        reply, member.syncing = member.syncing, None
-        if reply is None:
-            return False
-        reply.set(response)
-        return True
-
     # Protocols
 
     def _count_protocols(self, member: ClassicMember, change: int) -> None:
-        for name, _ in member.protocols:
-            self._supporters[name] = self._supporters.get(name, 0) + change
+        """A member that names a protocol twice supports it once."""
+        for name in {name for name, _ in member.protocols}:
+            count = self._supporters.get(name, 0) + change
+            if count:
+                self._supporters[name] = count
+            else:
+                del self._supporters[name]
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Whether somebody with these protocols may join."""
@@ -331,11 +328,10 @@ class ClassicGroup(Group):
             # The member knows the new generation, so it may go on with the rebalance before it commits.
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def offsets_committed(self, member_id: str) -> None:
-        member = self.members.get(member_id)
-        is_alive = self.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE)
-        if member is not None and is_alive and self.sessions is not None:
-            self.sessions.expect_heartbeat(self, member)
+    @property
+    def counts_commits(self) -> bool:
+        """Whether a member's commit is as good as a heartbeat now."""
+        return self.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         self._refuse_dead()

@@ -7,6 +7,8 @@ What lives here: new members, members that come back, and static members that re
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -14,9 +16,10 @@ from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.caller import Caller
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
-from barnabas.coordinator.group.classic.member import ClassicMember, SupportedProtocol, protocols_of
-from barnabas.coordinator.group.classic.rebalance import Rebalances, joined, refused_join
+from barnabas.coordinator.group.classic.member import ClassicMember, protocols_of
+from barnabas.coordinator.group.classic.rebalance import Rebalances, joined
 from barnabas.coordinator.group.classic.records import group_entry, new_group_entry
+from barnabas.coordinator.group.classic_changes import refused_join
 from barnabas.coordinator.group.table import GroupKind
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from barnabas.runtime.loop.promise import Promise
@@ -62,32 +65,22 @@ class Joins:
         self, request: JoinGroupRequest, caller: Caller, context: Context
     ) -> Decision[JoinGroupResponse]:
         """The group itself is written, so that it is known after a fail-over too."""
-        table = self._machine.table
-        converted = table.get(request.group_id)
+        converted = self._machine.table.get(request.group_id)
         tombstones = [] if converted is None else converted.tombstones()
         group = ClassicGroup(request.group_id, context.now_ms)
-        table.put(group)
         decision = self._join(group, request, caller, context)
-
-        def refused(error: KafkaError) -> None:
-            self._rebalances.forget_group(group)
-            if converted is None:
-                table.remove(group.group_id)
-            else:
-                table.put(converted)
-
-        entries = decision.entries or [new_group_entry(group)]
-        return Decision([*tombstones, *entries], decision.reply, refused=refused)
+        return decision._replace(entries=[*tombstones, *(decision.entries or [new_group_entry(group)])])
 
     def _join(
         self, group: ClassicGroup, request: JoinGroupRequest, caller: Caller, context: Context
     ) -> Decision[JoinGroupResponse]:
         member_id = request.member_id
         if not _has_room(group, member_id, context.settings["group.max.size"]):
-            self._rebalances.forget(group, member_id)
+            changes = self._rebalances.changes(group, context)
+            self._rebalances.forget(changes, member_id)
             # It may have been the last one that was waited for.
-            entries = self._rebalances.maybe_complete(group, context)
-            return Decision(entries, refused_join(ErrorCode.GROUP_MAX_SIZE_REACHED))
+            self._rebalances.maybe_complete(changes)
+            return changes.decision(refused_join(ErrorCode.GROUP_MAX_SIZE_REACHED))
         if group.state is ClassicState.DEAD:
             return Decision((), refused_join(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id))
         if not group.supports(request.protocol_type, (one.name for one in request.protocols)):
@@ -110,26 +103,29 @@ class Joins:
             if existing is not None:
                 return self._replace(group, existing, member_id, request, caller, context)
         elif caller.api_version >= FIRST_VERSION_THAT_NEEDS_IDS:
-            group.pending_joins.add(member_id)
-            self._rebalances.expect_sign(group, member_id, request.session_timeout_ms)
-            return Decision((), refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            changes = self._rebalances.changes(group, context)
+            changes.group.pending_joins |= {member_id}
+            self._rebalances.expect_sign(changes, member_id, request.session_timeout_ms)
+            return changes.decision(refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         return self._add(group, member_id, request, caller, context)
 
     def _add(
         self, group: ClassicGroup, member_id: str, request: JoinGroupRequest, caller: Caller, context: Context
     ) -> Decision[JoinGroupResponse]:
+        changes = self._rebalances.changes(group, context)
+        group = changes.group
         member = ClassicMember.of_request(member_id, request, caller)
-        member.is_new = True
         if group.state is ClassicState.PREPARING_REBALANCE and group.previous_state is ClassicState.EMPTY:
             group.has_newcomer = True
         answer: Answer = Promise()
         group.add(member, request.protocol_type)
-        group.wait_for_join(member, answer)
-        self._rebalances.expect_heartbeat(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        changes.wait_for_join(member_id, answer)
+        self._rebalances.expect_heartbeat(changes, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
         told = reason_of(request)
-        self._note(group, member_id, told, context)
+        changes.note(EventKind.MEMBER_JOINED, member_id, told)
         reason = f"{member_id} joins (instance id {request.group_instance_id}; client's reason: {told})"
-        return Decision(self._rebalances.rebalance_or_complete(group, reason, context), answer)
+        self._rebalances.rebalance_or_complete(changes, reason)
+        return changes.decision(answer)
 
     # Members that come back
 
@@ -154,10 +150,12 @@ class Joins:
         # A leader that joins again has seen a change that its members' subscriptions do not show, new
         # partitions for instance.
         answer: Answer = Promise()
-        group.update(member, protocols_of(request), request.rebalance_timeout_ms, request.session_timeout_ms)
-        group.wait_for_join(member, answer)
+        changes = self._rebalances.changes(group, context)
+        changes.group.change(_updated(member, request))
+        changes.wait_for_join(member_id, answer)
         reason = f"{member_id} joins again during {state} (client's reason: {reason_of(request)})"
-        return Decision(self._rebalances.rebalance_or_complete(group, reason, context), answer)
+        self._rebalances.rebalance_or_complete(changes, reason)
+        return changes.decision(answer)
 
     # Static members that replace their earlier selves
 
@@ -173,69 +171,80 @@ class Joins:
         instance_id = request.group_instance_id
         assert instance_id is not None, "only static members are replaced"
         leader_before = group.leader_id
-        member = group.replace_static(instance_id, old_id, new_id)
-        self._rebalances.expect_heartbeat(group, member)
-        before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
-        group.update(member, protocols_of(request), request.rebalance_timeout_ms, request.session_timeout_ms)
+        changes = self._rebalances.changes(group, context)
+        group = changes.group
+        changes.replace_static(instance_id, old_id, new_id)
+        self._rebalances.expect_heartbeat(changes, group.members[new_id])
+        group.change(_updated(group.members[new_id], request))
         answer: Answer = Promise()
-        group.wait_for_join(member, answer)
+        changes.wait_for_join(new_id, answer)
         told = reason_of(request)
-        self._note(group, new_id, f"takes the place of {old_id}; client's reason: {told}", context)
+        changes.note(EventKind.MEMBER_JOINED, new_id, f"takes the place of {old_id}; client's reason: {told}")
         reason = f"static member {instance_id} is now {new_id} (client's reason: {told})"
         if group.state is ClassicState.COMPLETING_REBALANCE:
             # The leader may be assigning to the old id at this moment.
-            return Decision(self._rebalances.prepare(group, reason, context), answer)
-        if group.state is not ClassicState.STABLE:
-            return Decision(self._rebalances.maybe_complete(group, context), answer)
-        if group.select_protocol() != group.protocol:
-            return Decision(self._rebalances.rebalance_or_complete(group, reason, context), answer)
+            self._rebalances.prepare(changes, reason)
+        elif group.state is not ClassicState.STABLE:
+            self._rebalances.maybe_complete(changes)
+        elif group.select_protocol() != group.protocol:
+            self._rebalances.rebalance_or_complete(changes, reason)
+        else:
+            # It goes on where its earlier self was: no rebalance, but the log must know its new id.
+            assignments = {one.member_id: one.assignment for one in group.members.values()}
+            changes.write([group_entry(group, assignments)])
+            skips = caller.api_version >= FIRST_VERSION_THAT_SKIPS
+            leader = None if skips else leader_before or ""
+            return changes.decision(
+                answer,
+                committed=partial(self._replaced, group.group_id, new_id, leader, context),
+                refused=partial(self._not_replaced, group.group_id, new_id, context),
+            )
+        return changes.decision(answer)
 
-        # It goes on where its earlier self was: no rebalance, but the log must know its new id.
-        def committed() -> None:
-            if member.joining is None:
-                return  # a rebalance has answered it meanwhile
-            if caller.api_version >= FIRST_VERSION_THAT_SKIPS:
-                group.answer_join(member, joined(group, new_id, skip_assignment=group.is_leader(new_id)))
-                return
-            # Who must not assign must not take itself for the leader: it hears the id of before.
+    def _replaced(self, group_id: str, new_id: str, leader_before: str | None, context: Context) -> None:
+        """The log knows the new id of a static member, who hears where its earlier self was.
+
+        Who must not assign must not take itself for the leader: where it cannot be told to skip the
+        assignment it hears the leader of before.
+        """
+        group = self._rebalances.classic(group_id)
+        member = None if group is None else group.members.get(new_id)
+        if group is None or member is None or member.joining is None:
+            return  # a rebalance has answered it meanwhile
+        changes = self._rebalances.changes(group, context)
+        if leader_before is None:
+            response = joined(group, new_id, skip_assignment=group.is_leader(new_id))
+        else:
             response = joined(group, new_id)
-            response.leader, response.members = leader_before or "", []
-            group.answer_join(member, response)
+            response.leader, response.members = leader_before, []
+        changes.answer_join(new_id, response)
+        changes.take()
 
-        def refused(error: KafkaError) -> None:
-            logger.warning("group %s: %s could not be written: %s", group.group_id, reason, error)
-            self._restore(group, member, old_id, before)
+    def _not_replaced(self, group_id: str, new_id: str, context: Context, error: KafkaError) -> None:
+        """If the log has not taken the new id, nobody has.
 
-        assignments = {one.member_id: one.assignment for one in group.members.values()}
-        entries = [group_entry(group, assignments)]
-        return Decision(entries, answer, committed=committed, refused=refused)
-
-    def _restore(
-        self,
-        group: ClassicGroup,
-        member: ClassicMember,
-        old_id: str,
-        before: tuple[tuple[SupportedProtocol, ...], int, int],
-    ) -> None:
-        """The log does not know the new id, so nobody does."""
-        if group.members.get(member.member_id) is not member or member.instance_id is None:
+        If the replicas were slow, it is in the log and stays.  Its request does not wait any more then, so
+        heartbeats are expected; whoever sent it will join again.
+        """
+        logger.warning("group %s: the new id %s could not be written: %s", group_id, new_id, error)
+        group = self._rebalances.classic(group_id)
+        member = None if group is None else group.members.get(new_id)
+        if group is None or member is None or member.joining is None:
             return
-        if member.joining is not None:
-            member.joining = None  # the caller hears of the error
-            group.joining_count -= 1
-        group.update(member, *before)
-        old = group.replace_static(member.instance_id, member.member_id, old_id)
-        self._rebalances.expect_heartbeat(group, old)
+        changes = self._rebalances.changes(group, context)
+        changes.group.change(replace(member, joining=None))
+        self._rebalances.expect_heartbeat(changes, member)
+        changes.take()
 
-    def _note(self, group: ClassicGroup, member_id: str, reason: str, context: Context) -> None:
-        self._machine.events.note(
-            group.group_id,
-            context.now_ms,
-            EventKind.MEMBER_JOINED,
-            who=member_id,
-            reason=reason,
-            generation=group.generation,
-        )
+
+def _updated(member: ClassicMember, request: JoinGroupRequest) -> ClassicMember:
+    """It joins again, perhaps with something new to say."""
+    return replace(
+        member,
+        protocols=protocols_of(request),
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+    )
 
 
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:

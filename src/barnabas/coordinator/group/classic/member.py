@@ -5,7 +5,8 @@ What lives here: what it told of itself, its assignment, and its request that wa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from barnabas.base.hashing import java_string_hash
 from barnabas.coordinator.group.caller import Caller
@@ -18,53 +19,36 @@ from barnabas.runtime.loop.promise import Promise
 SupportedProtocol = tuple[str, bytes]
 
 NO_ASSIGNMENT = b""
+# Stands for a hash that is yet to be computed; a member whose hash is this one is merely hashed more often.
+_NOT_HASHED = 0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ClassicMember:
-    """Joined, or loaded from the log.  Who waits for a reply, and whether it is new, is soft."""
+    """Joined, or loaded from the log.  A decision that changes a member makes another one of it.
 
-    __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "instance_id",
-        "is_new",
-        "java_hash",
-        "joining",
-        "member_id",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
-        "syncing",
-    )
+    Durable is what the group's record says of it; who waits for a reply, and whether it is new, is soft.
+    """
 
-    def __init__(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        *,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        protocols: Sequence[SupportedProtocol],
-        assignment: bytes = NO_ASSIGNMENT,
-    ) -> None:
-        self.member_id = member_id
-        self.instance_id = instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.protocols = tuple(protocols)
-        self.assignment = assignment
-        # JoinGroup and SyncGroup that wait for the others.
-        self.joining: Promise[JoinGroupResponse] | None = None
-        self.syncing: Promise[SyncGroupResponse] | None = None
-        # It has not been in any generation yet.
-        self.is_new = False
-        # Maps of Apache Kafka hand members out in this order.
-        self.java_hash = java_string_hash(member_id)
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[SupportedProtocol, ...]
+    assignment: bytes = NO_ASSIGNMENT
+    # Soft: JoinGroup and SyncGroup that wait for the others.
+    joining: Promise[JoinGroupResponse] | None = None
+    syncing: Promise[SyncGroupResponse] | None = None
+    # Soft: it has not been in any generation yet.
+    is_new: bool = False
+    # Maps of Apache Kafka hand members out in this order.
+    java_hash: int = _NOT_HASHED
+
+    def __post_init__(self) -> None:
+        if self.java_hash == _NOT_HASHED:
+            object.__setattr__(self, "java_hash", java_string_hash(self.member_id))
 
     @classmethod
     def of_request(cls, member_id: str, request: JoinGroupRequest, caller: Caller) -> ClassicMember:
@@ -76,19 +60,13 @@ class ClassicMember:
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             session_timeout_ms=request.session_timeout_ms,
             protocols=protocols_of(request),
+            is_new=True,
         )
 
     def renamed(self, member_id: str) -> ClassicMember:
-        """The same member under another id: a static member that came back."""
-        return ClassicMember(
-            member_id,
-            self.instance_id,
-            self.client_id,
-            self.client_host,
-            rebalance_timeout_ms=self.rebalance_timeout_ms,
-            session_timeout_ms=self.session_timeout_ms,
-            protocols=self.protocols,
-            assignment=self.assignment,
+        """The same member under another id: a static member that came back, and waits for nothing yet."""
+        return replace(
+            self, member_id=member_id, joining=None, syncing=None, is_new=False, java_hash=_NOT_HASHED
         )
 
     @property

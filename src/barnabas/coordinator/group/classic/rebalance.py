@@ -7,23 +7,25 @@ classic_sync.py).
     Empty or Stable --somebody joins or leaves--> PreparingRebalance --all have joined, or time is up-->
     CompletingRebalance --the leader's assignment is committed--> Stable
 
-Members that wait are answered from here.  What is returned are entries that have to be written.
+Nothing happens here at once: entries, answers to members that wait and timers are gathered in
+`ClassicChanges` with a copy of the group, and take effect when the decision is accepted.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.base.errors import ErrorCode
-from barnabas.coordinator.decision import Context, Decision
-from barnabas.coordinator.entry import Entry
+from barnabas.coordinator.decision import NOTHING, Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
 from barnabas.coordinator.group.classic.member import NO_ASSIGNMENT, ClassicMember
 from barnabas.coordinator.group.classic.records import group_entry
+from barnabas.coordinator.group.classic_changes import ClassicChanges, refused_join
 from barnabas.coordinator.timers import Due
 from barnabas.protocol.messages.join_group import JoinGroupResponse
 from barnabas.protocol.messages.sync_group import SyncGroupResponse
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 INITIAL_DELAY = "group.initial.rebalance.delay.ms"
-_DecideOfGroup: TypeAlias = Callable[[ClassicGroup, Context], list[Entry]]
+_DecideOfGroup: TypeAlias = Callable[[ClassicChanges], None]
 
 
 class Rebalances:
@@ -44,204 +46,211 @@ class Rebalances:
         self._machine = machine
         self._timers = machine.timers
 
-    def _note(
-        self, group: ClassicGroup, context: Context, kind: EventKind, who: str = "", reason: str = ""
-    ) -> None:
-        self._machine.events.note(
-            group.group_id, context.now_ms, kind, who=who, reason=reason, generation=group.generation
-        )
+    def changes(self, group: ClassicGroup, context: Context) -> ClassicChanges:
+        """For a decision about this group."""
+        return ClassicChanges(group, self._machine.table, self._machine.events, context)
 
     # Beginning
 
-    def rebalance_or_complete(self, group: ClassicGroup, reason: str, context: Context) -> list[Entry]:
+    def rebalance_or_complete(self, changes: ClassicChanges, reason: str) -> None:
         """Something has changed: begin a rebalance, or look whether the one under way has all it needs."""
-        if group.can_rebalance:
-            return self.prepare(group, reason, context)
-        return self.maybe_complete(group, context)
+        if changes.group.can_rebalance:
+            self.prepare(changes, reason)
+        else:
+            self.maybe_complete(changes)
 
-    def prepare(self, group: ClassicGroup, reason: str, context: Context) -> list[Entry]:
+    def prepare(self, changes: ClassicChanges, reason: str) -> None:
         """Begin: everybody has to join again."""
+        group, context = changes.group, changes.context
         if group.state is ClassicState.COMPLETING_REBALANCE:
-            self.reset_assignments(group, ErrorCode.REBALANCE_IN_PROGRESS)
-        group.pending_syncs.clear()
-        self._timers.cancel(_sync_key(group.group_id))
+            self.reset_assignments(changes, ErrorCode.REBALANCE_IN_PROGRESS)
+        group.pending_syncs = frozenset()
+        changes.then(partial(self._timers.cancel, _sync_key(group.group_id)))
         is_initial = group.state is ClassicState.EMPTY
         if is_initial:
             # Others are likely to come: one rebalance for all is better than one for each (KIP-134).
             delay_ms = context.settings[INITIAL_DELAY]
             remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
-            self._schedule_initial(group.group_id, delay_ms, remaining_ms)
+            changes.then(partial(self._schedule_initial, group.group_id, delay_ms, remaining_ms))
         group.transition_to(ClassicState.PREPARING_REBALANCE, context.now_ms)
         logger.info("group %s rebalances after generation %d: %s", group.group_id, group.generation, reason)
-        self._note(group, context, EventKind.REBALANCE_STARTED, reason=reason)
+        changes.note(EventKind.REBALANCE_STARTED, reason=reason)
         if is_initial:
-            return []
+            return
         if group.has_all_joined:
-            return self.complete(group, context)
-        self._schedule_join(group)
-        return []
+            self.complete(changes)
+        else:
+            self._await_joins(changes)
 
-    def _schedule_join(self, group: ClassicGroup) -> None:
+    def _await_joins(self, changes: ClassicChanges) -> None:
+        group = changes.group
         due = self._of_group(group.group_id, self.complete)
-        self._timers.schedule(_join_key(group.group_id), group.rebalance_timeout_ms, due)
+        key, within_ms = _join_key(group.group_id), group.rebalance_timeout_ms
+        changes.then(partial(self._timers.schedule, key, within_ms, due))
 
     def _schedule_initial(self, group_id: str, delay_ms: int, remaining_ms: int) -> None:
-        def due(context: Context) -> Decision[None]:
-            group = self._classic(group_id)
-            if group is None:
-                return Decision((), None)
+        def due(changes: ClassicChanges) -> None:
+            group = changes.group
             if group.has_newcomer and remaining_ms:
                 # Somebody came meanwhile: wait for more, but not for longer than a rebalance may take.
                 group.has_newcomer = False
-                next_delay_ms = min(context.settings[INITIAL_DELAY], remaining_ms)
-                self._schedule_initial(group_id, next_delay_ms, max(remaining_ms - delay_ms, 0))
-                return Decision((), None)
-            return Decision(self.complete(group, context), None)
+                next_delay_ms = min(changes.context.settings[INITIAL_DELAY], remaining_ms)
+                next_remaining_ms = max(remaining_ms - delay_ms, 0)
+                changes.then(partial(self._schedule_initial, group_id, next_delay_ms, next_remaining_ms))
+            else:
+                self.complete(changes)
 
-        self._timers.schedule(_join_key(group_id), delay_ms, due)
+        self._timers.schedule(_join_key(group_id), delay_ms, self._of_group(group_id, due))
 
     # Joining is over
 
-    def maybe_complete(self, group: ClassicGroup, context: Context) -> list[Entry]:
+    def maybe_complete(self, changes: ClassicChanges) -> None:
         """Go on if all members have joined; the first rebalance waits for its delay in any case."""
+        group = changes.group
         if (
             group.state is ClassicState.PREPARING_REBALANCE
             and group.previous_state is not ClassicState.EMPTY
             and group.has_all_joined
         ):
-            return self.complete(group, context)
-        return []
+            self.complete(changes)
 
-    def complete(self, group: ClassicGroup, context: Context) -> list[Entry]:
+    def complete(self, changes: ClassicChanges) -> None:
         """Members that did not join are out, static ones excepted; the others make the next generation."""
-        self._timers.cancel(_join_key(group.group_id))
+        group = changes.group
+        changes.then(partial(self._timers.cancel, _join_key(group.group_id)))
         late = [one for one in group.members.values() if one.joining is None and not one.is_static]
         for member in late:
-            self.forget(group, member.member_id)
-            self._note(group, context, EventKind.MEMBER_EXPIRED, member.member_id, "did not join in time")
+            self.forget(changes, member.member_id)
+            changes.note(EventKind.MEMBER_EXPIRED, member.member_id, "did not join in time")
         if late:
             logger.info("group %s: %d members did not join in time", group.group_id, len(late))
         if group.state is ClassicState.DEAD:
-            return []
+            return
         if not group.elect_joined_leader() and group.members:
             # Static members are left, and none of them came: their sessions will end or they will join.
             logger.info("group %s: nobody has joined, it goes on waiting", group.group_id)
-            self._schedule_join(group)
-            return []
-        group.next_generation(context.now_ms)
+            self._await_joins(changes)
+            return
+        group.next_generation(changes.context.now_ms)
         if group.state is ClassicState.EMPTY:
             logger.info("group %s is empty in generation %d", group.group_id, group.generation)
-            self._note(group, context, EventKind.GROUP_EMPTY)
-            return [group_entry(group, {})]
+            changes.note(EventKind.GROUP_EMPTY)
+            changes.write([group_entry(group, {})])
+            return
         logger.info(
             "group %s has %d members in generation %d", group.group_id, len(group.members), group.generation
         )
-        self._note(group, context, EventKind.GENERATION)
-        self._answer_joins(group)
-        return []
+        changes.note(EventKind.GENERATION)
+        self._answer_joins(changes)
 
-    def _answer_joins(self, group: ClassicGroup) -> None:
+    def _answer_joins(self, changes: ClassicChanges) -> None:
         """Everybody hears of the new generation, and is expected to ask for its assignment."""
+        group = changes.group
+        group.pending_syncs = frozenset(group.members)
         for member in list(group.members.values()):
-            member.is_new = False
-            group.pending_syncs.add(member.member_id)
-            group.answer_join(member, joined(group, member.member_id))
-            self.expect_heartbeat(group, member)
-        group_id, generation = group.group_id, group.generation
-        self._timers.schedule(
-            _sync_key(group_id),
-            group.rebalance_timeout_ms,
-            self._of_group(group_id, partial(self._expire_syncs, generation)),
-        )
+            group.change(replace(member, is_new=False))
+            changes.answer_join(member.member_id, joined(group, member.member_id))
+            self.expect_heartbeat(changes, member)
+        due = self._of_group(group.group_id, self._expire_syncs)
+        key, within_ms = _sync_key(group.group_id), group.rebalance_timeout_ms
+        changes.then(partial(self._timers.schedule, key, within_ms, due))
 
-    def _expire_syncs(self, generation: int, group: ClassicGroup, context: Context) -> list[Entry]:
-        """Members that did not ask for their assignment in time are out."""
-        if generation != group.generation or not group.pending_syncs:
-            return []
-        if group.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
-            return []
+    def _expire_syncs(self, changes: ClassicChanges) -> None:
+        """Members that did not ask for their assignment in time are out; a rebalance ends that time."""
+        group = changes.group
+        if not group.pending_syncs:
+            return
         late = sorted(group.pending_syncs)
+        group.pending_syncs = frozenset()
         for member_id in late:
-            self.forget(group, member_id)
-            self._note(group, context, EventKind.MEMBER_EXPIRED, member_id, "did not sync in time")
-        return self.prepare(group, f"{len(late)} members did not ask for their assignment in time", context)
+            self.forget(changes, member_id)
+            changes.note(EventKind.MEMBER_EXPIRED, member_id, "did not sync in time")
+        self.prepare(changes, f"{len(late)} members did not ask for their assignment in time")
 
     # Assignments
 
-    def synced(self, group: ClassicGroup, member_id: str) -> None:
+    def synced(self, changes: ClassicChanges, member_id: str) -> None:
         """A member has asked for its assignment."""
-        group.pending_syncs.discard(member_id)
+        group = changes.group
+        group.pending_syncs -= {member_id}
         if not group.pending_syncs:
-            self._timers.cancel(_sync_key(group.group_id))
+            changes.then(partial(self._timers.cancel, _sync_key(group.group_id)))
 
-    def assign(self, group: ClassicGroup, assignments: Mapping[str, bytes], context: Context) -> None:
+    def assign(self, changes: ClassicChanges, assignments: Mapping[str, bytes]) -> None:
         """The leader's assignment is committed: everybody who waits gets its part."""
-        for member in group.members.values():
-            member.assignment = assignments.get(member.member_id, NO_ASSIGNMENT)
-        group.transition_to(ClassicState.STABLE, context.now_ms)
-        self._answer_syncs(group, ErrorCode.NONE)
-        self._note(group, context, EventKind.ASSIGNMENT, group.leader_id or "")
-
-    def reset_assignments(self, group: ClassicGroup, error: ErrorCode) -> None:
-        """There will be no assignment in this generation: everybody who waits is told why."""
-        for member in group.members.values():
-            member.assignment = NO_ASSIGNMENT
-        self._answer_syncs(group, error)
-
-    def _answer_syncs(self, group: ClassicGroup, error: ErrorCode) -> None:
+        group = changes.group
         for member in list(group.members.values()):
-            if group.answer_sync(member, synced(group, member, error)):
+            group.change(replace(member, assignment=assignments.get(member.member_id, NO_ASSIGNMENT)))
+        group.transition_to(ClassicState.STABLE, changes.context.now_ms)
+        self._answer_syncs(changes, ErrorCode.NONE)
+        changes.note(EventKind.ASSIGNMENT, group.leader_id or "")
+
+    def reset_assignments(self, changes: ClassicChanges, error: ErrorCode) -> None:
+        """There will be no assignment in this generation: everybody who waits is told why."""
+        group = changes.group
+        for member in list(group.members.values()):
+            group.change(replace(member, assignment=NO_ASSIGNMENT))
+        self._answer_syncs(changes, error)
+
+    def _answer_syncs(self, changes: ClassicChanges, error: ErrorCode) -> None:
+        group = changes.group
+        for member in list(group.members.values()):
+            if changes.answer_sync(member.member_id, synced(group, member, error)):
                 # Its session may have ended unnoticed while it waited.
-                self.expect_heartbeat(group, member)
+                self.expect_heartbeat(changes, member)
 
     # Sessions
 
     def expect_heartbeat(
-        self, group: ClassicGroup, member: ClassicMember, within_ms: int | None = None
+        self, changes: ClassicChanges, member: ClassicMember, within_ms: int | None = None
     ) -> None:
         """Of this member, within its session."""
-        group.sessions = self
-        self.expect_sign(
-            group, member.member_id, member.session_timeout_ms if within_ms is None else within_ms
-        )
+        delay_ms = member.session_timeout_ms if within_ms is None else within_ms
+        self.expect_sign(changes, member.member_id, delay_ms)
 
-    def expect_sign(self, group: ClassicGroup, member_id: str, within_ms: int) -> None:
+    def expect_sign(self, changes: ClassicChanges, member_id: str, within_ms: int) -> None:
         """Of this member, or of the one whom this id was given."""
-        key = _session_key(group.group_id, member_id)
-        self._timers.schedule(
-            key, within_ms, self._of_group(group.group_id, partial(self._expire_session, member_id))
-        )
+        changes.then(partial(self._schedule_session, changes.group.group_id, member_id, within_ms))
 
-    def _expire_session(self, member_id: str, group: ClassicGroup, context: Context) -> list[Entry]:
+    def heard_of(self, group_id: str, member: ClassicMember) -> None:
+        """Its session begins anew: a timer alone, and nothing of the group changes."""
+        self._schedule_session(group_id, member.member_id, member.session_timeout_ms)
+
+    def _schedule_session(self, group_id: str, member_id: str, within_ms: int) -> None:
+        due = self._of_group(group_id, partial(self._expire_session, member_id))
+        self._timers.schedule(_session_key(group_id, member_id), within_ms, due)
+
+    def _expire_session(self, member_id: str, changes: ClassicChanges) -> None:
+        group = changes.group
         member = group.members.get(member_id)
         if member is None:
-            if member_id not in group.pending_joins:
-                return []
-            group.remove(member_id)
-            return self._without(group, "", context)
+            if member_id in group.pending_joins:
+                group.remove(member_id)
+                self._without(changes, "")
+            return
         if member.is_excused:
-            return []
+            return
         logger.info("group %s: member %s is gone, its session is over", group.group_id, member_id)
-        self._note(group, context, EventKind.MEMBER_EXPIRED, member_id, "no heartbeat within its session")
-        self.dismiss(group, member)
-        return self._without(group, f"member {member_id} sent no heartbeat within its session", context)
+        changes.note(EventKind.MEMBER_EXPIRED, member_id, "no heartbeat within its session")
+        self.dismiss(changes, member_id)
+        self._without(changes, f"member {member_id} sent no heartbeat within its session")
 
-    def _without(self, group: ClassicGroup, reason: str, context: Context) -> list[Entry]:
+    def _without(self, changes: ClassicChanges, reason: str) -> None:
         """A member, or an id that was given out (no reason to rebalance), is gone."""
+        group = changes.group
         if reason and group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-            return self.rebalance_or_complete(group, reason, context)
-        if group.state is ClassicState.PREPARING_REBALANCE and group.has_all_joined:
-            return self.complete(group, context)
-        return []
+            self.rebalance_or_complete(changes, reason)
+        elif group.state is ClassicState.PREPARING_REBALANCE and group.has_all_joined:
+            self.complete(changes)
 
-    def dismiss(self, group: ClassicGroup, member: ClassicMember) -> None:
+    def dismiss(self, changes: ClassicChanges, member_id: str) -> None:
         """Remove a member; if it waits it is told, so that it joins anew if it lives."""
-        group.answer_join(member, refused_join(ErrorCode.UNKNOWN_MEMBER_ID))
-        self.forget(group, member.member_id)
+        changes.answer_join(member_id, refused_join(ErrorCode.UNKNOWN_MEMBER_ID))
+        self.forget(changes, member_id)
 
-    def forget(self, group: ClassicGroup, member_id: str) -> None:
-        group.remove(member_id)
-        self._timers.cancel(_session_key(group.group_id, member_id))
+    def forget(self, changes: ClassicChanges, member_id: str) -> None:
+        changes.group.remove(member_id)
+        changes.then(partial(self._timers.cancel, _session_key(changes.group.group_id, member_id)))
 
     def forget_group(self, group: ClassicGroup) -> None:
         """The group goes: nothing is expected any more."""
@@ -256,12 +265,17 @@ class Rebalances:
         """Only if there still is such a classic group."""
 
         def due(context: Context) -> Decision[None]:
-            group = self._classic(group_id)
-            return Decision((), None) if group is None else Decision(decide(group, context), None)
+            group = self.classic(group_id)
+            if group is None:
+                return NOTHING
+            changes = self.changes(group, context)
+            decide(changes)
+            return changes.decision(None)
 
         return due
 
-    def _classic(self, group_id: str) -> ClassicGroup | None:
+    def classic(self, group_id: str) -> ClassicGroup | None:
+        """The group as it is now, if there is such a classic group."""
         group = self._machine.table.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
@@ -292,10 +306,6 @@ def _all_members(group: ClassicGroup) -> list[JoinGroupResponse.Member]:
         )
         for member in group.ordered_members()
     ]
-
-
-def refused_join(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=error, protocol_name=None, leader="", member_id=member_id, members=[])
 
 
 def synced(

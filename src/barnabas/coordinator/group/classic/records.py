@@ -18,14 +18,19 @@ _NOT_TOLD = -1
 
 
 def group_entry(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Entry:
-    """The group as it is now; who has no assignment has an empty one."""
+    """The group as it is now; who has no assignment has an empty one.
+
+    Members without a leader are yet to rebalance: without that, whoever loads a group that has just become a
+    classic one (KIP-848) could not know that nobody owns the partitions of those who left.  Apache Kafka
+    takes the first member for the leader.
+    """
     return _entry(
         group,
         GroupMetadataValue(
             protocol_type=group.protocol_type,
             generation=group.generation,
             protocol=group.protocol,
-            leader=group.leader_id,
+            leader=None if group.needs_rebalance else group.leader_id,
             current_state_timestamp=_timestamp(group),
             members=[
                 GroupMetadataValue.MemberMetadata(
@@ -81,6 +86,7 @@ def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
         group.add(_member_of(told, value.protocol or ""), value.protocol_type)
     if group.members:
         group.state = ClassicState.STABLE
+        group.needs_rebalance = value.leader is None
         if group.leader_id not in group.members:
             group.leader_id = group.ordered_members()[0].member_id
     group.subscribed_topics = group.compute_subscribed_topics()

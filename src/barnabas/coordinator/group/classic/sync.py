@@ -7,23 +7,20 @@ not: how the rebalance goes on (classic_rebalance.py).
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.coordinator.decision import Context, Decision
-from barnabas.coordinator.entry import Entry
+from barnabas.coordinator.decision import Changes, Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
 from barnabas.coordinator.group.classic.rebalance import Rebalances, synced
 from barnabas.coordinator.group.classic.records import group_entry
+from barnabas.coordinator.group.classic_changes import ClassicChanges
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from barnabas.runtime.loop.promise import Promise
-
-if TYPE_CHECKING:
-    from barnabas.coordinator.group.machine import GroupMachine
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +28,7 @@ logger = logging.getLogger(__name__)
 class Syncs:
     """Of all classic groups of a shard."""
 
-    def __init__(self, machine: GroupMachine, rebalances: Rebalances) -> None:
-        self._machine = machine
+    def __init__(self, rebalances: Rebalances) -> None:
         self._rebalances = rebalances
 
     # SyncGroup
@@ -45,24 +41,21 @@ class Syncs:
         member = group.members[request.member_id]
         if group.state is ClassicState.PREPARING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+        changes = self._rebalances.changes(group, context)
+        self._rebalances.synced(changes, member.member_id)
         if group.state is ClassicState.STABLE:
-            self._rebalances.synced(group, member.member_id)
-            return Decision((), synced(group, member))
+            return changes.decision(synced(group, member))
         answer: Promise[SyncGroupResponse] = Promise()
-        member.syncing = answer
-        self._rebalances.synced(group, member.member_id)
+        changes.wait_for_sync(member.member_id, answer)
         if not group.is_leader(member.member_id):
-            return Decision((), answer)
-        return self._assign(group, request, answer, context)
+            return changes.decision(answer)
+        return self._assign(changes, request, answer)
 
     def _assign(
-        self,
-        group: ClassicGroup,
-        request: SyncGroupRequest,
-        answer: Promise[SyncGroupResponse],
-        context: Context,
+        self, changes: ClassicChanges, request: SyncGroupRequest, answer: Promise[SyncGroupResponse]
     ) -> Decision[SyncGroupResponse]:
         """An assignment may be empty, and members may be left out of it: they get an empty one."""
+        group, context = changes.group, changes.context
         assignments = {one.member_id: bytes(one.assignment) for one in request.assignments}
         left_out = sum(member_id not in assignments for member_id in group.members)
         if left_out:
@@ -73,24 +66,46 @@ class Syncs:
                 len(group.members),
                 group.generation,
             )
-        generation = group.generation
+        changes.write([group_entry(group, assignments)])
+        generation = (group.group_id, group.generation)
+        return changes.decision(
+            answer,
+            committed=partial(self._assigned, *generation, assignments, context),
+            refused=partial(self._not_assigned, *generation, request.member_id, context),
+        )
 
-        def is_current() -> bool:
-            """Another member may have joined while the assignment was being written."""
-            return group.state is ClassicState.COMPLETING_REBALANCE and group.generation == generation
+    def _assigned(
+        self, group_id: str, generation: int, assignments: Mapping[str, bytes], context: Context
+    ) -> None:
+        """The assignment is committed."""
+        changes = self._completing(group_id, generation, context)
+        if changes is not None:
+            self._rebalances.assign(changes, assignments)
+            changes.take()
 
-        def committed() -> None:
-            if is_current():
-                self._rebalances.assign(group, assignments, context)
+    def _not_assigned(
+        self, group_id: str, generation: int, leader_id: str, context: Context, error: KafkaError
+    ) -> None:
+        """The assignment could not be written: everybody who waits for it is told, and has to join again."""
+        changes = self._completing(group_id, generation, context)
+        if changes is None:
+            return
+        leader = changes.group.members.get(leader_id)
+        if leader is not None:
+            self._rebalances.expect_heartbeat(changes, leader)
+        self._rebalances.reset_assignments(changes, error.code)
+        self._rebalances.rebalance_or_complete(changes, f"the assignment could not be written: {error}")
+        assert not changes.entries, "a group whose leader is there does not become empty"
+        changes.take()
 
-        def refused(error: KafkaError) -> None:
-            if is_current():
-                self._rebalances.reset_assignments(group, error.code)
-                reason = f"the assignment could not be written: {error}"
-                entries = self._rebalances.rebalance_or_complete(group, reason, context)
-                assert not entries, "a group whose leader is there does not become empty"
-
-        return Decision([group_entry(group, assignments)], answer, committed=committed, refused=refused)
+    def _completing(self, group_id: str, generation: int, context: Context) -> ClassicChanges | None:
+        """Unless another member has joined while the assignment was being written."""
+        group = self._rebalances.classic(group_id)
+        if group is None or group.generation != generation:
+            return None
+        if group.state is not ClassicState.COMPLETING_REBALANCE:
+            return None
+        return self._rebalances.changes(group, context)
 
     # Heartbeat
 
@@ -104,10 +119,11 @@ class Syncs:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         if group.state is ClassicState.EMPTY:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        self._rebalances.expect_heartbeat(group, group.members[request.member_id])
+        changes = Changes()
+        changes.then(partial(self._rebalances.heard_of, group.group_id, group.members[request.member_id]))
         rebalances = group.state is ClassicState.PREPARING_REBALANCE
         code = ErrorCode.REBALANCE_IN_PROGRESS if rebalances else ErrorCode.NONE
-        return Decision((), HeartbeatResponse(error_code=code))
+        return changes.decision(HeartbeatResponse(error_code=code))
 
     # LeaveGroup
 
@@ -117,20 +133,19 @@ class Syncs:
         """Each for itself; the others rebalance once."""
         if group.state is ClassicState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        answers = [left(member, self._leave_one(group, member, context)) for member in members]
+        changes = self._rebalances.changes(group, context)
+        answers = [left(member, self._leave_one(changes, member)) for member in members]
         removed = [answer.member_id for answer in answers if not answer.error_code]
-        entries: list[Entry] = []
         if removed:
             reason = f"{', '.join(removed)} left by request"
             if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-                entries = self._rebalances.rebalance_or_complete(group, reason, context)
+                self._rebalances.rebalance_or_complete(changes, reason)
             elif group.state is ClassicState.PREPARING_REBALANCE:
-                entries = self._rebalances.maybe_complete(group, context)
-        return Decision(entries, LeaveGroupResponse(error_code=ErrorCode.NONE, members=answers))
+                self._rebalances.maybe_complete(changes)
+        return changes.decision(LeaveGroupResponse(error_code=ErrorCode.NONE, members=answers))
 
-    def _leave_one(
-        self, group: ClassicGroup, told: LeaveGroupRequest.MemberIdentity, context: Context
-    ) -> ErrorCode:
+    def _leave_one(self, changes: ClassicChanges, told: LeaveGroupRequest.MemberIdentity) -> ErrorCode:
+        group = changes.group
         member_id, instance_id = told.member_id, told.group_instance_id
         if not member_id:
             # An administrator removes a static member by its name.
@@ -139,22 +154,15 @@ class Syncs:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             member_id = known
         elif member_id in group.pending_joins:
-            self._rebalances.forget(group, member_id)
+            self._rebalances.forget(changes, member_id)
             return ErrorCode.NONE
         else:
             try:
                 group.validate_member(member_id, instance_id)
             except KafkaError as error:
                 return error.code
-        self._rebalances.dismiss(group, group.members[member_id])
-        self._machine.events.note(
-            group.group_id,
-            context.now_ms,
-            EventKind.MEMBER_LEFT,
-            who=member_id,
-            reason=told.reason or "not provided",
-            generation=group.generation,
-        )
+        self._rebalances.dismiss(changes, member_id)
+        changes.note(EventKind.MEMBER_LEFT, member_id, told.reason or "not provided")
         return ErrorCode.NONE
 
 

@@ -257,8 +257,9 @@ class ConsumerGroup(Group):
         count_one(self.regexes, member.regex, step)
         if member.classic is not None:
             self.classic_member_count += step
-            for protocol in member.classic.protocols:
-                count_one(self._classic_protocols, protocol.name, step)
+            # A member that names a protocol twice supports it once.
+            for name in {protocol.name for protocol in member.classic.protocols}:
+                count_one(self._classic_protocols, name, step)
 
     def _release(self, member: ConsumerMember) -> None:
         """What it owned is free, except what another owns by now."""

@@ -12,12 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.decision import Changes, Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.caller import Caller
 from barnabas.coordinator.group.classic.group import ClassicGroup
-from barnabas.coordinator.group.classic.rebalance import refused_join
-from barnabas.coordinator.group.consumer.changes import Changes
+from barnabas.coordinator.group.classic_changes import refused_join
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.joining import (
     check_epoch,
@@ -125,9 +124,11 @@ class Heartbeats:
                 reason="to the consumer protocol",
             )
             again = ErrorCode.REBALANCE_IN_PROGRESS
-            for member in list(classic.members.values()):
-                classic.answer_join(member, refused_join(again, member.member_id))
-                classic.answer_sync(member, SyncGroupResponse(error_code=again, assignment=b""))
+            for member in classic.members.values():
+                if member.joining is not None:
+                    member.joining.set(refused_join(again, member.member_id))
+                if member.syncing is not None:
+                    member.syncing.set(SyncGroupResponse(error_code=again, assignment=b""))
                 self._timeouts.expect_heartbeat(classic.group_id, member.member_id, member.session_timeout_ms)
 
         changes.then(converted)

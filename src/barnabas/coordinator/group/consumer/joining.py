@@ -9,9 +9,9 @@ import logging
 from dataclasses import replace
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.coordinator.decision import Changes
 from barnabas.coordinator.group.assignors.spec import NO_PARTITIONS, Assignment
 from barnabas.coordinator.group.consumer import entries
-from barnabas.coordinator.group.consumer.changes import Changes
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.member import (
     JOINING_EPOCH,

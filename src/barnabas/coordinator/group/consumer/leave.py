@@ -13,11 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.base.errors import ErrorCode
-from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.decision import Changes, Context, Decision
 from barnabas.coordinator.events import EventKind
-from barnabas.coordinator.group.classic.group import ClassicGroup
 from barnabas.coordinator.group.consumer import entries
-from barnabas.coordinator.group.consumer.changes import Changes
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.joining import check_instance, known_static
 from barnabas.coordinator.group.consumer.member import LEFT_FOR_A_WHILE_EPOCH, ConsumerMember
@@ -136,29 +134,22 @@ class Leaves:
         """Everybody has to join again, unless a static member has just joined in another's place."""
         classic = downgraded(group, leaving, joining, context.image, context.now_ms)
         changes.write(downgrade_entries(group, classic, joining))
-        member_ids = list(group.members)
-
-        def converted() -> None:
-            for member_id in member_ids:
-                self.timeouts.forget(group.group_id, member_id)
-            self._take_over(classic, is_complete=joining is not None, context=context)
-
-        changes.then(converted)
-
-    def _take_over(self, classic: ClassicGroup, *, is_complete: bool, context: Context) -> None:
-        logger.info("group %s is a classic group from now on", classic.group_id)
-        machine = self._machine
-        reason = f"Downgrade group {classic.group_id} from consumer to classic."
-        machine.events.note(
-            classic.group_id,
-            context.now_ms,
-            EventKind.GROUP_CONVERTED,
-            reason="to the classic protocol",
-            generation=classic.generation,
+        reason = f"Downgrade group {group.group_id} from consumer to classic." if joining is None else None
+        taken_over = self._machine.classic.take_over(classic, context, reason)
+        changes.then(partial(logger.info, "group %s is a classic group from now on", classic.group_id))
+        for member_id in group.members:
+            changes.then(partial(self.timeouts.forget, group.group_id, member_id))
+        changes.then(
+            partial(
+                self._machine.events.note,
+                classic.group_id,
+                context.now_ms,
+                EventKind.GROUP_CONVERTED,
+                reason="to the classic protocol",
+                generation=classic.generation,
+            )
         )
-        machine.classic.take_over(classic)
-        if not is_complete:
-            machine.classic.rebalances.prepare(classic, reason, context)
+        changes.then(taken_over.take)
 
     def _note(
         self,

@@ -10,11 +10,10 @@ import logging
 from functools import partial
 from typing import NamedTuple
 
-from barnabas.coordinator.decision import Context
+from barnabas.coordinator.decision import Changes, Context
 from barnabas.coordinator.events import EventKind, Events
 from barnabas.coordinator.group.assignors.spec import Assignment
 from barnabas.coordinator.group.consumer import entries
-from barnabas.coordinator.group.consumer.changes import Changes
 from barnabas.coordinator.group.consumer.group import METADATA_REFRESH_MS, ConsumerGroup
 from barnabas.coordinator.group.consumer.member import ConsumerMember, MemberState
 from barnabas.coordinator.group.consumer.options import assignors_of

@@ -14,13 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.decision import Changes, Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.caller import Caller
 from barnabas.coordinator.group.classic.join import FIRST_VERSION_THAT_NEEDS_IDS, UNKNOWN_MEMBER
-from barnabas.coordinator.group.classic.rebalance import refused_join
 from barnabas.coordinator.group.classic.sync import left
-from barnabas.coordinator.group.consumer.changes import Changes
+from barnabas.coordinator.group.classic_changes import refused_join
 from barnabas.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from barnabas.coordinator.group.consumer.joining import (
     check_instance,
@@ -50,6 +49,7 @@ from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroup
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from barnabas.protocol.primitives import ProtocolError
 from barnabas.protocol.records.consumer_protocol import ConsumerProtocolSubscription
+from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.random import random_uuid
 
 if TYPE_CHECKING:
@@ -137,13 +137,18 @@ class ClassicMembers:
         member, traits = _classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         _check_protocol(member, traits, request)
+        changes = Changes()
         if group.group_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            self._timeouts.expect_join(group.group_id, member.member_id, member.rebalance_timeout_ms)
-            raise KafkaError(
-                ErrorCode.REBALANCE_IN_PROGRESS,
-                f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} "
-                "should rejoin to catch up.",
+            changes.then(self._expects_join(group, member))
+            refused: Promise[SyncGroupResponse] = Promise()
+            refused.fail(
+                KafkaError(
+                    ErrorCode.REBALANCE_IN_PROGRESS,
+                    f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} "
+                    "should rejoin to catch up.",
+                )
             )
+            return changes.decision(refused)
         version = read_version(traits.protocols[0].metadata)
         response = SyncGroupResponse(
             error_code=ErrorCode.NONE,
@@ -151,7 +156,6 @@ class ClassicMembers:
             protocol_name=request.protocol_name,
             assignment=write_assignment(member.assigned, context.image, version),
         )
-        changes = Changes()
         changes.then(partial(self._timeouts.synced, group.group_id, member.member_id))
         expect, session_ms = self._timeouts.expect_heartbeat, traits.session_timeout_ms
         changes.then(partial(expect, group.group_id, member.member_id, session_ms))
@@ -162,12 +166,19 @@ class ClassicMembers:
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> Decision[HeartbeatResponse]:
         member, traits = _classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
-        self._timeouts.expect_heartbeat(group.group_id, member.member_id, traits.session_timeout_ms)
+        changes = Changes()
+        expect, session_ms = self._timeouts.expect_heartbeat, traits.session_timeout_ms
+        changes.then(partial(expect, group.group_id, member.member_id, session_ms))
         error = ErrorCode.NONE
         if _has_to_join(group, member):
             error = ErrorCode.REBALANCE_IN_PROGRESS
-            self._timeouts.expect_join(group.group_id, member.member_id, member.rebalance_timeout_ms)
-        return Decision((), HeartbeatResponse(error_code=error))
+            changes.then(self._expects_join(group, member))
+        return changes.decision(HeartbeatResponse(error_code=error))
+
+    def _expects_join(self, group: ConsumerGroup, member: ConsumerMember) -> partial[None]:
+        """The member was told to join again: from now on it has so much time for that."""
+        within_ms = member.rebalance_timeout_ms
+        return partial(self._timeouts.expect_join, group.group_id, member.member_id, within_ms)
 
     # LeaveGroup
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from dataclasses import replace
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.config.settings import Settings
@@ -170,14 +171,17 @@ def downgraded(
     for member in staying if joining is None else [*staying, joining]:
         classic.add(_downgraded_member(member), PROTOCOL_TYPE)
     classic.state = ClassicState.STABLE
+    # What the others owned is nobody's until everybody has joined again; a fail-over must not forget that.
+    classic.needs_rebalance = joining is None
     classic.protocol = classic.select_protocol()
     classic.subscribed_topics = classic.compute_subscribed_topics()
     try:
-        for one in classic.members.values():
+        for one in list(classic.members.values()):
             was = replaced is not None and joining is not None and one.member_id == joining.member_id
             known_as = replaced.member_id if was and replaced is not None else one.member_id
             version = read_version(one.metadata_for(classic.protocol))
-            one.assignment = write_assignment(group.target.get(known_as, NO_PARTITIONS), image, version)
+            target = group.target.get(known_as, NO_PARTITIONS)
+            classic.change(replace(one, assignment=write_assignment(target, image, version)))
     except ProtocolError as error:
         raise KafkaError(
             ErrorCode.GROUP_ID_NOT_FOUND,

@@ -62,7 +62,7 @@ def commit(
 
     def accepted() -> None:
         if group is not None:
-            group.offsets_committed(request.member_id)
+            offsets.machine.classic.offsets_committed(group, request.member_id)
         if entries:
             offsets.machine.events.committed(group_id, context.now_ms, len(entries))
 

@@ -10,9 +10,8 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.coordinator.decision import NOTHING, Context, Decision
+from barnabas.coordinator.decision import NOTHING, Changes, Context, Decision
 from barnabas.coordinator.group.consumer import entries
-from barnabas.coordinator.group.consumer.changes import Changes
 from barnabas.coordinator.group.consumer.entries import ResolvedRegex
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.member import ConsumerMember
