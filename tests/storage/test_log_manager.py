@@ -88,18 +88,22 @@ def test_many_logs_are_closed_with_one_sync_and_outlive_a_power_loss(seed: int) 
     assert contents(again.logs[partitions[1]]) == [(0, b"k", b"1")]
 
 
-def test_a_fresh_directory_has_apache_kafkas_files() -> None:
+def test_a_fresh_directory_has_apache_kafkas_files_and_one_of_ours() -> None:
     # M-E1
     disk = MemoryDisk()
     manager_of(disk)
     names = [
         ".lock",
         "cleaner-offset-checkpoint",
+        "gap-offset-checkpoint",
         "log-start-offset-checkpoint",
         "recovery-point-offset-checkpoint",
         "replication-offset-checkpoint",
     ]
     assert disk.names("/data") == names
+    # Our own says that no log has gaps: without a word it would say nothing.
+    assert disk.read_bytes("/data/gap-offset-checkpoint") == b"0\n0\n"
+    names.remove("gap-offset-checkpoint")
     assert all(disk.size(f"/data/{name}") == 0 for name in names)
 
 

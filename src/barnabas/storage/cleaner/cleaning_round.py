@@ -74,6 +74,8 @@ class CleaningRound:
     target: LogToClean
     limits: RoundLimits
     now_ms: int
+    # The call that writes down up to where the log may have gaps.
+    plan_gaps: Callable[[], Callable[[], None]] = lambda: lambda: None
     stats: RoundStats = field(default_factory=RoundStats)
     # What should be run, here or on a worker, before the next step.
     sync: PendingSync | None = None
@@ -93,9 +95,27 @@ class CleaningRound:
             log.options.segment_index_bytes,
             target.first_uncleanable_offset,
         )
+        yield from self._expect_gaps()
         transactions = CleanedTransactions()
         for group in groups:
             yield from self._clean_group(group, offsets, transactions)
+
+    def _expect_gaps(self) -> Iterator[int]:
+        """Before the first record goes: what is missing below `gaps_end` is no longer taken for lost.
+
+        So nothing there may be able to get lost any more, and a crash must not forget that it is so.
+        """
+        log, end = self.target.log, self.target.first_uncleanable_offset
+        plan = log.plan_flush(end)
+        if plan is not None:
+            try:
+                yield from self.wait_for(plan.run)
+                log.flushed(plan)
+            finally:
+                plan.close()
+        if log.gaps_end < end:
+            log.gaps_end = end
+            yield from self.wait_for(self.plan_gaps())
 
     def _slots(self) -> int:
         """No more than the dirty part has offsets: a small log costs little memory."""
