@@ -44,6 +44,7 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Load
     directory = LogDir(manager.disk, path, manager.directory_ids.get(path))
     directory.open()
     manager.live[path] = directory
+    gaps = directory.read_gaps()  # before the cleaner replaces a checkpoint that it cannot read
     if manager.cleaner is not None:
         manager.cleaner.add_dir(path)
     folders = partition_folders(manager.disk, path)
@@ -51,7 +52,6 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Load
     recovery_points, log_starts = directory.read_recovery_points(), directory.read_log_starts()
     high_watermarks = directory.read_high_watermarks()
     manager.checkpointed_high_watermarks.update(high_watermarks)
-    gaps = directory.read_gaps()
     if not directory.was_clean:
         # Folders that the last life made may not have reached the disk; a flush of their logs relies on it.
         manager.disk.sync_folder(path)

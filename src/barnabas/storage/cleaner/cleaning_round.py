@@ -101,12 +101,14 @@ class CleaningRound:
             yield from self._clean_group(group, offsets, transactions)
 
     def _expect_gaps(self) -> Iterator[int]:
-        """Before the first record goes: what is missing below `gaps_end` is no longer taken for lost.
+        """Before the first record goes: flush the log, and note that offsets may be missing from now on.
 
-        So nothing there may be able to get lost any more, and a crash must not forget that it is so.
+        What is missing below `gaps_end` is no longer taken for lost, so nothing there may be able to get lost
+        any more.  And a record must not go for the sake of a later one that a power loss takes, nor of a
+        transaction whose marker it takes: that may lie in the active segment.
         """
         log, end = self.target.log, self.target.first_uncleanable_offset
-        plan = log.plan_flush(end)
+        plan = log.plan_flush()
         if plan is not None:
             try:
                 yield from self.wait_for(plan.run)

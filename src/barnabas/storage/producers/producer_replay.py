@@ -125,8 +125,8 @@ def replay_batch(
         except CorruptBatch:
             raise
         except KafkaError as error:
-            # The batch was accepted when it was written, so what is remembered of its producer is out of date:
-            # its records were deleted meanwhile, or the end of its transaction was lost.
+            # The batch was accepted when it was written: what is remembered of its producer is out of date,
+            # for its records were deleted meanwhile, or the end of its transaction was lost.
             logger.warning("%s; what is remembered of the producer from before is forgotten", error)
             producers.forget(header.producer_id)
             append = producers.prepare(header.producer_id, AppendOrigin.REPLICATION)
