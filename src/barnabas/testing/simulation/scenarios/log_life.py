@@ -355,7 +355,7 @@ class LogLife:
                 book = self.books[partition]
                 book.gaps_end = max(book.gaps_end, log.active.base_offset)
         with self._records_may_expire():
-            for _ in range(self.random.integer(1, 40)):
+            for _ in range(self.random.integer(1, 100)):
                 self.manager.cleaner.step()
         if self.manager.cleaner.uncleanable:
             raise AssertionError(f"the cleaner gave up on {sorted(self.manager.cleaner.uncleanable)}")
@@ -426,7 +426,7 @@ WEIGHTS: list[tuple[int, Callable[[LogLife], None]]] = [
     (2, LogLife.new_leader),
     (4, LogLife.checkpoint),
     (6, LogLife.clean),
-    (2, LogLife.alter_policy),
+    (4, LogLife.alter_policy),
     (5, LogLife.pass_time),
     (2, LogLife.trouble),
     (3, LogLife.lose_power_soon),
