@@ -60,6 +60,26 @@ def test_flush_messages_above_one_flushes_each_so_many() -> None:
     assert world.log("orders").recovery_point == 3
 
 
+def test_after_a_kill_consumers_see_at_once_what_flush_messages_had_flushed() -> None:
+    """F3: the high watermark was held at the recovery point of the checkpoint until the first flush job, after
+    30 s: consumers saw an empty log, and coordinators could not load theirs."""
+    world = World()
+    world.work()
+    world.topic("orders", flush_messages="1")
+    for value in (b"a", b"b"):
+        produce_all(world, value, acks=-1)
+        world.workers.run()
+        world.tick()
+    world.replicas.storage.manager.dirs.close()  # the process is gone, and no checkpoint was written
+    again = World(disk=world.disk, start=False)
+    again.clock.now_ms = world.clock.now_ms
+    again.image = world.image
+    again.start()
+    found = partition_answers(again.fetch(fetch_request("orders", {0: 0})))["orders", 0]
+    assert found.high_watermark == 2
+    assert again.log("orders").recovery_point == 2
+
+
 def test_a_flush_that_fails_takes_the_directory_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.work()

@@ -240,6 +240,29 @@ def test_a_log_that_ends_before_its_start_begins_anew_there(caplog: pytest.LogCa
     assert offsets(log) == [500, 501]
 
 
+def test_what_was_recovered_is_flushed_where_flushes_hold_the_high_watermark_back() -> None:
+    """F3: it counts as flushed, so that it can be read, and must last."""
+    for seed in range(10):
+        disk = SimulatedDisk(SeededRandom(seed))
+        options = dataclasses.replace(SMALL, flush_messages=1)
+        write(open_log(disk, options), 1, 2)
+        disk.sync_folder("/data")
+        disk.sync_folder("/")
+        again = open_log(disk, options, clean=False)
+        assert again.recovery_point == again.end_offset == 3
+        disk.power_loss()
+        disk.restart()
+        assert open_log(disk, options, clean=False).end_offset == 3
+
+
+def test_what_was_recovered_is_not_flushed_where_nobody_asks_for_it() -> None:
+    disk = SimulatedDisk(SeededRandom(1))
+    write(open_log(disk), 1, 2)
+    before = len(disk.journal)
+    assert open_log(disk, clean=False).recovery_point == 0
+    assert "sync" not in {operation.kind.value for operation in list(disk.journal)[before:]}
+
+
 def test_a_folder_of_another_kind_is_refused_untouched() -> None:
     disk = MemoryDisk()
     with pytest.raises(ValueError, match="move it elsewhere"):

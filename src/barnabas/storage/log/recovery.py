@@ -105,10 +105,7 @@ class LogLoader:
         self._load_epochs()
         self._recover(damaged)
         end_offset = self._settle_end()
-        recovery_point = end_offset
-        if not self._clean:
-            # What recovery made anew of the last segment is not synced: the next flush begins with it.
-            recovery_point = min(self._recovery_point, self._segments[-1].base_offset)
+        recovery_point = end_offset if self._clean else self._flushed_end(end_offset)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._log_start_offset)
         log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
@@ -368,6 +365,20 @@ class LogLoader:
             )
         segment.release()
         return dropped
+
+    def _flushed_end(self, end_offset: int) -> int:
+        """Up to where the log is flushed after a crash.
+
+        What recovery has read of the last segment may be in memory only, and the next flush begins with it:
+        so ten thousand logs are recovered without a sync.  But where `flush.messages` holds the high
+        watermark back until a flush, consumers would see nothing before the next one: it is flushed now.
+        """
+        if self._options.flush_messages == LONG_MAX:
+            return min(self._recovery_point, self._segments[-1].base_offset)
+        self._segments[-1].file().sync()
+        self._segments[-1].release()
+        self._disk.sync_folder(self._folder)
+        return end_offset
 
     def _producers(self) -> Producers:
         return Producers(self._disk, self._folder, self._log_name, self._options.producer_id_expiration_ms)
