@@ -250,6 +250,9 @@ def test_what_was_recovered_is_flushed_where_flushes_hold_the_high_watermark_bac
         disk.sync_folder("/")
         again = open_log(disk, options, clean=False)
         assert again.recovery_point == again.end_offset == 3
+        assert disk.read_bytes(f"{FOLDER}/leader-epoch-checkpoint") == b"0\n1\n0 0\n", (
+            "what is flushed has it"
+        )
         disk.power_loss()
         disk.restart()
         assert open_log(disk, options, clean=False).end_offset == 3

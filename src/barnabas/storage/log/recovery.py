@@ -105,9 +105,9 @@ class LogLoader:
         self._load_epochs()
         self._recover(damaged)
         end_offset = self._settle_end()
-        recovery_point = end_offset if self._clean else self._flushed_end(end_offset)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._log_start_offset)
+        recovery_point = end_offset if self._clean else self._flushed_end(end_offset)
         log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
         producers = self._new_producers()
         producers.remove_stray_snapshots(self._segments.base_offsets)
@@ -375,6 +375,7 @@ class LogLoader:
         """
         if self._options.flush_messages == LONG_MAX:
             return min(self._recovery_point, self._segments[-1].base_offset)
+        self._epochs.write_out()
         self._segments[-1].file().sync()
         self._segments[-1].release()
         self._disk.sync_folder(self._folder)
