@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import shutil
@@ -535,6 +536,31 @@ def test_power_loss_anywhere_keeps_what_was_flushed() -> None:
                 assert log.end_offset >= end_offset, (count, partition)
                 assert {key for _, key, _ in contents(log)} >= {b"k", b"l"}, (count, partition)
     assert total > 150
+
+
+def test_the_clean_mark_comes_after_all_that_it_vouches_for() -> None:
+    """Whenever the power fails during a stop: where the mark is, the checkpoints are those of the stop."""
+    marks = 0
+    for count in range(1, 200):
+        disk = SimulatedDisk(SeededRandom(count))
+        manager = manager_of(disk)
+        log = manager.get_or_create(A0, is_new=True)
+        put(log, (b"k", b"1"), (b"k", b"2"), (b"l", b"3"))
+        log.flush()
+        log.advance_log_start(1)
+        disk.crash_after(count)
+        with contextlib.suppress(PowerLost):
+            manager.close()
+            disk.power_loss()
+        disk.clear_faults()
+        disk.restart()
+        if disk.exists("/data/.kafka_cleanshutdown"):
+            marks += 1
+            again = manager_of(disk)
+            assert again.logs[A0].log_start_offset == 1, count
+            assert again.checkpointed_high_watermarks == {A0: 3}, count
+            assert again.logs[A0].recovery_point == 3, count
+    assert marks > 100
 
 
 TINY = replace(COMPACTED, segment_index_bytes=240)

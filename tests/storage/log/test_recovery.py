@@ -333,6 +333,26 @@ def test_a_folder_that_waits_for_deletion_is_left_alone() -> None:
     assert disk.names("/data") == []
 
 
+def test_segments_given_up_by_recovery_do_not_come_back_before_a_flush_either() -> None:
+    """The device happens to write the records that take their place, and the power fails before any flush."""
+    for seed in range(20):
+        disk = SimulatedDisk(SeededRandom(seed))
+        log = open_log(disk)
+        write(log, 1, 1)
+        log.roll()
+        write(log, 1)
+        log.flush()
+        disk.sync_folder("/")
+        disk.open(path(0, ".log")).truncate(disk.size(path(0, ".log")) - 1)
+        recovered = crashed(disk)
+        assert offsets(recovered) == [0]
+        write(recovered, 1)
+        disk.open(path(0, ".log")).sync()
+        disk.power_loss()
+        disk.restart()
+        assert offsets(crashed(disk)) == [0, 1], seed
+
+
 def test_segments_given_up_by_recovery_do_not_come_back() -> None:
     # M-E4: the power fails again, after something new was written and flushed in their place.
     disk = SimulatedDisk(SeededRandom(3))
