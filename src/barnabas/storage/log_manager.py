@@ -134,12 +134,6 @@ class LogManager:
         self.logs_with_deletes.add(log)
         return log
 
-    @property
-    def last_broker_epoch(self) -> int | None:
-        """This broker's epoch in its last life, if that closed all directories cleanly (KIP-966)."""
-        epochs = {directory.broker_epoch for directory in self.live.values()}
-        return epochs.pop() if len(epochs) == 1 and not self.dirs.offline else None
-
     # Looking up and making
 
     def all_logs(self) -> list[Log]:
@@ -247,16 +241,6 @@ class LogManager:
                 write_partition_metadata_of(self.disk, log_dir, here)
 
     # Changing
-
-    def set_options(self, topic: str, options: LogOptions) -> None:
-        """A topic's configuration changed; cleaning stops at once where it is no longer wanted."""
-        for logs in (self.logs, self.futures):
-            for partition, log in logs.items():
-                if partition.topic == topic:
-                    was_compacted = log.options.cleanup_compact
-                    log.set_options(options)
-                    if was_compacted and not options.cleanup_compact and self.cleaner is not None:
-                        self.cleaner.abort(partition)
 
     def truncate_to(self, partition: TopicPartition, offset: int, *, future: bool = False) -> None:
         """Cut a follower's log; the cleaner must not be at work on what goes."""

@@ -20,7 +20,6 @@ from barnabas.storage.directories.checkpoints import (
     OffsetCheckpoint,
 )
 from barnabas.storage.directories.clean_shutdown import (
-    clean_shutdown_epoch,
     has_clean_shutdown,
     remove_clean_shutdown,
     write_clean_shutdown,
@@ -38,7 +37,6 @@ class LogDir:
     __slots__ = (
         "_disk",
         "_noted_gaps",
-        "broker_epoch",
         "directory_id",
         "gaps",
         "high_watermarks",
@@ -60,8 +58,6 @@ class LogDir:
         # What that one says, None if that is not known.
         self._noted_gaps: dict[TopicPartition, int] | None = None
         self.was_clean = False
-        # Of the broker that stopped cleanly; None if it did not, or left none.
-        self.broker_epoch: int | None = None
         self.is_loaded = False
 
     def open(self) -> None:
@@ -69,7 +65,6 @@ class LogDir:
         for checkpoint in (self.recovery_points, self.log_starts, self.high_watermarks):
             checkpoint.create()
         self.was_clean = has_clean_shutdown(self._disk, self.path)
-        self.broker_epoch = clean_shutdown_epoch(self._disk, self.path) if self.was_clean else None
         remove_clean_shutdown(self._disk, self.path)
 
     def forget_others(self, present: Set[TopicPartition]) -> None:

@@ -160,10 +160,6 @@ class SegmentSearch(SegmentFiles):
         if self._checked.end > size:
             self._checked = NOTHING_CHECKED
 
-    def note_all_sound(self) -> None:
-        """Recovery has read every batch."""
-        self.sound_from = 0
-
     def ends_whole(self) -> bool:
         """Whether the batches after the last index entry are sound, up to the end of the file."""
         if self.size == 0:
