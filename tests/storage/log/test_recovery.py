@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from barnabas.batch.view import CorruptBatch
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.random import SeededRandom
@@ -16,6 +17,7 @@ from tests.storage.logs import (
     FOLDER,
     SMALL,
     T0,
+    batches_of,
     end_transaction,
     files,
     offsets,
@@ -264,6 +266,18 @@ def test_what_was_recovered_is_not_flushed_where_nobody_asks_for_it() -> None:
     before = len(disk.journal)
     assert open_log(disk, clean=False).recovery_point == 0
     assert "sync" not in {operation.kind.value for operation in list(disk.journal)[before:]}
+
+
+def test_what_recovery_has_read_is_checked_once_more_when_it_is_read_first() -> None:
+    """F10: a byte turns after the recovery; only what this process wrote itself, or has served, is believed."""
+    disk = MemoryDisk()
+    write(open_log(disk), 1, 1)
+    log = open_log(disk, clean=False)
+    file = disk.open(path(0, ".log"))
+    file.write_at(file.size // 2 - 1, b"?")
+    with pytest.raises(CorruptBatch):
+        log.read(0, 1, upper_bound=2)
+    assert len(batches_of(log.read(1, 1, upper_bound=2))) == 1
 
 
 def test_a_folder_of_another_kind_is_refused_untouched() -> None:
