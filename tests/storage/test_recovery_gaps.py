@@ -160,6 +160,26 @@ def test_gaps_are_noted_before_they_are_made() -> None:
     raise AssertionError("the cleaning never ended")
 
 
+def test_gaps_are_noted_by_the_next_round_if_this_one_is_given_up() -> None:
+    """F1: a round that is given up before the checkpoint is written has noted nothing."""
+    disk = MemoryDisk()
+    manager = manager_of(disk, options=SMALL)
+    log, cleaner = manager.get_or_create(A0, is_new=True), manager.cleaner
+    for count in range(4):
+        put(log, (b"often", b"%d" % count))
+        log.roll()
+    log.flush()
+    assert cleaner is not None
+    while log.gaps_end == 0:
+        cleaner.step()
+    assert cleaner.pending_sync is not None
+    cleaner.abort(A0)
+    assert log.gaps_end == 0
+    assert disk.read_bytes(GAPS) == b"0\n0\n"
+    list(steps(cleaner))
+    assert disk.read_bytes(GAPS) == b"0\n1\na 0 4\n"
+
+
 def test_a_record_never_goes_for_one_that_a_power_loss_can_take() -> None:
     """F13: the marker of a transaction lay unflushed in the active segment; the cleaner took the transaction's
     records for committed and removed earlier values, which had been flushed; the power failed."""

@@ -291,8 +291,7 @@ class LogManager:
                     self.disk.sync_folder(log_dir)
                 self.checkpoint_recovery_points(log_dir)
                 self.checkpoint_log_starts(log_dir)
-                if log_dir in self.live and self.live[log_dir].has_other_gaps(self.logs_in(log_dir)):
-                    self.checkpoint_gaps(log_dir)
+                self._checkpoint_other_gaps(log_dir)
 
     def begin_delete(self, partition: TopicPartition, *, future: bool = False, stray: bool = False) -> None:
         """The first half of `delete`, to be followed by `finish_deletes`."""
@@ -343,7 +342,7 @@ class LogManager:
         # Whatever gaps it was copied with, what is appended from now on has none.
         future.gaps_end = min(future.gaps_end, future.end_offset)
         for log_dir in (old_dir, new_dir):
-            self.checkpoint_gaps(log_dir)
+            self._checkpoint_other_gaps(log_dir)
             self.checkpoint_recovery_points(log_dir)
             self.checkpoint_log_starts(log_dir)
 
@@ -362,6 +361,11 @@ class LogManager:
     def checkpoint_gaps(self, log_dir: str) -> None:
         with self.guarding(log_dir):
             self.plan_gaps(log_dir)()
+
+    def _checkpoint_other_gaps(self, log_dir: str) -> None:
+        """If logs came or went that have gaps: most have none, and a checkpoint waits for the device."""
+        if log_dir in self.live and self.live[log_dir].has_other_gaps(self.logs_in(log_dir)):
+            self.checkpoint_gaps(log_dir)
 
     def plan_gaps(self, log_dir: str) -> Callable[[], None]:
         """For a worker: write down where gaps of compaction may be, before they are made."""

@@ -115,9 +115,14 @@ class CleaningRound:
                 log.flushed(plan)
             finally:
                 plan.close()
-        if log.gaps_end < end:
+        before = log.gaps_end
+        if before < end:
             log.gaps_end = end
-            yield from self.wait_for(self.plan_gaps())
+            try:
+                yield from self.wait_for(self.plan_gaps())
+            except BaseException:
+                log.gaps_end = before  # perhaps it is not written down: the next round must do it
+                raise
 
     def _slots(self) -> int:
         """No more than the dirty part has offsets: a small log costs little memory."""
