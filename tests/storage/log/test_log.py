@@ -629,3 +629,20 @@ def test_a_truncated_segment_does_not_come_back_behind_what_takes_its_place() ->
         disk.power_loss()
         disk.restart()
         assert open_log(disk, clean=False, recovery_point=0).end_offset == 2, seed
+
+
+def test_what_is_written_after_a_truncation_is_flushed_though_as_much_was_flushed_before() -> None:
+    for seed in range(10):
+        disk = SimulatedDisk(SeededRandom(seed))
+        disk.make_folder("/data")
+        disk.sync_folder("/")
+        log = open_log(disk)
+        write(log, 1, 1, 1, 1)
+        log.flush()
+        log.truncate_to(1)
+        assert log.recovery_point == 1
+        write(log, 1, 1, epoch=1)
+        log.flush()
+        disk.power_loss()
+        disk.restart()
+        assert open_log(disk, clean=False, recovery_point=1).end_offset == 3, seed
