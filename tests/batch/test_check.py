@@ -175,6 +175,24 @@ def test_times_out_of_range() -> None:
     assert check(sound, **limits).max_timestamp == START + 3_600_000
 
 
+@pytest.mark.parametrize(
+    ("times", "wrong"),
+    [
+        ([START - DAY_MS - 1, START], 0),
+        ([START, START - DAY_MS - 1, START], 1),
+        ([START, START + 3_600_001], 1),
+        ([START + 3_600_001, START], 0),
+    ],
+    ids=["oldest first", "oldest in between", "newest last", "newest first"],
+)
+def test_the_oldest_and_the_newest_time_count(times: list[int], wrong: int) -> None:
+    batch = build([Record(index, time, b"k") for index, time in enumerate(times)])
+    error = refusal(batch, timestamp_before_max_ms=DAY_MS, timestamp_after_max_ms=3_600_000)
+    assert isinstance(error, InvalidRecords)
+    assert error.code is ErrorCode.INVALID_TIMESTAMP
+    assert [each.index for each in error.record_errors] == [wrong]
+
+
 def test_one_wrong_time_among_missing_keys_makes_it_invalid_timestamp() -> None:
     batch = build([Record(0, START), Record(1, START + 10, b"k")])
     error = refusal(batch, compacted=True, timestamp_after_max_ms=5)

@@ -106,6 +106,18 @@ def test_malformed_quorum_messages_are_refused(value: bytes | None) -> None:
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
+@pytest.mark.parametrize("version", [2, 99, 2**15 - 1])
+def test_a_control_record_of_a_future_version_is_read_as_the_newest_known(version: int) -> None:
+    for known in QUORUM:
+        newest = known.schema.versions.highest
+        value = version.to_bytes(2, "big") + known.encode(newest)[2:]
+        kind = next(kind for kind, message in QUORUM_MESSAGES.items() if message is type(known))
+        read = read_quorum_message(Record(0, START, control_key(kind), value))
+        assert read is not None
+        assert read.version == version
+        assert read.encode(newest)[2:] == known.encode(newest)[2:]
+
+
 def test_types_from_the_future_are_unknown_not_an_error() -> None:
     record = Record(0, START, bytes((0, 0, 0, 99)), b"")
     assert control_type(record) is ControlType.UNKNOWN

@@ -27,6 +27,13 @@ def test_files_are_read_as_java_reads_them() -> None:
         assert got == expected, data
 
 
+def test_what_is_said_of_garbage_is_one_printable_line() -> None:
+    with pytest.raises(PropertiesError) as refused:
+        loads(b"a=\\u\x8d@\x00q")
+    assert str(refused.value).isprintable()
+    assert r"\u\x8d@\x00q" in str(refused.value)
+
+
 def test_files_are_written_as_java_writes_them() -> None:
     vectors = recorded("properties")["store"]
     assert len(vectors) > 100

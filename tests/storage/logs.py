@@ -44,6 +44,8 @@ def open_log(
     clean: bool = True,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    high_watermark: int | None = None,
+    gaps_end: int = 0,
 ) -> Log:
     """A log in a folder of this disk, new or as it was left."""
     return Log.open(
@@ -55,6 +57,8 @@ def open_log(
         clean=clean,
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
+        high_watermark=high_watermark,
+        gaps_end=gaps_end,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import shutil
@@ -56,7 +57,7 @@ def test_a_clean_stop_and_start_gives_everything_back() -> None:
     assert disk.read_bytes("/data/replication-offset-checkpoint") == b"0\n1\na 0 3\n"
     assert disk.read_bytes("/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":42}'
     again = manager_of(disk)
-    assert again.last_broker_epoch == 42
+    assert again.live["/data"].was_clean
     assert again.checkpointed_high_watermarks == {A0: 3}
     assert not disk.exists("/data/.kafka_cleanshutdown"), "a crash from now on is no clean stop"
     log = again.logs[A0]
@@ -79,7 +80,7 @@ def test_many_logs_are_closed_with_one_sync_and_outlive_a_power_loss(seed: int) 
     disk.power_loss()
     disk.restart()
     again = manager_of(disk)
-    assert again.last_broker_epoch == 42
+    assert again.live["/data"].was_clean
     assert {partition: log.end_offset for partition, log in again.logs.items()} == ends
     assert {log.recovery_point - log.end_offset for log in again.logs.values()} == {0}
     assert again.topic_ids == dict.fromkeys(partitions, TOPIC_ID)
@@ -88,18 +89,22 @@ def test_many_logs_are_closed_with_one_sync_and_outlive_a_power_loss(seed: int) 
     assert contents(again.logs[partitions[1]]) == [(0, b"k", b"1")]
 
 
-def test_a_fresh_directory_has_apache_kafkas_files() -> None:
+def test_a_fresh_directory_has_apache_kafkas_files_and_one_of_ours() -> None:
     # M-E1
     disk = MemoryDisk()
     manager_of(disk)
     names = [
         ".lock",
         "cleaner-offset-checkpoint",
+        "gap-offset-checkpoint",
         "log-start-offset-checkpoint",
         "recovery-point-offset-checkpoint",
         "replication-offset-checkpoint",
     ]
     assert disk.names("/data") == names
+    # Our own says that no log has gaps: without a word it would say nothing.
+    assert disk.read_bytes("/data/gap-offset-checkpoint") == b"0\n0\n"
+    names.remove("gap-offset-checkpoint")
     assert all(disk.size(f"/data/{name}") == 0 for name in names)
 
 
@@ -120,7 +125,7 @@ def test_after_a_crash_logs_are_recovered_with_progress() -> None:
         (B0, 3, 3, True),
     ]
     assert all(contents(log) == [(0, b"k", b"1")] for log in again.logs.values())
-    assert again.last_broker_epoch is None
+    assert not again.live["/data"].was_clean
 
 
 def test_a_start_that_is_interrupted_is_no_clean_stop() -> None:
@@ -158,7 +163,7 @@ def test_recorded_folders_of_apache_kafka_open(golden_logs: Path, tmp_path: Path
     folder = tmp_path / "data"
     shutil.copytree(golden_logs / "kraft-4.1.0" / "data", folder)
     manager = manager_of(FolderDisk(), str(folder), options=LogOptions())
-    assert manager.last_broker_epoch == 10
+    assert manager.live[str(folder)].was_clean
     assert len(manager.logs) == 17
     assert manager.logs[TopicPartition("plain", 0)].log_start_offset == 1
     assert manager.checkpointed_high_watermarks[TopicPartition("txn", 0)] == 10
@@ -332,7 +337,6 @@ def test_a_directory_that_fails_while_it_is_opened_is_offline() -> None:
     again = manager_of(disk, "/x", "/y")
     assert list(again.logs) == [A1]
     assert list(again.live) == ["/y"]
-    assert again.last_broker_epoch is None
 
 
 def test_when_the_last_directory_fails_at_start_it_is_refused() -> None:
@@ -415,21 +419,6 @@ def test_truncation_moves_the_checkpoints() -> None:
     manager.truncate_fully_to(A0, 10)
     assert (log.log_start_offset, log.end_offset) == (10, 10)
     manager.truncate_to(B0, 0)
-
-
-def test_options_of_a_topic_change_and_stop_the_cleaning() -> None:
-    manager = manager_of(MemoryDisk())
-    log = manager.get_or_create(A0, is_new=True)
-    put(log, (b"k", b"1"), (b"k", b"2"))
-    log.roll()
-    assert manager.cleaner is not None
-    manager.cleaner.step()
-    assert manager.cleaner.is_cleaning(A0)
-    manager.set_options("b", replace(COMPACTED, cleanup_compact=False))
-    assert manager.cleaner.is_cleaning(A0)
-    manager.set_options("a", replace(COMPACTED, cleanup_compact=False))
-    assert not manager.cleaner.is_cleaning(A0)
-    assert len(contents(log)) == 2
 
 
 def test_a_future_log_takes_the_place_of_the_current_one() -> None:
@@ -533,6 +522,31 @@ def test_power_loss_anywhere_keeps_what_was_flushed() -> None:
     assert total > 150
 
 
+def test_the_clean_mark_comes_after_all_that_it_vouches_for() -> None:
+    """Whenever the power fails during a stop: where the mark is, the checkpoints are those of the stop."""
+    marks = 0
+    for count in range(1, 200):
+        disk = SimulatedDisk(SeededRandom(count))
+        manager = manager_of(disk)
+        log = manager.get_or_create(A0, is_new=True)
+        put(log, (b"k", b"1"), (b"k", b"2"), (b"l", b"3"))
+        log.flush()
+        log.advance_log_start(1)
+        disk.crash_after(count)
+        with contextlib.suppress(PowerLost):
+            manager.close()
+            disk.power_loss()
+        disk.clear_faults()
+        disk.restart()
+        if disk.exists("/data/.kafka_cleanshutdown"):
+            marks += 1
+            again = manager_of(disk)
+            assert again.logs[A0].log_start_offset == 1, count
+            assert again.checkpointed_high_watermarks == {A0: 3}, count
+            assert again.logs[A0].recovery_point == 3, count
+    assert marks > 100
+
+
 TINY = replace(COMPACTED, segment_index_bytes=240)
 
 
@@ -557,7 +571,7 @@ def live(disk: SimulatedDisk, flushed: dict[TopicPartition, int], deleted: set[T
     manager.delete(B0)
     manager.close(3)
     manager = manager_of(disk, "/x", "/y", options=TINY)
-    assert manager.last_broker_epoch == 3
+    assert all(directory.was_clean for directory in manager.live.values())
     put(manager.logs[A0], (b"k", b"4"))
     manager.close(4)
 

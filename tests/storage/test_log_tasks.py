@@ -126,18 +126,6 @@ def test_logs_are_flushed_when_flush_ms_is_over() -> None:
     assert world.manager.logs[A0].recovery_point == 1
 
 
-def test_a_rolled_segment_is_flushed_soon() -> None:
-    world = World()
-    log = world.manager.logs[A0]
-    assert not log.should_flush()
-    log.roll()
-    put(log, (b"k", b"2"))
-    assert log.should_flush()
-    world.jobs.flush_soon(log)
-    world.run()
-    assert world.flushed == [("a-0", 1)]
-
-
 def test_deleted_partitions_are_removed_after_the_delay() -> None:
     world = World()
     world.run()

@@ -78,6 +78,7 @@ def test_the_folders_hold_every_kind_of_file(folders: list[DataFolder]) -> None:
         checkpoints.LOG_START_CHECKPOINT,
         checkpoints.REPLICATION_CHECKPOINT,
         checkpoints.CLEANER_CHECKPOINT,
+        checkpoints.GAP_CHECKPOINT,
         CLEAN_SHUTDOWN_FILE,
         "meta.properties",
         "partition.metadata",

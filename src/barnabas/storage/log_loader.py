@@ -16,6 +16,7 @@ from barnabas.storage.directories.log_dir import LogDir
 from barnabas.storage.directories.log_dirs import partition_folders
 from barnabas.storage.directories.partition_metadata import read_partition_metadata
 from barnabas.storage.log import log_files
+from barnabas.storage.log.log_options import LONG_MAX
 from barnabas.storage.log.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Load
     directory = LogDir(manager.disk, path, manager.directory_ids.get(path))
     directory.open()
     manager.live[path] = directory
+    gaps = directory.read_gaps()  # before the cleaner replaces a checkpoint that it cannot read
     if manager.cleaner is not None:
         manager.cleaner.add_dir(path)
     folders = partition_folders(manager.disk, path)
@@ -66,11 +68,14 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Load
                 recovery_point=recovery_points.get(partition, 0),
                 log_start_offset=log_starts.get(partition, 0),
                 high_watermark=high_watermarks.get(partition),
+                gaps_end=LONG_MAX if gaps is None else gaps.get(partition, 0),
             )
         yield LoadProgress(path, partition, done, len(folders), not directory.was_clean)
     if folders and not directory.was_clean:
         # What recovery made anew is not synced, and must not be believed once a log has a later segment.
         directory.write_recovery_points(manager.logs_in(path))
+    if directory.has_other_gaps(manager.logs_in(path)):
+        directory.write_gaps(manager.logs_in(path))
     directory.is_loaded = True
 
 

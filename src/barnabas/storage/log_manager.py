@@ -73,7 +73,13 @@ class LogManager:
         self.cleaner: LogCleaner | None = None
         if options.enable:
             self.cleaner = LogCleaner(
-                disk, clock, options, self.logs, on_failure=self.fail, on_deletes=self.logs_with_deletes.add
+                disk,
+                clock,
+                options,
+                self.logs,
+                on_failure=self.fail,
+                on_deletes=self.logs_with_deletes.add,
+                plan_gaps=self.plan_gaps,
             )
 
     # Opening
@@ -106,6 +112,7 @@ class LogManager:
         recovery_point: int,
         log_start_offset: int,
         high_watermark: int | None = None,
+        gaps_end: int,
     ) -> Log:
         logs = self.futures if folder.endswith(log_files.FUTURE_FOLDER) else self.logs
         if partition in logs:
@@ -120,16 +127,12 @@ class LogManager:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             high_watermark=high_watermark,
+            gaps_end=gaps_end,
         )
+        log.on_gap = lambda log: self.checkpoint_gaps(log_dir_of(log))
         logs[partition] = log
         self.logs_with_deletes.add(log)
         return log
-
-    @property
-    def last_broker_epoch(self) -> int | None:
-        """This broker's epoch in its last life, if that closed all directories cleanly (KIP-966)."""
-        epochs = {directory.broker_epoch for directory in self.live.values()}
-        return epochs.pop() if len(epochs) == 1 and not self.dirs.offline else None
 
     # Looking up and making
 
@@ -181,7 +184,9 @@ class LogManager:
                 continue
             folder = f"{log_dir}/{name}"
             try:
-                log = self.open_log(folder, partition, clean=True, recovery_point=0, log_start_offset=0)
+                log = self.open_log(
+                    folder, partition, clean=True, recovery_point=0, log_start_offset=0, gaps_end=0
+                )
             except (OSError, StorageFailure) as error:
                 self.fail(log_dir, error)
                 continue
@@ -237,16 +242,6 @@ class LogManager:
 
     # Changing
 
-    def set_options(self, topic: str, options: LogOptions) -> None:
-        """A topic's configuration changed; cleaning stops at once where it is no longer wanted."""
-        for logs in (self.logs, self.futures):
-            for partition, log in logs.items():
-                if partition.topic == topic:
-                    was_compacted = log.options.cleanup_compact
-                    log.set_options(options)
-                    if was_compacted and not options.cleanup_compact and self.cleaner is not None:
-                        self.cleaner.abort(partition)
-
     def truncate_to(self, partition: TopicPartition, offset: int, *, future: bool = False) -> None:
         """Cut a follower's log; the cleaner must not be at work on what goes."""
         self._truncate(partition, future, lambda log: log.truncate_to(offset))
@@ -296,6 +291,7 @@ class LogManager:
                     self.disk.sync_folder(log_dir)
                 self.checkpoint_recovery_points(log_dir)
                 self.checkpoint_log_starts(log_dir)
+                self._checkpoint_other_gaps(log_dir)
 
     def begin_delete(self, partition: TopicPartition, *, future: bool = False, stray: bool = False) -> None:
         """The first half of `delete`, to be followed by `finish_deletes`."""
@@ -343,7 +339,10 @@ class LogManager:
             )
             current.abandon()
             self.folders_to_delete.append((self.clock.wall_ms(), current.folder))
+        # Whatever gaps it was copied with, what is appended from now on has none.
+        future.gaps_end = min(future.gaps_end, future.end_offset)
         for log_dir in (old_dir, new_dir):
+            self._checkpoint_other_gaps(log_dir)
             self.checkpoint_recovery_points(log_dir)
             self.checkpoint_log_starts(log_dir)
 
@@ -358,6 +357,20 @@ class LogManager:
         with self.guarding(log_dir):
             if log_dir in self.live:
                 self.live[log_dir].write_log_starts(self.logs_in(log_dir))
+
+    def checkpoint_gaps(self, log_dir: str) -> None:
+        with self.guarding(log_dir):
+            self.plan_gaps(log_dir)()
+
+    def _checkpoint_other_gaps(self, log_dir: str) -> None:
+        """If logs came or went that have gaps: most have none, and a checkpoint waits for the device."""
+        if log_dir in self.live and self.live[log_dir].has_other_gaps(self.logs_in(log_dir)):
+            self.checkpoint_gaps(log_dir)
+
+    def plan_gaps(self, log_dir: str) -> Callable[[], None]:
+        """For a worker: write down where gaps of compaction may be, before they are made."""
+        directory = self.live.get(log_dir)
+        return _nothing if directory is None else directory.plan_gaps(self.logs_in(log_dir))
 
     def checkpoint_high_watermarks(self, log_dir: str) -> None:
         with self.guarding(log_dir):
@@ -435,6 +448,10 @@ class LogManager:
         directory.write_log_starts(logs)
         directory.write_high_watermarks(logs)
         directory.mark_clean(broker_epoch)
+
+
+def _nothing() -> None:
+    """There is nothing to write."""
 
 
 def _failed(message: str) -> KafkaError:

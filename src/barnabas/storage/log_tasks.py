@@ -189,10 +189,6 @@ class LogTasks:
         if expire(log, self._clock.wall_ms()):
             self._manager.logs_with_deletes.add(log)
 
-    def flush_soon(self, log: Log) -> None:
-        """After an append that made a flush due (`log.should_flush()`): by count, by time, or by a roll."""
-        self._pieces.append(self._guarded(log_dir_of(log), partial(self._flush_if_due, log)))
-
     def _flushes(self) -> Iterable[Piece]:
         return self._per_log(self._flush_if_due)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from barnabas.base.errors import ErrorCode
 from barnabas.broker.handlers import produce
 from barnabas.runtime.loop.workers import WorkersBusyError
 from barnabas.storage.log.deferred_work import FlushPlan
+from barnabas.storage.log.names import TopicPartition
 from tests.broker.worlds.data_world import (
     World,
     batch_of,
@@ -58,6 +60,42 @@ def test_flush_messages_above_one_flushes_each_so_many() -> None:
     world.tick()
     assert result_of(third, 12).responses[0].partition_responses[0].error_code == 0
     assert world.log("orders").recovery_point == 3
+
+
+def test_after_a_kill_consumers_see_at_once_what_flush_messages_had_flushed() -> None:
+    """F3: the high watermark was held at the recovery point of the checkpoint until the first flush job, after
+    30 s: consumers saw an empty log, and coordinators could not load theirs."""
+    world = World()
+    world.work()
+    world.topic("orders", flush_messages="1")
+    for value in (b"a", b"b"):
+        produce_all(world, value, acks=-1)
+        world.workers.run()
+        world.tick()
+    world.replicas.storage.manager.dirs.close()  # the process is gone, and no checkpoint was written
+    again = World(disk=world.disk, start=False)
+    again.clock.now_ms = world.clock.now_ms
+    again.image = world.image
+    again.start()
+    found = partition_answers(again.fetch(fetch_request("orders", {0: 0})))["orders", 0]
+    assert found.high_watermark == 2
+    assert again.log("orders").recovery_point == 2
+
+
+def test_a_topic_that_is_no_longer_compacted_is_no_longer_cleaned() -> None:
+    world = World()
+    world.topic("orders", cleanup_policy="compact", segment_bytes="1048576", max_message_bytes="2000000")
+    for _ in range(3):
+        world.produce("orders", batch_of(b"x" * 600_000, key=b"k"))
+    storage, log, name = world.replicas.storage, world.log("orders"), TopicPartition("orders", 0)
+    cleaner = storage.manager.cleaner
+    assert cleaner is not None
+    while not cleaner.is_cleaning(name):
+        cleaner.step()
+    storage.set_options(name, log, replace(log.options, segment_ms=1000))
+    assert cleaner.is_cleaning(name)
+    storage.set_options(name, log, replace(log.options, cleanup_compact=False))
+    assert not cleaner.is_cleaning(name)
 
 
 def test_a_flush_that_fails_takes_the_directory_offline(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -300,8 +300,8 @@ def test_stopping_in_the_middle_leaves_the_log_as_it_was() -> None:
     log = compacted_log([[(b"a", b"%d" % n)] for n in range(6)])
     before = (contents(log), bases(log), sorted(files(log.disk)))
     count = len(list(CleaningRound(plan(log, dirty_range(log, None, T0), T0), LIMITS, T0).steps()))
-    log = compacted_log([[(b"a", b"%d" % n)] for n in range(6)])
     for stop_after in range(1, count - SWAP_STEPS + 1):
+        log = compacted_log([[(b"a", b"%d" % n)] for n in range(6)])
         steps = CleaningRound(plan(log, dirty_range(log, None, T0), T0), LIMITS, T0).steps()
         for _ in range(stop_after):
             next(steps)

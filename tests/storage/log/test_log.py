@@ -591,3 +591,58 @@ def test_a_read_without_a_descriptor_is_refused_and_nothing_is_offline(code: int
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert not isinstance(refused.value, StorageFailure)
     assert log.read(0, 1000, upper_bound=log.end_offset).slice is not None
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_what_was_truncated_does_not_come_back_after_a_power_loss(segments: int) -> None:
+    """Else it would be read under the epoch of what is written there next."""
+    for seed in range(20):
+        disk = SimulatedDisk(SeededRandom(seed))
+        disk.make_folder("/data")
+        disk.sync_folder("/")
+        log = open_log(disk)
+        write(log, 1, 1)
+        if segments == 2:
+            log.roll()
+        write(log, 1)
+        log.flush()
+        log.truncate_to(1)
+        disk.power_loss()
+        disk.restart()
+        assert open_log(disk, clean=False, recovery_point=0).end_offset == 1, seed
+
+
+def test_a_truncated_segment_does_not_come_back_behind_what_takes_its_place() -> None:
+    """The device happens to write the new records, and the power fails before any flush."""
+    for seed in range(20):
+        disk = SimulatedDisk(SeededRandom(seed))
+        disk.make_folder("/data")
+        disk.sync_folder("/")
+        log = open_log(disk)
+        write(log, 1, 1)
+        log.roll()
+        write(log, 1)
+        log.flush()
+        log.truncate_to(1)
+        write(log, 1)
+        disk.open(f"{FOLDER}/{0:020d}.log").sync()
+        disk.power_loss()
+        disk.restart()
+        assert open_log(disk, clean=False, recovery_point=0).end_offset == 2, seed
+
+
+def test_what_is_written_after_a_truncation_is_flushed_though_as_much_was_flushed_before() -> None:
+    for seed in range(10):
+        disk = SimulatedDisk(SeededRandom(seed))
+        disk.make_folder("/data")
+        disk.sync_folder("/")
+        log = open_log(disk)
+        write(log, 1, 1, 1, 1)
+        log.flush()
+        log.truncate_to(1)
+        assert log.recovery_point == 1
+        write(log, 1, 1, epoch=1)
+        log.flush()
+        disk.power_loss()
+        disk.restart()
+        assert open_log(disk, clean=False, recovery_point=1).end_offset == 3, seed

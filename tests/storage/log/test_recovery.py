@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from barnabas.batch.view import CorruptBatch
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.random import SeededRandom
@@ -16,6 +17,7 @@ from tests.storage.logs import (
     FOLDER,
     SMALL,
     T0,
+    batches_of,
     end_transaction,
     files,
     offsets,
@@ -240,6 +242,44 @@ def test_a_log_that_ends_before_its_start_begins_anew_there(caplog: pytest.LogCa
     assert offsets(log) == [500, 501]
 
 
+def test_what_was_recovered_is_flushed_where_flushes_hold_the_high_watermark_back() -> None:
+    """F3: it counts as flushed, so that it can be read, and must last."""
+    for seed in range(10):
+        disk = SimulatedDisk(SeededRandom(seed))
+        options = dataclasses.replace(SMALL, flush_messages=1)
+        write(open_log(disk, options), 1, 2)
+        disk.sync_folder("/data")
+        disk.sync_folder("/")
+        again = open_log(disk, options, clean=False)
+        assert again.recovery_point == again.end_offset == 3
+        assert disk.read_bytes(f"{FOLDER}/leader-epoch-checkpoint") == b"0\n1\n0 0\n", (
+            "what is flushed has it"
+        )
+        disk.power_loss()
+        disk.restart()
+        assert open_log(disk, options, clean=False).end_offset == 3
+
+
+def test_what_was_recovered_is_not_flushed_where_nobody_asks_for_it() -> None:
+    disk = SimulatedDisk(SeededRandom(1))
+    write(open_log(disk), 1, 2)
+    before = len(disk.journal)
+    assert open_log(disk, clean=False).recovery_point == 0
+    assert "sync" not in {operation.kind.value for operation in list(disk.journal)[before:]}
+
+
+def test_what_recovery_has_read_is_checked_once_more_when_it_is_read_first() -> None:
+    """F10: a byte turns after the recovery; only what this process wrote itself, or has served, is believed."""
+    disk = MemoryDisk()
+    write(open_log(disk), 1, 1)
+    log = open_log(disk, clean=False)
+    file = disk.open(path(0, ".log"))
+    file.write_at(file.size // 2 - 1, b"?")
+    with pytest.raises(CorruptBatch):
+        log.read(0, 1, upper_bound=2)
+    assert len(batches_of(log.read(1, 1, upper_bound=2))) == 1
+
+
 def test_a_folder_of_another_kind_is_refused_untouched() -> None:
     disk = MemoryDisk()
     with pytest.raises(ValueError, match="move it elsewhere"):
@@ -305,6 +345,26 @@ def test_a_folder_that_waits_for_deletion_is_left_alone() -> None:
     assert files(disk, folder) == before
     log.delete()
     assert disk.names("/data") == []
+
+
+def test_segments_given_up_by_recovery_do_not_come_back_before_a_flush_either() -> None:
+    """The device happens to write the records that take their place, and the power fails before any flush."""
+    for seed in range(20):
+        disk = SimulatedDisk(SeededRandom(seed))
+        log = open_log(disk)
+        write(log, 1, 1)
+        log.roll()
+        write(log, 1)
+        log.flush()
+        disk.sync_folder("/")
+        disk.open(path(0, ".log")).truncate(disk.size(path(0, ".log")) - 1)
+        recovered = crashed(disk)
+        assert offsets(recovered) == [0]
+        write(recovered, 1)
+        disk.open(path(0, ".log")).sync()
+        disk.power_loss()
+        disk.restart()
+        assert offsets(crashed(disk)) == [0, 1], seed
 
 
 def test_segments_given_up_by_recovery_do_not_come_back() -> None:

@@ -232,11 +232,14 @@ def test_a_look_leaves_the_files_as_they_were(story: Story) -> None:
 
 
 def partition_files(files: dict[str, bytes]) -> dict[str, bytes]:
-    """All but those of the metadata log, of deleted partitions, and the lock, which Apache Kafka removes."""
+    """All but those of the metadata log, of deleted partitions, the lock, which Apache Kafka removes, and the
+    checkpoint of gaps, which only we have."""
     return {
         name: data
         for name, data in files.items()
-        if not name.startswith("__cluster_metadata-0/") and "-delete/" not in name and name != ".lock"
+        if not name.startswith("__cluster_metadata-0/")
+        and "-delete/" not in name
+        and name not in (".lock", "gap-offset-checkpoint")
     }
 
 

@@ -14,7 +14,7 @@ from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.disk.folder_disk import FolderDisk
 from barnabas.runtime.random import SeededRandom
 from barnabas.storage.cleaner.cleaner import CleanerOptions
-from barnabas.storage.directories.clean_shutdown import NO_BROKER_EPOCH
+from barnabas.storage.directories.clean_shutdown import NO_BROKER_EPOCH, clean_shutdown_epoch
 from barnabas.storage.directories.log_dirs import LogDirs
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
@@ -78,10 +78,12 @@ class LifeWriter:
     folder: Path
     epochs: Sequence[int]
     manager: LogManager = field(init=False)
+    epoch: int | None = field(init=False)
     lives: dict[str, Life] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.start_ms = SystemClock().wall_ms() - 3_600_000
+        self.epoch = clean_shutdown_epoch(FolderDisk(), str(self.folder))
         self.manager = open_manager(self.folder, lambda topic: OPTIONS.get(topic, LogOptions()))
 
     def write(self) -> dict[str, Life]:
@@ -107,7 +109,7 @@ class LifeWriter:
 
     def close(self) -> None:
         """A clean stop, as a broker does it; its epoch is passed on to the next start (KIP-966)."""
-        epoch = self.manager.last_broker_epoch
+        epoch = self.epoch
         for log_dir in list(self.manager.live):
             self.manager.checkpoint_high_watermarks(log_dir)
         self._run_deletes()

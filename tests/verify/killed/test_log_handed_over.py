@@ -36,6 +36,7 @@ CONTINUED = ("continued", "hanging")
 ALWAYS_REWRITTEN = {
     ".kafka_cleanshutdown",
     "cleaner-offset-checkpoint",
+    "gap-offset-checkpoint",
     "leader-epoch-checkpoint",
     "log-start-offset-checkpoint",
     "recovery-point-offset-checkpoint",

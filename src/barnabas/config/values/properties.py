@@ -103,7 +103,9 @@ def _unicode(digits: str) -> str:
             raise ValueError(digits)
         return chr(int(digits, 16))
     except ValueError:
-        raise PropertiesError(f"Malformed \\uxxxx encoding: \\u{digits}") from None
+        # The digits may be anything, a line break included: what is said of them stays one line.
+        shown = digits if digits.isprintable() else ascii(digits)[1:-1]
+        raise PropertiesError(f"Malformed \\uxxxx encoding: \\u{shown}") from None
 
 
 def _join_surrogates(text: str) -> str:

@@ -54,8 +54,6 @@ SCHEMA = StructType(
 GROUP_BYTES = 2 << 20
 # Spark counts microseconds in 64 bits.
 MAX_TIMESTAMP_MS = (2**63 - 1) // 1000
-# The format before there were timestamps (v0).
-NO_TIMESTAMP_TYPE = -1
 
 
 def schema_with(headers: bool) -> StructType:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from barnabas.base.errors import KafkaError
 from barnabas.runtime.clock import Clock
@@ -86,6 +87,7 @@ class LogCleaner:
         *,
         on_failure: Callable[[str, Exception], None],
         on_deletes: Callable[[Log], None] = lambda log: None,
+        plan_gaps: Callable[[str], Piece] = lambda log_dir: _nothing,
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -94,6 +96,7 @@ class LogCleaner:
         self._logs = logs
         self._on_failure = on_failure
         self._on_deletes = on_deletes
+        self._plan_gaps = plan_gaps
         self._checkpoints: dict[str, OffsetCheckpoint] = {}
         self._clean_up_to: dict[str, dict[TopicPartition, int]] = {}
         self._paused: dict[TopicPartition, int] = {}
@@ -297,7 +300,9 @@ class LogCleaner:
     def _clean(self, target: LogToClean) -> Iterator[int]:
         log, log_dir = target.log, log_dir_of(target.log)
         self._cleaning = target.partition
-        self._round = work = CleaningRound(target, self._limits, self._clock.wall_ms())
+        self._round = work = CleaningRound(
+            target, self._limits, self._clock.wall_ms(), partial(self._plan_gaps, log_dir)
+        )
         try:
             yield from work.steps()
             yield from work.wait_for(self._plan_checkpoint(log_dir, target.partition, work.stats.end_offset))

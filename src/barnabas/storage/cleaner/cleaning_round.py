@@ -74,6 +74,8 @@ class CleaningRound:
     target: LogToClean
     limits: RoundLimits
     now_ms: int
+    # The call that writes down up to where the log may have gaps.
+    plan_gaps: Callable[[], Callable[[], None]] = lambda: lambda: None
     stats: RoundStats = field(default_factory=RoundStats)
     # What should be run, here or on a worker, before the next step.
     sync: PendingSync | None = None
@@ -93,9 +95,34 @@ class CleaningRound:
             log.options.segment_index_bytes,
             target.first_uncleanable_offset,
         )
+        yield from self._expect_gaps()
         transactions = CleanedTransactions()
         for group in groups:
             yield from self._clean_group(group, offsets, transactions)
+
+    def _expect_gaps(self) -> Iterator[int]:
+        """Before the first record goes: flush the log, and note that offsets may be missing from now on.
+
+        What is missing below `gaps_end` is no longer taken for lost, so nothing there may be able to get lost
+        any more.  And a record must not go for the sake of a later one that a power loss takes, nor of a
+        transaction whose marker it takes: that may lie in the active segment.
+        """
+        log, end = self.target.log, self.target.first_uncleanable_offset
+        plan = log.plan_flush()
+        if plan is not None:
+            try:
+                yield from self.wait_for(plan.run)
+                log.flushed(plan)
+            finally:
+                plan.close()
+        before = log.gaps_end
+        if before < end:
+            log.gaps_end = end
+            try:
+                yield from self.wait_for(self.plan_gaps())
+            except BaseException:
+                log.gaps_end = before  # perhaps it is not written down: the next round must do it
+                raise
 
     def _slots(self) -> int:
         """No more than the dirty part has offsets: a small log costs little memory."""

@@ -24,6 +24,7 @@ RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
 REPLICATION_CHECKPOINT = "replication-offset-checkpoint"
 CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+GAP_CHECKPOINT = "gap-offset-checkpoint"
 
 OFFSET_CHECKPOINT_VERSION = 0
 # A line has at most 249 + 10 + 19 characters: room for some 900,000 partitions in one log directory.
@@ -70,6 +71,10 @@ class CheckpointFile(Generic[Entry]):
         """Apache Kafka has the file from the first start on, empty: so have we."""
         if not self._disk.exists(self.path):
             self._disk.open(self.path, create=True).close()
+
+    @property
+    def is_written(self) -> bool:
+        return self._disk.exists(self.path) and self._disk.size(self.path) > 0
 
     def read(self) -> list[Entry]:
         """All entries; none, as in Apache Kafka, if the file is missing, empty or ends with its version."""
@@ -125,7 +130,7 @@ def _shown(line: str) -> str:
 
 
 class OffsetCheckpoint:
-    """Offsets by partition in one of the four checkpoints at the root of a log directory."""
+    """Offsets by partition in one of the checkpoints at the root of a log directory."""
 
     __slots__ = ("_file", "_latest")
 
@@ -141,6 +146,11 @@ class OffsetCheckpoint:
 
     def create(self) -> None:
         self._file.create()
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it was ever written: an empty one only was created."""
+        return self._file.is_written
 
     def read(self) -> dict[TopicPartition, int]:
         return dict(self._file.read())

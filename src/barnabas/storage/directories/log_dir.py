@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Set
 from barnabas.base.ids import Uuid
 from barnabas.runtime.disk.disk import Disk
 from barnabas.storage.directories.checkpoints import (
+    CLEANER_CHECKPOINT,
+    GAP_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_CHECKPOINT,
     OffsetCheckpoint,
 )
 from barnabas.storage.directories.clean_shutdown import (
-    clean_shutdown_epoch,
     has_clean_shutdown,
     remove_clean_shutdown,
     write_clean_shutdown,
@@ -35,8 +36,9 @@ class LogDir:
 
     __slots__ = (
         "_disk",
-        "broker_epoch",
+        "_noted_gaps",
         "directory_id",
+        "gaps",
         "high_watermarks",
         "is_loaded",
         "log_starts",
@@ -52,9 +54,10 @@ class LogDir:
         self.recovery_points = OffsetCheckpoint(disk, path, RECOVERY_POINT_CHECKPOINT)
         self.log_starts = OffsetCheckpoint(disk, path, LOG_START_CHECKPOINT)
         self.high_watermarks = OffsetCheckpoint(disk, path, REPLICATION_CHECKPOINT)
+        self.gaps = OffsetCheckpoint(disk, path, GAP_CHECKPOINT)
+        # What that one says, None if that is not known.
+        self._noted_gaps: dict[TopicPartition, int] | None = None
         self.was_clean = False
-        # Of the broker that stopped cleanly; None if it did not, or left none.
-        self.broker_epoch: int | None = None
         self.is_loaded = False
 
     def open(self) -> None:
@@ -62,7 +65,6 @@ class LogDir:
         for checkpoint in (self.recovery_points, self.log_starts, self.high_watermarks):
             checkpoint.create()
         self.was_clean = has_clean_shutdown(self._disk, self.path)
-        self.broker_epoch = clean_shutdown_epoch(self._disk, self.path) if self.was_clean else None
         remove_clean_shutdown(self._disk, self.path)
 
     def forget_others(self, present: Set[TopicPartition]) -> None:
@@ -71,7 +73,7 @@ class LogDir:
         A crash in the midst of a deletion leaves it behind, and a new partition of the same name would start
         with it.
         """
-        for checkpoint in (self.recovery_points, self.log_starts, self.high_watermarks):
+        for checkpoint in (self.recovery_points, self.log_starts, self.high_watermarks, self.gaps):
             known = self._read(checkpoint, "it is read as if it were empty")
             kept = {partition: offset for partition, offset in known.items() if partition in present}
             if kept != known:
@@ -85,6 +87,25 @@ class LogDir:
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         return self._read(self.high_watermarks, "its logs' high watermarks start at their log start")
+
+    def read_gaps(self) -> dict[TopicPartition, int] | None:
+        """Up to where compaction may have left gaps in each log (0 if it is not named); None: not known.
+
+        A directory of Apache Kafka, or of an earlier release, has no such checkpoint.  Should one of these
+        have worked on a directory that has, its cleaner has said so in a checkpoint of its own.
+        """
+        try:
+            self._noted_gaps = gaps = self.gaps.read() if self.gaps.is_written else None
+            cleaned = OffsetCheckpoint(self._disk, self.path, CLEANER_CHECKPOINT).read()
+        except DamagedFile as damage:
+            logger.warning("%s; no gap in a log is taken for a loss", damage)
+            return None
+        if gaps is None:
+            return None
+        return {
+            partition: max(gaps.get(partition, 0), cleaned.get(partition, 0))
+            for partition in gaps.keys() | cleaned.keys()
+        }
 
     def _read(self, checkpoint: OffsetCheckpoint, consequence: str) -> dict[TopicPartition, int]:
         """A damaged checkpoint costs time, not data: each value has a safe default."""
@@ -102,6 +123,9 @@ class LogDir:
 
     def write_high_watermarks(self, logs: Mapping[TopicPartition, Log]) -> None:
         self.plan_high_watermarks(logs)()
+
+    def write_gaps(self, logs: Mapping[TopicPartition, Log]) -> None:
+        self.plan_gaps(logs)()
 
     # The same for a worker: what the logs say is taken now, and written when the call is made.
 
@@ -121,7 +145,20 @@ class LogDir:
     def plan_high_watermarks(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
         return self.high_watermarks.plan({partition: log.high_watermark for partition, log in logs.items()})
 
+    def plan_gaps(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
+        """Only of logs that may have gaps."""
+        self._noted_gaps = gaps = _gaps_of(logs)
+        return self.gaps.plan(gaps)
+
+    def has_other_gaps(self, logs: Mapping[TopicPartition, Log]) -> bool:
+        """Whether the checkpoint says something else of these logs than they do."""
+        return self._noted_gaps != _gaps_of(logs)
+
     def mark_clean(self, broker_epoch: int) -> None:
         """Last of all: whatever is written after it would be trusted unread."""
         if self.was_clean or self.is_loaded:
             write_clean_shutdown(self._disk, self.path, broker_epoch)
+
+
+def _gaps_of(logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
+    return {partition: log.gaps_end for partition, log in logs.items() if log.gaps_end > 0}

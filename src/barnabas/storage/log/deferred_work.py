@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from barnabas.runtime.disk.disk import Disk, File
-from barnabas.storage.failure import failing
+from barnabas.storage.failure import StorageFailure, failing
 from barnabas.storage.segment.segment import Segment
 
 
@@ -53,18 +53,18 @@ class PendingSync:
     def __init__(self, call: Callable[[], None]) -> None:
         self.is_done = False
         self._call = call
-        self._error: OSError | None = None
+        self._error: OSError | StorageFailure | None = None
 
     def run(self) -> None:
         try:
             self._call()
-        except OSError as error:
+        except (OSError, StorageFailure) as error:
             self._error = error
         finally:
             self.is_done = True
 
     def finish(self) -> None:
-        """Run it now if nobody has; OSError if it failed."""
+        """Run it now if nobody has; OSError or StorageFailure if it failed."""
         if not self.is_done:
             self.run()
         if self._error is not None:

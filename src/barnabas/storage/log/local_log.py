@@ -37,6 +37,10 @@ class LocalLog:
         self.producers = loaded.producers
         self.epochs = loaded.epochs
         self.end_offset = loaded.end_offset
+        # Where the next batch begins beyond this offset, no offset may be missing before it: one that is was
+        # lost.  Before it compaction has been, or may have been.  It is raised, lastingly, before a gap is
+        # made (`gap-offset-checkpoint`): the topic's policy of today says nothing about yesterday's gaps.
+        self.gaps_end = loaded.gaps_end
         self.recovery_point = max(loaded.recovery_point, loaded.log_start_offset)
         self.last_flush_ms = clock.wall_ms()
         self.is_closed = False

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.runtime.clock import Clock
@@ -23,12 +23,13 @@ from barnabas.storage.log import log_files
 from barnabas.storage.log.appends import AppendResult, Prepared, prepare_as_is, prepare_leader, rules_of
 from barnabas.storage.log.leader_epochs import EpochEnd
 from barnabas.storage.log.local_log import LocalLog, jitter_ms
-from barnabas.storage.log.log_options import LogOptions
+from barnabas.storage.log.log_options import LONG_MAX, LogOptions
 from barnabas.storage.log.log_reader import ReadResult, TimestampAndOffset
 from barnabas.storage.log.plain_append import append_plain, plain_rules
 from barnabas.storage.log.recovery import LoadedLog, LogLoader
 from barnabas.storage.producers.producer_append import AppendOrigin, BatchMetadata, Verification
 from barnabas.storage.producers.producer_replay import ProducerChanges, check_append, rebuild_producers
+from barnabas.storage.segment.batch_headers import BatchHeader
 from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.transaction_index import AbortedTransaction
 
@@ -45,6 +46,8 @@ class Log(LocalLog):
         self.log_start_offset = loaded.log_start_offset
         self.high_watermark = self.log_start_offset
         self.first_unstable_offset: int | None = None
+        # Called when `gaps_end` has been raised and must be written down before the log goes on.
+        self.on_gap: Callable[[Log], None] = _not_noted
         self._rules = rules_of(options)
         self.plain_rules = plain_rules(options, self._rules)
         self._find_first_unstable()
@@ -62,10 +65,11 @@ class Log(LocalLog):
         recovery_point: int,
         log_start_offset: int,
         high_watermark: int | None = None,
+        gaps_end: int = LONG_MAX,
     ) -> Log:
         """Open or create the log in `folder`; after an unclean stop recover it from the recovery point on.
 
-        The three offsets are those of the checkpoints; the high watermark is only there to be compared with.
+        The offsets are those of the checkpoints; the high watermark is only there to be compared with.
         """
         name = folder.rpartition("/")[2]
         log_files.parse_folder(name)  # refused before anything is touched
@@ -79,6 +83,7 @@ class Log(LocalLog):
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             high_watermark=high_watermark,
+            gaps_end=gaps_end,
             jitter_ms=lambda: jitter_ms(options, random),
         )
         with failing(folder, "opening the log"):
@@ -124,7 +129,19 @@ class Log(LocalLog):
         """Write batches as the leader of this epoch sent them; a batch cut short at the end is left out."""
         origin = AppendOrigin.REPLICATION
         prepared = prepare_as_is(buffer, leader_epoch, self.end_offset, origin, self.name, None)
+        if prepared is not None:
+            self._note_gaps(prepared.headers)
         return self._append(prepared, origin, None, self.clock.wall_ms())
+
+    def _note_gaps(self, headers: Sequence[BatchHeader]) -> None:
+        """A compacted leader's batches do not follow each other: from the first gap on any may be missing."""
+        following = self.end_offset
+        for header in headers:
+            if header.base_offset > max(following, self.gaps_end):
+                self.gaps_end = LONG_MAX
+                self.on_gap(self)
+                return
+            following = header.last_offset + 1
 
     def _append(
         self,
@@ -374,6 +391,7 @@ class Log(LocalLog):
         self._cuts += 1
         self.end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
+        self.gaps_end = min(self.gaps_end, offset)
 
     def _rebuild_producers(self, end_offset: int) -> None:
         rebuild_producers(
@@ -418,3 +436,7 @@ class Log(LocalLog):
             producer_id: (entry.last_data_offset, entry.epoch)
             for producer_id, entry in self.producers.entries.items()
         }
+
+
+def _not_noted(log: Log) -> None:
+    """A log without a manager: whoever opens it next does not know of its gaps, and keeps them."""

@@ -48,6 +48,8 @@ class LoadedLog:
     log_start_offset: int
     recovery_point: int
     end_offset: int
+    # See `Log.gaps_end`.
+    gaps_end: int
     # Whether the folder was made just now.
     is_new: bool
     # Files renamed `.deleted` on the way, to be removed later.
@@ -71,6 +73,7 @@ class LogLoader:
         recovery_point: int,
         log_start_offset: int,
         high_watermark: int | None,
+        gaps_end: int,
         jitter_ms: Callable[[], int],
     ) -> None:
         self._disk = disk
@@ -82,12 +85,12 @@ class LogLoader:
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
         self._high_watermark = high_watermark
+        self._gaps_end = gaps_end
         self._jitter_ms = jitter_ms
         self._segments = Segments()
         self._epochs = LeaderEpochs(disk, folder)
         self._deleted_names: list[str] = []
         self._unsynced_snapshots: list[str] = []
-        self._saw_gaps = False
 
     def load(self) -> LoadedLog:
         is_new = not self._disk.exists(self._folder)
@@ -102,12 +105,9 @@ class LogLoader:
         self._load_epochs()
         self._recover(damaged)
         end_offset = self._settle_end()
-        recovery_point = end_offset
-        if not self._clean:
-            # What recovery made anew of the last segment is not synced: the next flush begins with it.
-            recovery_point = min(self._recovery_point, self._segments[-1].base_offset)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._log_start_offset)
+        recovery_point = end_offset if self._clean else self._flushed_end(end_offset)
         log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
         producers = self._new_producers()
         producers.remove_stray_snapshots(self._segments.base_offsets)
@@ -122,6 +122,8 @@ class LogLoader:
             log_start_offset,
             recovery_point,
             end_offset,
+            # What is appended from now on has no gaps, whatever may be missing before it.
+            min(self._gaps_end, end_offset),
             is_new,
             self._deleted_names,
             self._unsynced_snapshots,
@@ -140,7 +142,7 @@ class LogLoader:
             is_in_new_folder=True,
         )
         self._segments.add(segment)
-        return LoadedLog(self._segments, self._producers(), self._epochs, 0, 0, 0, True, [], [])
+        return LoadedLog(self._segments, self._producers(), self._epochs, 0, 0, 0, 0, True, [], [])
 
     def _as_it_is(self) -> LoadedLog:
         """A folder that waits for its deletion is neither recovered nor written to."""
@@ -150,7 +152,7 @@ class LogLoader:
                 self._segments.add(self._segment(offset, self._disk.size(f"{self._folder}/{name}")))
         if not self._segments:
             self._segments.add(self._segment(0, 0))
-        return LoadedLog(self._segments, self._new_producers(), self._epochs, 0, 0, 0, False, [], [])
+        return LoadedLog(self._segments, self._new_producers(), self._epochs, 0, 0, 0, 0, False, [], [])
 
     # Segments
 
@@ -307,9 +309,9 @@ class LogLoader:
         """Whether batches are missing between a segment and the next one.
 
         A power loss may keep a later file and forget the end of an earlier one.  Apache Kafka leaves the
-        hole; a log that ends with its last good batch is refetched or resent, a hole is never seen.  In a log
-        that is compacted, or has gaps elsewhere because it once was, a gap proves nothing, unless something
-        was cut off there.  Where the next segment goes on right behind the cut, no batch was cut off.
+        hole; a log that ends with its last good batch is refetched or resent, a hole is never seen.  But
+        where compaction may have left it (`Log.gaps_end`) a gap proves nothing, unless something was cut off
+        there.  Where the next segment goes on right behind the cut, no batch was cut off.
         """
         following = self._segments.after(segment)
         if following is None:
@@ -317,7 +319,7 @@ class LogLoader:
         end_offset = segment.next_offset()
         if end_offset == following.base_offset:
             return False
-        if dropped == 0 and (self._options.cleanup_compact or self._saw_gaps):
+        if dropped == 0 and following.base_offset <= self._gaps_end:
             return False
         logger.warning(
             "%s ends at offset %d, the next segment begins at %d: what lies between did not reach the disk,"
@@ -329,16 +331,21 @@ class LogLoader:
         return True
 
     def _catch_up(self, producers: Producers, before: Segments, offset: int) -> None:
-        """The producers as they were before this offset, from a snapshot and the segments before it."""
-        now_ms = self._clock.wall_ms()
-        rebuild_producers(producers, before, self._log_start_offset, offset, now_ms, after_clean_stop=False)
+        """The producers as they were before this offset, from a snapshot and the segments before it.
+
+        Deleted records count here: a checkpoint may name a log start that lies beyond what a power loss left
+        of the log, and their transactions may end in this segment.
+        """
+        first, now_ms = self._segments[0].base_offset, self._clock.wall_ms()
+        rebuild_producers(producers, before, first, offset, now_ms, after_clean_stop=False)
 
     def _recover_segment(self, segment: Segment, producers: Producers) -> int:
         following = self._segments.after(segment)
         limit = LONG_MAX if following is None else following.base_offset
-        compacted = self._options.cleanup_compact or self._saw_gaps
-        dropped, gaps = recover_segment(segment, producers, self._epochs, limit, may_have_gaps=compacted)
-        self._saw_gaps |= gaps
+        dropped, gaps = recover_segment(segment, producers, self._epochs, limit, self._gaps_end)
+        if gaps:
+            # Nobody has noted them, so nobody can say how far they go.
+            self._gaps_end = LONG_MAX
         # What was cut and made anew must last, unless it is read again after the next crash, as the last
         # segment is until it is closed: so ten thousand logs are recovered without a sync.
         must_last = self._clean or following is not None
@@ -358,6 +365,21 @@ class LogLoader:
             )
         segment.release()
         return dropped
+
+    def _flushed_end(self, end_offset: int) -> int:
+        """Up to where the log is flushed after a crash.
+
+        What recovery has read of the last segment may be in memory only, and the next flush begins with it:
+        so ten thousand logs are recovered without a sync.  But where `flush.messages` holds the high
+        watermark back until a flush, consumers would see nothing before the next one: it is flushed now.
+        """
+        if self._options.flush_messages == LONG_MAX:
+            return min(self._recovery_point, self._segments[-1].base_offset)
+        self._epochs.write_out()
+        self._segments[-1].file().sync()
+        self._segments[-1].release()
+        self._disk.sync_folder(self._folder)
+        return end_offset
 
     def _producers(self) -> Producers:
         return Producers(self._disk, self._folder, self._log_name, self._options.producer_id_expiration_ms)

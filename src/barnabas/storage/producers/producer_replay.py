@@ -125,13 +125,16 @@ def replay_batch(
         except CorruptBatch:
             raise
         except KafkaError as error:
-            # What came before it in this log was lost; that is no reason to lose more.
-            logger.warning("%s; its producer is taken as it was before", error)
-        else:
-            producers.apply(append)
-            if completed is not None:
-                ended = completed, producers.stable_offset_after(completed)
-                producers.complete(completed)
+            # The batch was accepted when it was written: what is remembered of its producer is out of date,
+            # for its records were deleted meanwhile, or the end of its transaction was lost.
+            logger.warning("%s; what is remembered of the producer from before is forgotten", error)
+            producers.forget(header.producer_id)
+            append = producers.prepare(header.producer_id, AppendOrigin.REPLICATION)
+            completed = add_batch(append, header, batch)
+        producers.apply(append)
+        if completed is not None:
+            ended = completed, producers.stable_offset_after(completed)
+            producers.complete(completed)
     producers.end_offset = header.last_offset + 1
     return ended
 

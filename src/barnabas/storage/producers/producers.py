@@ -97,6 +97,13 @@ class Producers:
         del self._ongoing_offsets[bisect_left(self._ongoing_offsets, transaction.first_offset)]
         self._unreplicated[transaction.first_offset] = transaction.last_offset
 
+    def forget(self, producer_id: int) -> None:
+        """As if it had never written here, its open transaction included."""
+        entry = self.entries.pop(producer_id, None)
+        first_offset = None if entry is None else entry.current_transaction_first_offset
+        if first_offset is not None and self._ongoing.pop(first_offset, None) is not None:
+            del self._ongoing_offsets[bisect_left(self._ongoing_offsets, first_offset)]
+
     def stable_offset_after(self, transaction: CompletedTransaction) -> int:
         """The last stable offset once this transaction is complete: where the next open one begins."""
         for first_offset in self._ongoing_offsets:

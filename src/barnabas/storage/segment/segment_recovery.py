@@ -36,22 +36,22 @@ class Found(NamedTuple):
 
 
 def recover_segment(
-    segment: Segment, producers: Producers, epochs: LeaderEpochs, limit: int, *, may_have_gaps: bool
+    segment: Segment, producers: Producers, epochs: LeaderEpochs, limit: int, gaps_end: int
 ) -> tuple[int, bool]:
-    """Rebuild all indexes and cut what is not sound; the bytes that went, and whether offsets are missing.
+    """Rebuild all indexes and cut what is not sound; the bytes that went, and whether there are new gaps.
 
-    `limit` is the next segment's base offset, LONG_MAX for the last one: no batch may reach it.
-    `may_have_gaps` says that the log is compacted.
+    `limit` is the next segment's base offset, LONG_MAX for the last one: no batch may reach it.  Up to
+    `gaps_end` offsets may be missing before a batch (`Log.gaps_end`); a gap beyond it is a new one.
     """
     segment.reset_indexes()
     segment.transaction_index.reset()
     valid, gaps = 0, False
     try:
-        for found in sound_batches(segment, limit, may_have_gaps=may_have_gaps):
+        for found in sound_batches(segment, limit, gaps_end):
             segment.index_batch(found.header)
             _replay(segment, producers, epochs, found)
             valid = found.header.end
-            gaps |= found.after_gap
+            gaps |= found.after_gap and found.header.base_offset > gaps_end
     except CorruptBatch as error:
         logger.warning("%s: %s", segment.path(log_files.LOG), error)
     dropped = segment.size - valid
@@ -63,12 +63,12 @@ def recover_segment(
     return dropped, gaps
 
 
-def sound_batches(segment: Segment, limit: int, *, may_have_gaps: bool) -> Iterator[Found]:
+def sound_batches(segment: Segment, limit: int, gaps_end: int) -> Iterator[Found]:
     """Batches up to the first that is not sound; CorruptBatch says why it is not.
 
     Each waits for its successor: of two that do not follow each other, the one that leapt ahead of its
-    predecessor is the damaged one.  The last one of a log has no successor, so it may not leap at all, unless
-    the log is compacted.
+    predecessor is the damaged one.  The last one of a log has no successor, so it may not leap at all beyond
+    `gaps_end`.
     """
     last_offset = segment.base_offset - 1
     waiting: Found | None = None
@@ -95,7 +95,7 @@ def sound_batches(segment: Segment, limit: int, *, may_have_gaps: bool) -> Itera
         fault = error
     if waiting is not None:
         is_end = fault is not None or limit == LONG_MAX
-        if waiting.after_gap and is_end and not may_have_gaps:
+        if waiting.after_gap and is_end and waiting.header.base_offset > gaps_end:
             raise _misplaced(waiting.header, last_offset)
         yield waiting
     if fault is not None:

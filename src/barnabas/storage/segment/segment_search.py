@@ -6,8 +6,11 @@ damaged.  What may not: appending, and making indexes anew (segment.py).
 An index only says where to start looking.  What it points to is checked, and an index that points nowhere is
 made anew from the batches' headers; unless the batches are damaged, for then it may know better than they.
 
-A batch that this process has written, or has read during recovery, has a right CRC.  Any other is checked
-when it is read for the first time: a start after a clean stop reads no more than the last batches.
+A batch that this process has written had a right CRC then.  Any other is checked when this process reads it
+for the first time, also one that recovery has read: a start after a clean stop reads no more than the last
+batches.  None is checked twice, for fetches are sent from the page cache and never pass through this process:
+what a device or a stray writer does to a batch after that is found by the client's own check (`check.crcs`),
+by the cleaner, and by the first read after the next start.
 """
 
 from __future__ import annotations
@@ -159,10 +162,6 @@ class SegmentSearch(SegmentFiles):
         self.sound_from = min(self.sound_from, size)
         if self._checked.end > size:
             self._checked = NOTHING_CHECKED
-
-    def note_all_sound(self) -> None:
-        """Recovery has read every batch."""
-        self.sound_from = 0
 
     def ends_whole(self) -> bool:
         """Whether the batches after the last index entry are sound, up to the end of the file."""

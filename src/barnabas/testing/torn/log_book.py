@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from barnabas.batch.control import batch_marker
 from barnabas.batch.records import Record
@@ -29,7 +30,10 @@ class Book:
     """One partition: batches by base offset, in order, with the bytes that were written."""
 
     name: str
+    # Whether its topic is compacted, or was.
     compacted: bool = False
+    # Batches before this offset may have been cleaned away.
+    gaps_end: int = 0
     batches: dict[int, bytes] = field(default_factory=dict)
     # Everything below this was flushed.
     safe_end: int = 0
@@ -104,6 +108,7 @@ def check_log(book: Book, log: Log, *, lost_power: bool) -> None:
     if book.compacted:
         there = {batch.base_offset for batch in found}
         known = {base: data for base, data in known.items() if base < book.safe_end or base in there}
+        _check_follows(book, found)
         _check_compacted(book, log, known, found)
     else:
         _check_whole(book, log, known, found)
@@ -138,6 +143,13 @@ def _check_whole(book: Book, log: Log, known: dict[int, bytes], found: list[Batc
         raise LogFault(f"{book.name}: aborted transactions are {sorted(aborted)}, should be {sorted(wanted)}")
 
 
+def _check_follows(book: Book, found: list[BatchView]) -> None:
+    """A power loss leaves no hole in what was not cleaned."""
+    for before, batch in pairwise(found):
+        if batch.base_offset > max(before.next_offset, book.gaps_end):
+            raise LogFault(f"{book.name}: after {before.next_offset} the log goes on at {batch.base_offset}")
+
+
 def _check_compacted(book: Book, log: Log, known: dict[int, bytes], found: list[BatchView]) -> None:
     """What is there was appended as it is; and of each key the last committed value is there."""
     appended = {record.offset: record for data in known.values() for record in BatchView(data).records()}
@@ -162,7 +174,9 @@ def _check_compacted(book: Book, log: Log, known: dict[int, bytes], found: list[
         for record in batch.records()
         if not batch.is_transactional or (batch.producer_id, record.offset) not in aborted
     ]
-    decided = [record for record in visible if record.offset < (_first_open(known, log.end_offset))]
+    # The log may start within a batch.
+    first, stop = log.log_start_offset, _first_open(known, log.end_offset)
+    decided = [record for record in visible if first <= record.offset < stop]
     values = {key: last.value for key, last in _last_values(decided).items() if last.value is not None}
     expected = {key: last.value for key, last in wanted.items() if last.value is not None}
     if values != expected:

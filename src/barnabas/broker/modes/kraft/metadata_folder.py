@@ -86,6 +86,7 @@ class MetadataFolder:
             clean=False,
             recovery_point=0,
             log_start_offset=0,
+            gaps_end=0,  # it is never compacted
         )
         # What a process that was killed had written is in memory only; it counts from now on.
         self.log.flush()

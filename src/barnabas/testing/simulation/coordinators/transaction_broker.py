@@ -74,6 +74,7 @@ class DataPartition:
             clean=is_clean,
             recovery_point=0,
             log_start_offset=0,
+            gaps_end=0,
         )
         log.set_high_watermark(log.end_offset)
         return log

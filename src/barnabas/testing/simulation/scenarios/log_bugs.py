@@ -11,11 +11,13 @@ from typing import Any
 
 from barnabas.runtime.disk.disk import Buffer, Disk, WholeFiles
 from barnabas.runtime.planted import patched
+from barnabas.storage.cleaner.cleaning_round import CleaningRound
 from barnabas.storage.directories import log_dir
 from barnabas.storage.log.deferred_work import FlushPlan
 from barnabas.storage.log.leader_epochs import LeaderEpochs
 from barnabas.storage.log.local_log import LocalLog
 from barnabas.storage.log.log import Log
+from barnabas.storage.log.recovery import LogLoader
 from barnabas.storage.segment import segment_recovery
 from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.segment_files import SegmentFiles
@@ -152,4 +154,31 @@ def truncation_keeps_the_recovery_point() -> Iterator[None]:
 def cleaner_cleans_the_undecided() -> Iterator[None]:
     """Compaction goes on into transactions that are still open, whose values may never count."""
     with patched(Log, "last_stable_offset", property(lambda self: self.high_watermark)):
+        yield
+
+
+@planted("gaps-told-by-todays-policy", scenario=FINDS, within_seeds=2 * SEEDS)
+def gaps_told_by_todays_policy() -> Iterator[None]:
+    """Recovery takes a gap between segments for a loss unless the topic is compacted today (F1)."""
+
+    def is_followed_by_gap(self: LogLoader, segment: Segment, dropped: int) -> bool:
+        following = self._segments.after(segment)
+        if following is None or segment.next_offset() == following.base_offset:
+            return False
+        return dropped > 0 or not self._options.cleanup_compact
+
+    with patched(LogLoader, "_is_followed_by_gap", is_followed_by_gap):
+        yield
+
+
+@planted("cleaner-does-not-flush", scenario=FINDS, within_seeds=4 * SEEDS)
+def cleaner_does_not_flush() -> Iterator[None]:
+    """Records go for the sake of later ones, or of markers, that a power loss may take."""
+
+    def expect_gaps(self: CleaningRound) -> Iterator[int]:
+        log = self.target.log
+        log.gaps_end = max(log.gaps_end, self.target.first_uncleanable_offset)
+        yield from self.wait_for(self.plan_gaps())
+
+    with patched(CleaningRound, "_expect_gaps", expect_gaps):
         yield

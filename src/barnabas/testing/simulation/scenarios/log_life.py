@@ -1,15 +1,17 @@
 """The life of a broker's logs on a disk that loses power, fails and fills up.
 
-A seed draws what is appended, rolled, flushed, compacted, expired, cut, deleted and checkpointed, and when
-the process ends or the power goes.  After every start each log is compared with its book: what was flushed is
-there, what is there was appended, and indexes, producers, epochs and transactions agree with the batches.
+A seed draws what is appended, rolled, flushed, compacted, expired, cut, deleted and checkpointed, when a
+topic gets another cleanup.policy, and when the process ends or the power goes.  After every start each log is
+compared with its book: what was flushed is there, what is there was appended, and indexes, producers, epochs
+and transactions agree with the batches.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from barnabas.base.errors import KafkaError
 from barnabas.base.ids import Uuid
@@ -75,7 +77,8 @@ OPTIONS = {
     ),
 }
 PARTITIONS = [TopicPartition(topic, number) for topic in OPTIONS for number in (0, 1)]
-TABLE = "table"
+# cleanup.policy as (delete, compact).
+POLICIES = ((True, False), (False, True), (True, True))
 
 
 class LogLife:
@@ -86,6 +89,7 @@ class LogLife:
         self.random = world.random
         self.clock = SimulatedClock(world.agenda)
         self.disk = SimulatedDisk(world.random_for("disk"), wall_ms=self.clock.wall_ms)
+        self.options = dict(OPTIONS)
         self.books = {partition: self._new_book(partition) for partition in PARTITIONS}
         self.epoch = 0
         self.lives = 0
@@ -94,7 +98,7 @@ class LogLife:
         self.start(lost_power=False)
 
     def _new_book(self, partition: TopicPartition) -> Book:
-        return Book(str(partition), compacted=partition.topic == TABLE)
+        return Book(str(partition), compacted=self.options[partition.topic].cleanup_compact)
 
     # Lives
 
@@ -108,7 +112,7 @@ class LogLife:
             self.clock,
             self.world.random_for(f"manager, life {self.lives}"),
             dirs,
-            OPTIONS.__getitem__,
+            self.options.__getitem__,
             cleaner_options=CleanerOptions(backoff_ms=0, dedupe_buffer_size=1 << 16),
         )
         self.manager.open()
@@ -206,7 +210,7 @@ class LogLife:
         )
 
     def _key(self, log: Log) -> bytes | None:
-        if log.topic != TABLE and self.random.integer(0, 3) == 0:
+        if not log.options.cleanup_compact and self.random.integer(0, 3) == 0:
             return None
         return KEYS[self.random.integer(0, len(KEYS) - 1)]
 
@@ -272,6 +276,8 @@ class LogLife:
         for base_offset, data in reversed(book.batches.items()):
             view = BatchView(data)
             if view.has_producer_id and not view.is_control and base_offset >= log.log_start_offset:
+                if log.options.cleanup_compact and any(record.key is None for record in view.records()):
+                    return  # refused by now
                 result = log.append_as_leader(_placed(data, 0, -1), self.epoch)
                 if not result.duplicate or result.first_offset != base_offset:
                     raise AssertionError(f"{book.name}: the batch at {base_offset}, resent, gave {result}")
@@ -294,14 +300,14 @@ class LogLife:
         log.roll()
 
     def expire(self, book: Book, log: Log) -> None:
-        if not book.compacted:
+        if not log.options.cleanup_compact:
             known, book.latest_start = book.latest_start, max(book.latest_start, log.high_watermark)
             expire(log, self.clock.wall_ms())
             book.latest_start = max(known, log.log_start_offset)
             self.manager.logs_with_deletes.add(log)
 
     def delete_records(self, book: Book, log: Log) -> None:
-        if not book.compacted and log.high_watermark > log.log_start_offset:
+        if not log.options.cleanup_compact and log.high_watermark > log.log_start_offset:
             offset = self.random.integer(log.log_start_offset, log.high_watermark)
             book.latest_start = max(book.latest_start, offset)
             log.advance_log_start(offset)
@@ -343,31 +349,50 @@ class LogLife:
 
     def clean(self) -> None:
         assert self.manager.cleaner is not None
-        # A compacted log has gaps anyway, so that one left by a power loss is not told from them: what is
-        # cleaned was flushed.
-        for partition, log in list(self.manager.logs.items()):
+        for partition, log in self.manager.logs.items():
             log.set_high_watermark(log.end_offset)
-            if partition.topic == TABLE:
-                with self.manager.guarding(log_dir_of(log)):
-                    self.flush(self.books[partition], log)
-        for _ in range(self.random.integer(1, 40)):
-            self.manager.cleaner.step()
+            if log.options.cleanup_compact:
+                book = self.books[partition]
+                book.gaps_end = max(book.gaps_end, log.active.base_offset)
+        with self._records_may_expire():
+            for _ in range(self.random.integer(1, 100)):
+                self.manager.cleaner.step()
         if self.manager.cleaner.uncleanable:
             raise AssertionError(f"the cleaner gave up on {sorted(self.manager.cleaner.uncleanable)}")
 
     def pass_time(self) -> None:
         """The jobs run, retention among them."""
         self.world.agenda.now_ns += self.random.integer(1, 4000) * MS
+        with self._records_may_expire():
+            for _ in range(20):
+                if self.jobs.run_due() > 0:
+                    break
+
+    @contextlib.contextmanager
+    def _records_may_expire(self) -> Iterator[None]:
+        """Interrupted, each log may start anywhere up to its high watermark; else where it says."""
         starts = {}
         for partition, log in self.manager.logs.items():
             book = self.books[partition]
             starts[partition] = book.latest_start
             book.latest_start = max(book.latest_start, log.high_watermark)
-        for _ in range(20):
-            if self.jobs.run_due() > 0:
-                break
+        yield
         for partition, log in self.manager.logs.items():
             self.books[partition].latest_start = max(starts[partition], log.log_start_offset)
+
+    def alter_policy(self) -> None:
+        """A topic gets another cleanup.policy: its logs keep the gaps that compaction has left in them."""
+        topic = tuple(OPTIONS)[self.random.integer(0, len(OPTIONS) - 1)]
+        delete, compact = POLICIES[self.random.integer(0, len(POLICIES) - 1)]
+        self.options[topic] = replace(OPTIONS[topic], cleanup_delete=delete, cleanup_compact=compact)
+        for partition, log in self.manager.logs.items():
+            if partition.topic == topic:
+                self.world.agenda.note(f"{log.name}: delete {delete}, compact {compact}")
+                log.set_options(self.options[topic])
+                if not compact and self.manager.cleaner is not None:
+                    self.manager.cleaner.abort(partition)
+        for partition, book in self.books.items():
+            book.compacted |= compact and partition.topic == topic
 
     def trouble(self) -> None:
         """One of the next operations fails: the device, or for lack of space."""
@@ -401,6 +426,7 @@ WEIGHTS: list[tuple[int, Callable[[LogLife], None]]] = [
     (2, LogLife.new_leader),
     (4, LogLife.checkpoint),
     (6, LogLife.clean),
+    (4, LogLife.alter_policy),
     (5, LogLife.pass_time),
     (2, LogLife.trouble),
     (3, LogLife.lose_power_soon),
