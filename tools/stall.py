@@ -2,10 +2,10 @@
 
     python -m tools.stall [--sizes 100000 1000000] [--edges] [--only Metadata] [--address host:port]
 
-For each API, version and kind of filling it measures how long the request took, how long a second client, which
-asks for ApiVersions all the time, waited at most, and how much memory the broker had.  It fails if somebody
-waited longer than MAX_WAIT_S or the broker had more than MAX_RSS_BYTES.  With `--kafka` the worst ten are also
-sent to Apache Kafka (an address of a running one), which nobody may take much longer than.
+For each API, version and kind of filling it measures how long the request took, how long a second client,
+which asks for ApiVersions all the time, waited at most, and how much memory the broker had.  It fails if
+somebody waited longer than MAX_WAIT_S or the broker had more than MAX_RSS_BYTES.  With `--kafka` the worst
+are also sent to Apache Kafka (the address of a running one): no request may take much longer here than there.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def compare(report: Report, kafka: tuple[str, int]) -> None:
         outcome.kafka_s = strike(kafka, frame)[0]
         if outcome.took_s > TIMES_KAFKA * outcome.kafka_s + GRACE_S:
             report.faults.append(
-                f"{outcome.took_s:.2f} s against {outcome.kafka_s:.2f} s of Apache Kafka: {outcome.attack.name}"
+                f"{outcome.took_s:.2f} s, Apache Kafka {outcome.kafka_s:.2f} s: {outcome.attack.name}"
             )
 
 

@@ -353,7 +353,7 @@ class Message(metaclass=MessageMeta):
         return pieces
 
     def encode_steps(self, version: int, pieces: list[Buffer | RecordSlice]) -> Generator[None, None, None]:
-        """Like `encode_pieces`, but a step at a time; whoever steps may take what is in `pieces` out of it."""
+        """Like `encode_pieces`, but a step at a time; who steps may take what is in `pieces` out of it."""
         encoder = self._encoders_in_steps[version]
         try:
             yield from encoder(self, pieces.append)

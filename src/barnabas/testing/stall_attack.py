@@ -108,9 +108,8 @@ class StallAttack:
 
     @property
     def name(self) -> str:
-        fixed = ",".join(
-            f"{name}={value}" for name, value in self.fixed.items() if name != "configuration_keys"
-        )
+        shown = {name: value for name, value in self.fixed.items() if isinstance(value, int | str)}
+        fixed = ",".join(f"{name}={value}" for name, value in shown.items())
         return (
             f"{self.route.api.name} v{self.version} {'.'.join(self.path)}"
             f"{f'[{fixed}]' if fixed else ''} {self.kind.value} {self.size // 1000} kB"

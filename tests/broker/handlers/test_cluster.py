@@ -111,7 +111,7 @@ def pages(broker: Any, *names: str, limit: int = 2000, cursor: tuple[str, int] |
         if cursor is None
         else DescribeTopicPartitionsRequest.Cursor(topic_name=cursor[0], partition_index=cursor[1]),
     )
-    answer = describe_topic_partitions.handle(broker, request, call_of(75, 0))
+    answer = settled(describe_topic_partitions.handle(broker, request, call_of(75, 0)))
     told = [
         (one.name, one.error_code, [each.partition_index for each in one.partitions]) for one in answer.topics
     ]
@@ -157,7 +157,7 @@ def test_partitions_with_eligible_leaders(broker: Any) -> None:
         {"replicas": [1, 2], "isr": [], "leader": -1, "eligible_leader_replicas": [2], "last_known_elr": [1]},
     )
     request = DescribeTopicPartitionsRequest(topics=[])
-    (found,) = describe_topic_partitions.handle(broker, request, call_of(75, 0)).topics
+    (found,) = settled(describe_topic_partitions.handle(broker, request, call_of(75, 0))).topics
     (one,) = found.partitions
     assert (one.error_code, one.leader_id, one.eligible_leader_replicas, one.last_known_elr) == (
         0,

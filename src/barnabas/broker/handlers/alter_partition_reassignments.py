@@ -6,17 +6,18 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
+from barnabas.broker.controller_requests import ask_by_partition
 from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
-from barnabas.protocol.schema import Message
-from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -26,9 +27,26 @@ KEY = 45
 
 def handle(
     broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
-) -> Promise[Message]:
+) -> Steps[AlterPartitionReassignmentsResponse]:
     check_cluster(broker.authorizer, context, Operation.ALTER)
-    return broker.metadata.ask(request, context.api_version, context.principal)
+
+    def ask_for(
+        some: list[AlterPartitionReassignmentsRequest.ReassignableTopic],
+    ) -> AlterPartitionReassignmentsRequest:
+        part = copy(request)
+        part.topics = some
+        return part
+
+    response: AlterPartitionReassignmentsResponse = yield from ask_by_partition(
+        broker,
+        context,
+        request.topics,
+        ask_for,
+        partitions="partitions",
+        results="responses",
+        partition_results="partitions",
+    )
+    return response
 
 
 def refuse(

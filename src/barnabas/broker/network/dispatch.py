@@ -202,7 +202,7 @@ class Dispatch:
             connection.wait()
             answer.then(
                 partial(self._come, connection, route, throttle_ms),
-                partial(self._refuse_late, connection, route, request),
+                partial(self._refuse_late, connection, route, request, throttle_ms),
             )
         else:
             self._answer(connection, route, throttle_ms, answer)
@@ -250,7 +250,7 @@ class Dispatch:
     ) -> None:
         request, answer = outcome
         if isinstance(answer, BaseException):
-            self._refuse_late(connection, route, request, answer)
+            self._refuse_late(connection, route, request, throttle_ms, answer)
         else:
             self._come(connection, route, throttle_ms, answer)
 
@@ -275,9 +275,14 @@ class Dispatch:
             connection.go_on()
 
     def _refuse_late(
-        self, connection: ClientConnection, route: Route, request: Message, error: BaseException
+        self,
+        connection: ClientConnection,
+        route: Route,
+        request: Message,
+        throttle_ms: int,
+        error: BaseException,
     ) -> None:
-        if self._refuse(connection, route, request, error):
+        if self._refuse(connection, route, request, error, throttle_ms):
             connection.go_on()
 
     def _answer(
