@@ -27,12 +27,16 @@ from barnabas.config.node.node import read_node
 from barnabas.config.option import Mode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.testing.stall_attack import Existing, StallAttack, attacks
 from tools.raw_broker import BrokerProcess, RawConnection
 
 SIZES = (100_000, 1_000_000)
 TOPICS = 200
+GROUPS = 50
+COORDINATOR_PATIENCE_S = 60.0
 # The second client's pause between two questions.
 PROBE_PAUSE_S = 0.002
 # What is asked of the broker.
@@ -138,7 +142,25 @@ def prepare(address: tuple[str, int]) -> Existing:
         answer = connection.ask(
             MetadataRequest(topics=asked, allow_auto_topic_creation=False), 12, MetadataResponse
         )
+        for name in names[:GROUPS]:
+            commit(connection, name)
     return Existing(names, [topic.topic_id for topic in answer.topics], 1)
+
+
+def commit(connection: RawConnection, name: str) -> None:
+    """Make a group of this name, which has read the topic of this name; its coordinator may have to load."""
+    partition = OffsetCommitRequest.Partition(partition_index=0, committed_offset=0, committed_metadata="")
+    request = OffsetCommitRequest(
+        group_id=name, member_id="", topics=[OffsetCommitRequest.Topic(name=name, partitions=[partition])]
+    )
+    until = time.monotonic() + COORDINATOR_PATIENCE_S
+    while time.monotonic() < until:
+        found = connection.ask(FindCoordinatorRequest(coordinator_keys=[name]), 4, FindCoordinatorResponse)
+        answer = connection.ask(request, 8, OffsetCommitResponse)
+        if not found.coordinators[0].error_code and not answer.topics[0].partitions[0].error_code:
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"the group {name} could not be made")
 
 
 def strike(address: tuple[str, int], frame: bytes) -> tuple[float, str]:

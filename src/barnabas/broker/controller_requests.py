@@ -95,22 +95,20 @@ def split_topics(
     part: list[Item] = []
     count, continues = 0, False
     for topic in topics:
-        left: Sequence[Any] = getattr(topic, partitions)
-        is_rest = False
-        while True:
-            some = left[: size - count]
+        everything: Sequence[Any] = getattr(topic, partitions)
+        start = 0
+        while start == 0 or start < len(everything):
+            some = everything[start : start + size - count]
             piece: Item = copy(topic)
             setattr(piece, partitions, list(some))
             if not part:
-                continues = is_rest
+                continues = start > 0
             part.append(piece)
             # A topic without partitions counts too.
             count += max(1, len(some))
-            left, is_rest = left[len(some) :], True
+            start += max(1, len(some))
             if count >= size:
                 yield part, continues
                 part, count = [], 0
-            if not left:
-                break
     if part or not topics:
         yield part, continues

@@ -15,7 +15,7 @@ from barnabas.base.ids import ZERO_UUID
 from barnabas.broker.controller_requests import split_topics
 from barnabas.broker.coordinators.offset_topics import told
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps, awaited
+from barnabas.broker.request_steps import Steps, awaited, each
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
@@ -47,7 +47,9 @@ def handle(
         except KafkaError as error:
             groups.append(_group_error(group, _told(error), version))
         yield None
-    return _response(groups, version) if groups else OffsetFetchResponse(throttle_time_ms=0, groups=[])
+    if not groups:
+        return OffsetFetchResponse(throttle_time_ms=0, groups=[])
+    return (yield from _response(groups, version))
 
 
 def refuse(request: OffsetFetchRequest, code: ErrorCode, text: str) -> OffsetFetchResponse:
@@ -55,7 +57,7 @@ def refuse(request: OffsetFetchRequest, code: ErrorCode, text: str) -> OffsetFet
     groups = [Group(group_id=one.group_id, topics=[], error_code=code) for one in request.groups]
     topics = [_refused(_newer(one), code) for one in request.topics or ()]
     return OffsetFetchResponse(
-        throttle_time_ms=0, error_code=code, topics=[_older(one) for one in topics], groups=groups
+        throttle_time_ms=0, error_code=code, topics=[_older_topic(one) for one in topics], groups=groups
     )
 
 
@@ -170,23 +172,26 @@ def _newer(topic: OffsetFetchRequest.Topic) -> OffsetFetchRequest.Topics:
     return OffsetFetchRequest.Topics(name=topic.name, partition_indexes=topic.partition_indexes)
 
 
-def _older(topic: Topics) -> OffsetFetchResponse.Topic:
-    partitions = [
-        OffsetFetchResponse.Partition(
-            partition_index=one.partition_index,
-            committed_offset=one.committed_offset,
-            committed_leader_epoch=one.committed_leader_epoch,
-            metadata=one.metadata,
-            error_code=one.error_code,
-        )
-        for one in topic.partitions
-    ]
-    return OffsetFetchResponse.Topic(name=topic.name, partitions=partitions)
+def _older(partition: OffsetFetchResponse.Partitions) -> OffsetFetchResponse.Partition:
+    return OffsetFetchResponse.Partition(
+        partition_index=partition.partition_index,
+        committed_offset=partition.committed_offset,
+        committed_leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.metadata,
+        error_code=partition.error_code,
+    )
 
 
-def _response(groups: list[Group], version: int) -> OffsetFetchResponse:
+def _older_topic(topic: Topics) -> OffsetFetchResponse.Topic:
+    return OffsetFetchResponse.Topic(name=topic.name, partitions=[_older(one) for one in topic.partitions])
+
+
+def _response(groups: list[Group], version: int) -> Steps[OffsetFetchResponse]:
     if version >= BATCHES_SINCE:
         return OffsetFetchResponse(throttle_time_ms=0, groups=groups)
     (group,) = groups
-    topics = [_older(one) for one in group.topics]
+    topics = []
+    for topic in group.topics:
+        partitions = yield from each(topic.partitions, _older)
+        topics.append(OffsetFetchResponse.Topic(name=topic.name, partitions=partitions))
     return OffsetFetchResponse(throttle_time_ms=0, topics=topics, error_code=group.error_code)

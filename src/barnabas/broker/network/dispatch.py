@@ -46,6 +46,8 @@ _BUFFERS = (bytes, bytearray, memoryview)
 READ_AT_ONCE_BYTES = 16 << 10
 # A response with more elements than this is written in steps.
 WRITTEN_AT_ONCE_ELEMENTS = 1_000
+# Produce and Fetch, where to count costs more than it saves: their answers are as long as their requests.
+_HOT = frozenset((0, 1))
 # What an answer may take of memory: records do not count, they are slices of files.
 MAX_ANSWER_BYTES = 64 << 20
 
@@ -180,7 +182,8 @@ class Dispatch:
     ) -> None:
         """Read the message, have it handled, and answer now or later."""
         version = connection.context.api_version
-        if len(frame) > READ_AT_ONCE_BYTES and route.lowest <= version <= route.highest:
+        is_large = connection.context.is_large = len(frame) > READ_AT_ONCE_BYTES
+        if is_large and route.lowest <= version <= route.highest:
             read = self._work.run_now(route.api.request.decode_steps(frame, body, version))
             if read is None:
                 self._queue_message(bytes(frame), body, connection, route, charge, handle)
@@ -294,7 +297,9 @@ class Dispatch:
             _throttle(connection, throttle_ms, answer)
         if answer is not None:
             version = context.api_version if route.lowest <= context.api_version <= route.highest else 0
-            if has_many_elements(answer, WRITTEN_AT_ONCE_ELEMENTS):
+            if (context.is_large or context.api_key not in _HOT) and has_many_elements(
+                answer, WRITTEN_AT_ONCE_ELEMENTS
+            ):
                 self._answer_in_steps(connection, route, answer, version)
                 return False
             try:

@@ -58,6 +58,7 @@ class RequestContext:
         "api_version",
         "client_id",
         "correlation_id",
+        "is_large",
         "listener",
         "on_disconnect",
         "peer",
@@ -87,6 +88,8 @@ class RequestContext:
         self.listener = listener
         self.peer = peer
         self.received_ns = received_ns
+        # Whether the request has so many bytes that its arrays may have very many elements.
+        self.is_large = False
         # Set by a handler that answers later: to be called if the client is gone before that.
         self.on_disconnect: Callable[[], None] | None = None
 
