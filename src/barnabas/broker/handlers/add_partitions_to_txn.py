@@ -10,13 +10,14 @@ INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import is_internal
 from barnabas.broker.coordinators.transaction_errors import told_to
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps, awaited
+from barnabas.broker.request_steps import Steps, awaited, each
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.coordinator.txn.transaction import EPOCH_BUMP_LEVEL
 from barnabas.protocol.messages.add_partitions_to_txn import (
@@ -159,13 +160,22 @@ def _names(transaction: Transaction) -> Steps[Names]:
 
 
 def _result(transaction: Transaction, verdicts: Verdicts) -> Steps[AddPartitionsToTxnResponse.Result]:
+    """A partition that is named again is answered each time, as in Apache Kafka."""
     topics = []
     for topic in transaction.topics:
-        topics += _results([topic], lambda name: verdicts.get(name, ErrorCode.NONE))
+        results = yield from each(topic.partitions, partial(_partition_result, topic.name, verdicts))
+        topics.append(AddPartitionsToTxnResponse.TopicResult(name=topic.name, results_by_partition=results))
         yield None
     return AddPartitionsToTxnResponse.Result(
         transactional_id=transaction.transactional_id, topic_results=topics
     )
+
+
+def _partition_result(
+    topic: str, verdicts: Verdicts, index: int
+) -> AddPartitionsToTxnResponse.PartitionResult:
+    code = verdicts.get(TopicPartition(topic, index), ErrorCode.NONE)
+    return AddPartitionsToTxnResponse.PartitionResult(partition_index=index, partition_error_code=code)
 
 
 def _results(

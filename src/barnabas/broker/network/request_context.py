@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
 from barnabas.base.errors import ERRORS, ErrorCode
+from barnabas.base.log_text import shown
 from barnabas.protocol.primitives import Buffer
 from barnabas.protocol.schema import Message
 from barnabas.runtime.disk.disk import Slice
@@ -95,6 +96,6 @@ class RequestContext:
 
     def __repr__(self) -> str:
         return (
-            f"Call(api {self.api_key} v{self.api_version}, {self.correlation_id} of {self.client_id!r}"
+            f"Call(api {self.api_key} v{self.api_version}, {self.correlation_id} of {shown(self.client_id)!r}"
             f" from {self.peer} as {self.principal} on {self.listener})"
         )

@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.caller import Caller
@@ -203,7 +204,7 @@ class Joins:
             group.answer_join(member, response)
 
         def refused(error: KafkaError) -> None:
-            logger.warning("group %s: %s could not be written: %s", group.group_id, reason, error)
+            logger.warning("group %s: %s could not be written: %s", shown(group.group_id), reason, error)
             self._restore(group, member, old_id, before)
 
         assignments = {one.member_id: one.assignment for one in group.members.values()}

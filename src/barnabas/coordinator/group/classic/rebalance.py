@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.base.errors import ErrorCode
+from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.entry import Entry
 from barnabas.coordinator.events import EventKind
@@ -72,7 +73,12 @@ class Rebalances:
             remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
             self._schedule_initial(group.group_id, delay_ms, remaining_ms)
         group.transition_to(ClassicState.PREPARING_REBALANCE, context.now_ms)
-        logger.info("group %s rebalances after generation %d: %s", group.group_id, group.generation, reason)
+        logger.info(
+            "group %s rebalances after generation %d: %s",
+            shown(group.group_id),
+            group.generation,
+            shown(reason),
+        )
         self._note(group, context, EventKind.REBALANCE_STARTED, reason=reason)
         if is_initial:
             return []
@@ -120,21 +126,24 @@ class Rebalances:
             self.forget(group, member.member_id)
             self._note(group, context, EventKind.MEMBER_EXPIRED, member.member_id, "did not join in time")
         if late:
-            logger.info("group %s: %d members did not join in time", group.group_id, len(late))
+            logger.info("group %s: %d members did not join in time", shown(group.group_id), len(late))
         if group.state is ClassicState.DEAD:
             return []
         if not group.elect_joined_leader() and group.members:
             # Static members are left, and none of them came: their sessions will end or they will join.
-            logger.info("group %s: nobody has joined, it goes on waiting", group.group_id)
+            logger.info("group %s: nobody has joined, it goes on waiting", shown(group.group_id))
             self._schedule_join(group)
             return []
         group.next_generation(context.now_ms)
         if group.state is ClassicState.EMPTY:
-            logger.info("group %s is empty in generation %d", group.group_id, group.generation)
+            logger.info("group %s is empty in generation %d", shown(group.group_id), group.generation)
             self._note(group, context, EventKind.GROUP_EMPTY)
             return [group_entry(group, {})]
         logger.info(
-            "group %s has %d members in generation %d", group.group_id, len(group.members), group.generation
+            "group %s has %d members in generation %d",
+            shown(group.group_id),
+            len(group.members),
+            group.generation,
         )
         self._note(group, context, EventKind.GENERATION)
         self._answer_joins(group)
@@ -221,7 +230,9 @@ class Rebalances:
             return self._without(group, "", context)
         if member.is_excused:
             return []
-        logger.info("group %s: member %s is gone, its session is over", group.group_id, member_id)
+        logger.info(
+            "group %s: member %s is gone, its session is over", shown(group.group_id), shown(member_id)
+        )
         self._note(group, context, EventKind.MEMBER_EXPIRED, member_id, "no heartbeat within its session")
         self.dismiss(group, member)
         return self._without(group, f"member {member_id} sent no heartbeat within its session", context)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.entry import Entry
 from barnabas.coordinator.events import EventKind
@@ -68,7 +69,7 @@ class Syncs:
         if left_out:
             logger.warning(
                 "group %s: the leader assigns nothing to %d of %d members in generation %d",
-                group.group_id,
+                shown(group.group_id),
                 left_out,
                 len(group.members),
                 group.generation,

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.caller import Caller
@@ -116,7 +117,7 @@ class Heartbeats:
         changes.write(creation(group))
 
         def converted() -> None:
-            logger.info("group %s is a consumer group from now on", classic.group_id)
+            logger.info("group %s is a consumer group from now on", shown(classic.group_id))
             note = self._machine.events.note
             note(
                 classic.group_id,

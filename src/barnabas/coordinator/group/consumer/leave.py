@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.base.errors import ErrorCode
+from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.classic.group import ClassicGroup
@@ -78,7 +79,9 @@ class Leaves:
     def _expire(
         self, group: ConsumerGroup, member: ConsumerMember, reason: str, context: Context
     ) -> Decision[None]:
-        logger.info("group %s: member %s is fenced because %s", group.group_id, member.member_id, reason)
+        logger.info(
+            "group %s: member %s is fenced because %s", shown(group.group_id), shown(member.member_id), reason
+        )
         return self.fence(group, [member], None, reason, EventKind.MEMBER_EXPIRED, context)
 
     def fence(
@@ -146,7 +149,7 @@ class Leaves:
         changes.then(converted)
 
     def _take_over(self, classic: ClassicGroup, *, is_complete: bool, context: Context) -> None:
-        logger.info("group %s is a classic group from now on", classic.group_id)
+        logger.info("group %s is a classic group from now on", shown(classic.group_id))
         machine = self._machine
         reason = f"Downgrade group {classic.group_id} from consumer to classic."
         machine.events.note(

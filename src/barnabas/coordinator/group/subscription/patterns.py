@@ -10,6 +10,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import NOTHING, Context, Decision
 from barnabas.coordinator.group.consumer import entries
 from barnabas.coordinator.group.consumer.changes import Changes
@@ -94,7 +95,7 @@ class Patterns:
         if bump or metadata_hash != group.metadata_hash:
             epoch = group.group_epoch + 1
             changes.write((entries.group_epoch(group_id, epoch, metadata_hash),))
-            logger.info("group %s: epoch %d, its patterns stand for other topics", group_id, epoch)
+            logger.info("group %s: epoch %d, its patterns stand for other topics", shown(group_id), epoch)
             self._steps.topics_seen(group_id, changes, context)
         return changes.decision(None)
 
