@@ -47,6 +47,7 @@ def refuse(request: AlterConfigsRequest, code: ErrorCode, message: str) -> Alter
 
 
 def _look_at(broker: Broker, context: RequestContext, one: AlterConfigsRequest.Resource) -> bool:
+    check_count(len(one.configs))
     config_changes.check_names(
         [option.name for option in one.configs],
         [option.name for option in one.configs if option.value is None],

@@ -49,20 +49,19 @@ _NOT_AUTHORIZED = (
 _CLIENT_METRICS = {"interval.ms": (Type.INT, "300000"), "match": (Type.LIST, ""), "metrics": (Type.LIST, "")}
 
 
-class _Entries(NamedTuple):
-    """The options of one resource, and where each of them stands."""
+class _Shown(NamedTuple):
+    """The options of one resource as they are answered, and where each of them stands."""
 
-    all: list[Entry]
+    rows: list[DescribeConfigsResponse.ResourceResult]
     positions: dict[str, int]
 
 
-_Known = dict[tuple[int, str], _Entries | None]
+_Known = dict[tuple[int, str], _Shown | None]
 
 
-def _by_name(entries: list[Entry] | None) -> _Entries | None:
-    if entries is None:
-        return None
-    return _Entries(entries, {entry.name: position for position, entry in enumerate(entries)})
+def _shown(entries: list[Entry], request: DescribeConfigsRequest) -> _Shown:
+    rows = [_row(entry, request.include_synonyms, request.include_documentation) for entry in entries]
+    return _Shown(rows, {entry.name: position for position, entry in enumerate(entries)})
 
 
 def handle(
@@ -106,28 +105,38 @@ def _result(
     context: RequestContext,
     known: _Known,
 ) -> DescribeConfigsResponse.Result:
-    resource = (asked.resource_type, asked.resource_name)
+    resource = _key(broker, asked)
     try:
         _authorize(broker, asked, context)
         if resource not in known:
-            known[resource] = _by_name(_ENTRIES[asked.resource_type](broker, asked.resource_name))
+            entries = _ENTRIES[asked.resource_type](broker, asked.resource_name)
+            known[resource] = None if entries is None else _shown(entries, request)
     except KafkaError as error:
         return _refused(asked, error.code, error.message)
-    entries = known[resource]
-    if entries is None:
+    found = known[resource]
+    if found is None:
         return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-    wanted = asked.configuration_keys
-    shown = entries.all
-    if wanted:
-        positions = {entries.positions[name] for name in wanted if name in entries.positions}
-        shown = [entries.all[position] for position in sorted(positions)]
+    rows = found.rows
+    if asked.configuration_keys:
+        positions = {found.positions[name] for name in asked.configuration_keys if name in found.positions}
+        rows = [found.rows[position] for position in sorted(positions)]
     return DescribeConfigsResponse.Result(
         error_code=ErrorCode.NONE,
         error_message="",
         resource_type=asked.resource_type,
         resource_name=asked.resource_name,
-        configs=[_row(entry, request.include_synonyms, request.include_documentation) for entry in shown],
+        configs=rows,
     )
+
+
+def _key(broker: Broker, asked: DescribeConfigsRequest.Resource) -> tuple[int, str]:
+    """Under what its options are kept for this request: those that have none of their own are all alike."""
+    kind, name = asked.resource_type, asked.resource_name
+    if kind not in (ConfigResource.TOPIC, ConfigResource.GROUP, ConfigResource.CLIENT_METRICS):
+        return kind, name
+    if kind == ConfigResource.TOPIC and broker.image.topic_named(name) is None:
+        return kind, name
+    return kind, name if broker.image.configs_of(ConfigResource(kind), name) else ""
 
 
 def _refused(

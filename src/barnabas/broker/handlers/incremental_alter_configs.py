@@ -63,6 +63,7 @@ def refuse(
 
 def _look_at(broker: Broker, context: RequestContext, validate_only: bool, one: _Resource) -> bool:
     """Refuse it, or say whether it is done with."""
+    check_count(len(one.configs))
     config_changes.check_names(
         [option.name for option in one.configs],
         [option.name for option in one.configs if option.value is None and option.config_operation != DELETE],

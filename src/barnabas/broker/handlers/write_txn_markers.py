@@ -7,11 +7,12 @@ transaction's offsets count, or not.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps, awaited, each
+from barnabas.broker.request_steps import Steps, awaited, finished
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.coordinator.decision import Marker
 from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -43,54 +44,50 @@ def handle(
         )
         codes = results.setdefault(marker.producer_id, {})
         # A partition that is named again gets one marker.
-        for name in dict.fromkeys(_names(wanted)):
+        seen: set[TopicPartition] = set()
+        for name in _names(wanted):
+            yield None
+            if name in seen:
+                continue
+            seen.add(name)
             hosted = broker.replicas.partitions.get(name)
             if hosted is None or hosted.is_offline:
                 codes[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 answers.append((codes, name, broker.transactions.markers.write(name, marker)))
-            yield None
     for codes, name, answer in answers:
         codes[name] = yield from awaited(answer)
-    return (yield from _response_steps(results))
+    return (yield from _response(results))
 
 
 def refuse(request: WriteTxnMarkersRequest, code: ErrorCode, text: str) -> WriteTxnMarkersResponse:
     results: Results = {}
     for marker in request.markers:
         results.setdefault(marker.producer_id, {}).update(dict.fromkeys(_names(marker), code))
-    return _response(results)
+    return finished(_response(results))
 
 
-def _names(marker: WriteTxnMarkersRequest.WritableTxnMarker) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
+def _names(marker: WriteTxnMarkersRequest.WritableTxnMarker) -> Iterator[TopicPartition]:
+    return (TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
 
 
-def _response(results: Results) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(
-        markers=[
-            WriteTxnMarkersResponse.WritableTxnMarkerResult(producer_id=producer_id, topics=_topics(codes))
-            for producer_id, codes in results.items()
-        ]
-    )
-
-
-def _response_steps(results: Results) -> Steps[WriteTxnMarkersResponse]:
-    """The same, a step for each producer."""
-    markers = yield from each(
-        results.items(),
-        lambda one: WriteTxnMarkersResponse.WritableTxnMarkerResult(
-            producer_id=one[0], topics=_topics(one[1])
-        ),
-    )
+def _response(results: Results) -> Steps[WriteTxnMarkersResponse]:
+    markers = []
+    for producer_id, codes in results.items():
+        topics = yield from _topics(codes)
+        markers.append(
+            WriteTxnMarkersResponse.WritableTxnMarkerResult(producer_id=producer_id, topics=topics)
+        )
+        yield None
     return WriteTxnMarkersResponse(markers=markers)
 
 
 def _topics(
     codes: dict[TopicPartition, ErrorCode],
-) -> list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult]:
+) -> Steps[list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult]]:
     topics: dict[str, WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = {}
     for name, code in codes.items():
+        yield None
         topic = topics.get(name.topic)
         if topic is None:
             topic = topics[name.topic] = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(
