@@ -40,8 +40,8 @@ sim: setup ## long simulation: SEEDS=n seeds of every scenario
 torn: setup ## ten thousand truncations and bit flips
 	$(BIN)/python -m tools.torn --rounds $(or $(ROUNDS),10000)
 
-fuzz: setup ## a million hostile frames, and a healthy client meanwhile
-	$(BIN)/python -m tools.fuzz --rounds $(or $(ROUNDS),1000000)
+fuzz: setup ## a million hostile frames and the stall attack, with a healthy client meanwhile (KAFKA=host:port compares)
+	$(BIN)/python -m tools.fuzz --rounds $(or $(ROUNDS),1000000) --stall $(if $(KAFKA),--kafka $(KAFKA))
 
 bench: setup ## the rows of bench/, side by side; writes docs/benchmarks.md
 	$(BIN)/python -m bench $(ROWS)

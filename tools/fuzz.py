@@ -37,6 +37,7 @@ from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.testing.hostile.fuzz import FrameMaker, Hostile
+from tools import stall
 from tools.raw_broker import BrokerProcess, RawConnection
 
 # Frames are sent on so many connections, one each, before anybody looks what became of them.
@@ -263,6 +264,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description="Send hostile frames.")
     parser.add_argument("--rounds", type=int, default=1_000_000, help="how many (default 1000000)")
     parser.add_argument("--seed", type=int, default=0, help="of the first frame (default 0)")
+    parser.add_argument("--stall", action="store_true", help="run the stall attack (tools.stall) as well")
+    parser.add_argument("--kafka", help="address of an Apache Kafka to hold the stall attack against")
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="barnabas-fuzz-") as folder,
@@ -278,7 +281,8 @@ def main() -> int:
     if report.faults:
         for seed, hostile in campaign.last_frames():
             print(f"seed {seed}, {hostile.kind.value}: {hostile.data.hex()}")
-    return 1 if report.faults else 0
+    has_stalled = options.stall and stall.main(["--kafka", options.kafka] if options.kafka else [])
+    return 1 if report.faults or has_stalled else 0
 
 
 if __name__ == "__main__":

@@ -164,7 +164,7 @@ def _routes(routes: dict[int, Route]) -> str:
     for key, route in routes.items():
         lowest, highest = route.announced.lowest, route.announced.highest
         versions = str(lowest) if lowest == highest else f"{lowest} to {highest}"
-        lines.append(f"| {key} | {route.api.name} | {versions} | `{route._module}.py` |")
+        lines.append(f"| {key} | {route.api.name} | {versions} | `{route.place}` |")
     return "\n".join(lines) + "\n"
 
 

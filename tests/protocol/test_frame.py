@@ -66,6 +66,11 @@ def test_a_size_is_checked_before_its_bytes_come(size: int, text: str) -> None:
         frame_size(struct.pack(">i", size), limit=100)
 
 
+def test_a_frame_of_exactly_the_limit_is_allowed() -> None:
+    assert frame_size(struct.pack(">i", 100), limit=100) == 100
+    assert FrameReader(limit=5).feed(struct.pack(">i", 5) + b"frame") == [b"frame"]
+
+
 def test_only_what_came_is_held() -> None:
     reader = FrameReader()
     assert reader.feed(struct.pack(">i", 100_000_000) + b"abc") == []

@@ -10,6 +10,9 @@ from functools import lru_cache
 
 # Groups and transactional ids whose partition is not computed for every request.
 KEYS_REMEMBERED = 10_000
+# What is remembered is bounded in bytes: longer keys, of which a client may send thirty-two thousand
+# characters, are hashed each time.
+LONGEST_REMEMBERED = 249
 _MASK = 0xFFFFFFFF
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995
@@ -49,12 +52,20 @@ def java_string_hash(text: str) -> int:
     return _signed(hashed)
 
 
-@lru_cache(KEYS_REMEMBERED)
 def partition_for_group(group_id: str, partitions: int) -> int:
     """The partition of `__consumer_offsets` that keeps a group, or of `__transaction_state` a transaction."""
+    if len(group_id) > LONGEST_REMEMBERED:
+        return _partition_for_group(group_id, partitions)
+    return _remembered(group_id, partitions)
+
+
+def _partition_for_group(group_id: str, partitions: int) -> int:
     hashed = java_string_hash(group_id)
     # Java's own Math.abs leaves the smallest int negative; Apache Kafka takes 0 for it.
     return (0 if hashed == -(2**31) else abs(hashed)) % partitions
+
+
+_remembered = lru_cache(KEYS_REMEMBERED)(_partition_for_group)
 
 
 def _signed(word: int) -> int:

@@ -34,6 +34,7 @@ from barnabas.broker.network.routes import Role, Route, routes_for
 from barnabas.broker.publishers import publishers_for
 from barnabas.broker.quotas.client_quotas import ClientQuotas, Quotas
 from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.request_steps import RequestWork
 from barnabas.broker.security.authorizer import Authorizer
 from barnabas.broker.security.standard_authorizer import authorizer_for
 from barnabas.config.errors import ConfigError
@@ -123,6 +124,7 @@ class Broker:
         self._is_up = False
         self._is_stopping = False
         self._limits = ConnectionLimits(node.settings, node.listeners)
+        self._work = RequestWork(loop.timers, clock.monotonic_ns)
         self._listeners = self._make_listeners(network)
         self._add_gauges()
 
@@ -271,7 +273,7 @@ class Broker:
             listeners[endpoint.listener_name] = BrokerListener(
                 endpoint,
                 role,
-                Dispatch(self, routes, self.authorizer, self.quotas, self.clock),
+                Dispatch(self, routes, self.authorizer, self.quotas, self.clock, self._work),
                 self._limits,
                 self.metrics,
                 network=network,

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.protocol.decoder import compile_decoder
-from barnabas.protocol.encoder import compile_encoder
+from barnabas.protocol.decoder import compile_decoder, compile_decoder_in_steps
+from barnabas.protocol.encoder import compile_encoder, compile_encoder_in_steps
 from barnabas.protocol.schema import Schema
 from barnabas.protocol.source import Source
 
-__all__ = ["compile_decoder", "compile_encoder", "install_constructor"]
+__all__ = [
+    "compile_decoder",
+    "compile_decoder_in_steps",
+    "compile_encoder",
+    "compile_encoder_in_steps",
+    "install_constructor",
+]
 
 
 def install_constructor(schema: Schema) -> None:

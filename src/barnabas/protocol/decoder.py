@@ -16,14 +16,24 @@ from typing import Any
 from barnabas.base.ids import Uuid
 from barnabas.protocol.primitives import ProtocolError, continue_length, skip_tagged_fields
 from barnabas.protocol.schema import Field, Schema
-from barnabas.protocol.source import FIXED, READY_LENGTHS, Source, array_structs, minimal_size
+from barnabas.protocol.source import FIXED, READY_LENGTHS, STEP_ELEMENTS, Source, array_structs, minimal_size
+
+# A message that is read in steps has at most so many elements in all its arrays together: each of them
+# becomes an object, which takes a hundred times the memory of its bytes.
+MAX_ELEMENTS = 500_000
 
 
-def compile_decoder(schema: Schema, version: int) -> Any:
-    """`decode(buffer, position) -> (message, position)` for this version."""
-    writer = _DecoderWriter(schema, version)
+def compile_decoder(schema: Schema, version: int, *, in_steps: bool = False) -> Any:
+    """`decode(buffer, position) -> (message, position)` for this version.
+
+    `in_steps`: the same as a generator, which yields after so many elements of arrays (STEP_ELEMENTS) and
+    returns what the function returns: a megabyte of names is read while others are served.
+    """
+    writer = _DecoderWriter(schema, version, in_steps=in_steps)
     source = writer.source
     with source.block("def decode(buffer, position):"):
+        if in_steps:
+            source.line("elements = 0; next_step = step")
         if writer.has_records:
             source.line("buffer = view(buffer)")
         else:
@@ -34,7 +44,18 @@ def compile_decoder(schema: Schema, version: int) -> Any:
         writer.struct(schema, "message")
         writer.flush()
         source.line("return message, position")
+        if in_steps:
+            # Also of a message without an array a generator is made.
+            source.line("yield")
     return source.build("decode")
+
+
+def compile_decoder_in_steps(schema: Schema, version: int) -> Any:
+    return compile_decoder(schema, version, in_steps=True)
+
+
+def too_many() -> ProtocolError:
+    return ProtocolError(f"more than {MAX_ELEMENTS} elements in one message")
 
 
 def too_long(what: str, announced: int, left: int) -> ProtocolError:
@@ -54,8 +75,9 @@ def has_records(schema: Schema, version: int) -> bool:
 
 
 class _DecoderWriter:
-    def __init__(self, schema: Schema, version: int) -> None:
+    def __init__(self, schema: Schema, version: int, *, in_steps: bool) -> None:
         self.version = version
+        self.in_steps = in_steps
         self.flexible = version in schema.flexible
         self.has_records = has_records(schema, version)
         self.source = Source(f"decoder of {schema.name} version {version}")
@@ -69,6 +91,8 @@ class _DecoderWriter:
             "too_long": too_long,
             "is_null": is_null,
             "ProtocolError": ProtocolError,
+            "too_many": too_many,
+            "step": STEP_ELEMENTS,
         }
         self._path: list[str] = []
         # Fixed-width values to be unpacked together: struct characters and where the values go.
@@ -187,6 +211,8 @@ class _DecoderWriter:
         with source.block(f"if {length} >= 0:"):
             source.line(f"if {length} * {size} > end - position:")
             source.line(f"    raise too_long('a list', {length}, end - position)")
+            if self.in_steps:
+                self._count(length)
             if known.kind == "uuid":
                 stop = source.variable("stop")
                 source.line(f"{stop} = position + {length} * 16")
@@ -213,10 +239,21 @@ class _DecoderWriter:
             return FIXED[known.kind][1]
         return 1 if self.flexible else 2
 
+    def _count(self, length: str) -> None:
+        """All elements count towards the bound and, those of the arrays around this one too, to the steps."""
+        self.source.line(f"elements += {length}")
+        self.source.line(f"if elements > {MAX_ELEMENTS}:")
+        self.source.line("    raise too_many()")
+
     def _items(self, known: Field, target: str, length: str) -> None:
         source, items = self.source, self.source.variable("items")
         source.line(f"{target} = {items} = []")
         with source.block(f"for _ in range({length}):"):
+            if self.in_steps:
+                source.line("next_step -= 1")
+                source.line("if not next_step:")
+                source.line("    next_step = step")
+                source.line("    yield")
             if known.struct is None:
                 self._string(known, f"{items}.append({{}})", nullable=False)
             else:

@@ -20,17 +20,29 @@ from barnabas.protocol.primitives import (
     string_length,
 )
 from barnabas.protocol.schema import Field, Schema
-from barnabas.protocol.source import FIXED, READY_LENGTHS, Source, array_structs
+from barnabas.protocol.source import FIXED, READY_LENGTHS, STEP_ELEMENTS, Source, array_structs
 
 
-def compile_encoder(schema: Schema, version: int) -> Any:
-    """`encode(message, append)` for this version."""
-    writer = _EncoderWriter(schema, version)
+def compile_encoder(schema: Schema, version: int, *, in_steps: bool = False) -> Any:
+    """`encode(message, append)` for this version.
+
+    `in_steps`: the same as a generator, which yields after so many elements of arrays (STEP_ELEMENTS).
+    """
+    writer = _EncoderWriter(schema, version, in_steps=in_steps)
     with writer.source.block("def encode(message, append):"):
+        if in_steps:
+            writer.source.line("next_step = step")
         writer.struct(schema, "message")
         writer.flush()
         writer.source.line("return")
+        if in_steps:
+            # Also of a message without an array a generator is made.
+            writer.source.line("yield")
     return writer.source.build("encode")
+
+
+def compile_encoder_in_steps(schema: Schema, version: int) -> Any:
+    return compile_encoder(schema, version, in_steps=True)
 
 
 def cannot_carry(name: str, version: int) -> ProtocolError:
@@ -42,8 +54,9 @@ def cannot_carry(name: str, version: int) -> ProtocolError:
 
 
 class _EncoderWriter:
-    def __init__(self, schema: Schema, version: int) -> None:
+    def __init__(self, schema: Schema, version: int, *, in_steps: bool) -> None:
         self.version = version
+        self.in_steps = in_steps
         self.flexible = version in schema.flexible
         self.source = Source(f"encoder of {schema.name} version {version}")
         self.source.names |= {
@@ -54,6 +67,7 @@ class _EncoderWriter:
             "pack": struct.pack,
             "join": b"".join,
             "ProtocolError": ProtocolError,
+            "step": STEP_ELEMENTS,
         }
         self._append = "append"
         self._path: list[str] = []
@@ -189,6 +203,11 @@ class _EncoderWriter:
             return
         item = source.variable("item")
         with source.block(f"for {item} in {items}:"):
+            if self.in_steps:
+                source.line("next_step -= 1")
+                source.line("if not next_step:")
+                source.line("    next_step = step")
+                source.line("    yield")
             if known.struct is not None:
                 self.struct(known.struct.schema, item)
             else:

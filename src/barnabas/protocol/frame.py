@@ -9,6 +9,7 @@ have really come, so a client cannot make us reserve what it merely announces.
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator
 from typing import NamedTuple
 
 from barnabas.base.errors import ErrorCode
@@ -183,6 +184,37 @@ def write_response_pieces(message: Message, version: int, correlation_id: int) -
     pieces = message.encode_pieces(version)
     start = _SIZE.pack(len(header) + pieces_length(pieces)) + header
     return join_between_slices([start, *pieces])
+
+
+def write_response_steps(
+    message: Message, version: int, correlation_id: int, limit: int
+) -> Generator[None, None, list[Buffer | RecordSlice]]:
+    """Like `write_response_pieces`, but a step at a time and never more than `limit` bytes of memory.
+
+    What is written is joined at each step: so little waits for its end that memory is what the answer takes.
+    """
+    header = _SIZE.pack(correlation_id)
+    if _api_of(message).response_header_version(version) >= 1:
+        header += _NO_TAGGED_FIELDS
+    whole: list[Buffer | RecordSlice] = []
+    pieces: list[Buffer | RecordSlice] = []
+    size, in_memory = len(header), 0
+    steps = message.encode_steps(version, pieces)
+    is_done = False
+    while not is_done:
+        try:
+            next(steps)
+        except StopIteration:
+            is_done = True
+        size += pieces_length(pieces)
+        joined = join_between_slices(pieces)
+        in_memory += sum(len(piece) for piece in joined if isinstance(piece, Buffer))
+        if in_memory > limit:
+            raise ProtocolError(f"a response of more than the {limit} bytes that are allowed")
+        whole += joined
+        pieces.clear()
+        yield
+    return [_SIZE.pack(size) + header, *whole]
 
 
 def write_response(message: Message, version: int, correlation_id: int) -> bytes:

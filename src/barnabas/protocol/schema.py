@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 import struct
 import sys
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias, dataclass_transform
 
@@ -314,6 +315,8 @@ class MessageMeta(type):
         cls.schema = Schema(cls, declared, key, versions, flexible)
         cls._encoders = Compiled(cls.schema, "compile_encoder")
         cls._decoders = Compiled(cls.schema, "compile_decoder")
+        cls._encoders_in_steps = Compiled(cls.schema, "compile_encoder_in_steps")
+        cls._decoders_in_steps = Compiled(cls.schema, "compile_decoder_in_steps")
         return cls  # type: ignore[no-any-return]  # the attributes above are only known to subclasses of Message
 
 
@@ -324,6 +327,8 @@ class Message(metaclass=MessageMeta):
     schema: ClassVar[Schema]
     _encoders: ClassVar[Compiled]
     _decoders: ClassVar[Compiled]
+    _encoders_in_steps: ClassVar[Compiled]
+    _decoders_in_steps: ClassVar[Compiled]
 
     def __init__(self, **values: Any) -> None:
         # The real constructor takes this one's place when the first instance is made.
@@ -347,6 +352,15 @@ class Message(metaclass=MessageMeta):
             raise explained(error, encoder, summary) from error
         return pieces
 
+    def encode_steps(self, version: int, pieces: list[Buffer | RecordSlice]) -> Generator[None, None, None]:
+        """Like `encode_pieces`, but a step at a time; who steps may take what is in `pieces` out of it."""
+        encoder = self._encoders_in_steps[version]
+        try:
+            yield from encoder(self, pieces.append)
+        except (struct.error, TypeError, AttributeError, ValueError, ProtocolError) as error:
+            summary = f"cannot write version {version} of {self.schema.name}"
+            raise explained(error, encoder, summary) from error
+
     @classmethod
     def decode(cls, buffer: Buffer, version: int) -> Self:
         """Read a message that fills the whole buffer."""
@@ -364,6 +378,18 @@ class Message(metaclass=MessageMeta):
         decoder = cls._decoders[version]
         try:
             return decoder(buffer, position)  # type: ignore[no-any-return]  # compiled for this class
+        except (struct.error, IndexError, ProtocolError) as error:
+            summary = f"cannot read version {version} of {cls.schema.name}"
+            raise explained(error, decoder, summary) from error
+
+    @classmethod
+    def decode_steps(
+        cls, buffer: Buffer, position: int, version: int
+    ) -> Generator[None, None, tuple[Self, int]]:
+        """Like `decode_from`, but a step at a time, and with a bound on the number of elements."""
+        decoder = cls._decoders_in_steps[version]
+        try:
+            return (yield from decoder(buffer, position))  # type: ignore[no-any-return]  # compiled for this class
         except (struct.error, IndexError, ProtocolError) as error:
             summary = f"cannot read version {version} of {cls.schema.name}"
             raise explained(error, decoder, summary) from error

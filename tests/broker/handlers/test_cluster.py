@@ -9,16 +9,16 @@ import pytest
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.broker.handlers import (
-    controller_channel,
     describe_cluster,
     describe_quorum,
     describe_topic_partitions,
     sasl_authenticate,
     sasl_handshake,
-    unregister_broker,
-    update_features,
 )
+from barnabas.broker.metrics.registry import Metrics
+from barnabas.broker.network.routes import Role, routes_for
 from barnabas.broker.security.authorizer import Operation, Resource
+from barnabas.config.option import Mode
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest
 from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest
@@ -111,7 +111,7 @@ def pages(broker: Any, *names: str, limit: int = 2000, cursor: tuple[str, int] |
         if cursor is None
         else DescribeTopicPartitionsRequest.Cursor(topic_name=cursor[0], partition_index=cursor[1]),
     )
-    answer = describe_topic_partitions.handle(broker, request, call_of(75, 0))
+    answer = settled(describe_topic_partitions.handle(broker, request, call_of(75, 0)))
     told = [
         (one.name, one.error_code, [each.partition_index for each in one.partitions]) for one in answer.topics
     ]
@@ -157,7 +157,7 @@ def test_partitions_with_eligible_leaders(broker: Any) -> None:
         {"replicas": [1, 2], "isr": [], "leader": -1, "eligible_leader_replicas": [2], "last_known_elr": [1]},
     )
     request = DescribeTopicPartitionsRequest(topics=[])
-    (found,) = describe_topic_partitions.handle(broker, request, call_of(75, 0)).topics
+    (found,) = settled(describe_topic_partitions.handle(broker, request, call_of(75, 0))).topics
     (one,) = found.partitions
     assert (one.error_code, one.leader_id, one.eligible_leader_replicas, one.last_known_elr) == (
         0,
@@ -185,22 +185,19 @@ def test_the_quorum_is_described_by_the_metadata_side(broker: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("handler", "request_", "response", "operation"),
+    ("request_", "response", "operation"),
     [
         (
-            update_features,
             UpdateFeaturesRequest(feature_updates=[]),
             UpdateFeaturesResponse(throttle_time_ms=0, error_code=0, error_message=None),
             Operation.ALTER,
         ),
         (
-            unregister_broker,
             UnregisterBrokerRequest(broker_id=9),
             UnregisterBrokerResponse(throttle_time_ms=0, error_code=102, error_message="not there"),
             Operation.ALTER,
         ),
         (
-            controller_channel,
             BrokerHeartbeatRequest(
                 broker_id=1, current_metadata_offset=1, want_fence=False, want_shut_down=False
             ),
@@ -210,15 +207,16 @@ def test_the_quorum_is_described_by_the_metadata_side(broker: Any) -> None:
     ],
 )
 def test_what_is_the_controller_s_is_passed_on(
-    broker: Any, handler: Any, request_: Any, response: Any, operation: Operation
+    broker: Any, request_: Any, response: Any, operation: Operation
 ) -> None:
     broker.metadata.answers[type(request_)] = Promise.of(response)
     context = call_of(request_.schema.key, 0)
-    assert settled(handler.handle(broker, request_, context)) is response
+    route = routes_for(Mode.KRAFT, Role.CONTROLLER, broker.settings, Metrics())[request_.schema.key]
+    assert settled(route.handle(broker, request_, context)) is response
     assert broker.metadata.asked == [(request_, 0, "User:ANONYMOUS")]
     broker.authorizer = Denying((operation, Resource.CLUSTER, None))
     with pytest.raises(KafkaError) as refused:
-        handler.handle(broker, request_, context)
+        route.handle(broker, request_, context)
     assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 

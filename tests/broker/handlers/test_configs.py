@@ -49,7 +49,7 @@ def describe(broker: Any, kind: int, name: str, keys: list[str] | None = None, *
         resource_type=kind, resource_name=name, configuration_keys=keys
     )
     request = DescribeConfigsRequest(resources=[resource], **fields)
-    return describe_configs.handle(broker, request, call_of(32, 4)).results[0]
+    return settled(describe_configs.handle(broker, request, call_of(32, 4))).results[0]
 
 
 # DescribeConfigs ---------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resourc
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.records import metadata as records
-from tests.broker.worlds.front_world import CLUSTER_ID, Denying, FakeBroker, call_of
+from tests.broker.worlds.front_world import CLUSTER_ID, Denying, FakeBroker, call_of, settled
 
 NOT_ASKED = -(2**31)
 
@@ -80,7 +80,7 @@ def ask(broker: Any, version: int, *names: str | Uuid | None, **fields: Any) -> 
     if fields.pop("all_topics", False):
         topics = None
     fields = {"allow_auto_topic_creation": False, **fields}
-    return metadata.handle(broker, MetadataRequest(topics=topics, **fields), call_of(3, version))
+    return settled(metadata.handle(broker, MetadataRequest(topics=topics, **fields), call_of(3, version)))
 
 
 def test_brokers_cluster_and_a_live_controller(broker: Any) -> None:
@@ -156,7 +156,7 @@ def test_ids_and_null_names_are_refused_before_version_12(broker: Any) -> None:
         ask(broker, 11, None)
     request = MetadataRequest(topics=[MetadataRequest.Topic(name="alpha", topic_id=Uuid(b"x" * 16))])
     with pytest.raises(KafkaError, match="Topic IDs are not supported in requests for version 10"):
-        metadata.handle(broker, request, call_of(3, 10))
+        settled(metadata.handle(broker, request, call_of(3, 10)))
     refused = metadata.refuse(request, ErrorCode.INVALID_REQUEST, "")
     assert [(one.error_code, one.name, one.topic_id) for one in refused.topics] == [(42, "alpha", b"x" * 16)]
     assert (refused.brokers, refused.controller_id, refused.cluster_id) == ([], -1, None)

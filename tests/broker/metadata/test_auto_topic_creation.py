@@ -55,7 +55,8 @@ def test_a_coordinators_topic_that_is_refused_is_told_once_with_what_to_do(
         promise.set(CreateTopicsResponse(throttle_time_ms=0, topics=[refused]))
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert line.endswith(
-        "was not made: Too few. Set offsets.topic.replication.factor to what this cluster has."
+        "was not created: Too few. (INVALID_REPLICATION_FACTOR)"
+        " Set offsets.topic.replication.factor to what this cluster has."
     )
 
 
@@ -87,3 +88,32 @@ def test_what_topics_are_made_with() -> None:
         "retention.ms",
         "segment.bytes",
     }
+
+
+def test_a_coordinators_topic_that_is_refused_for_something_else_blames_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Every failure of an internal topic was blamed on the replication factor."""
+    broker: Any = FakeBroker()
+    name = "__consumer_offsets"
+    refused = CreateTopicsResponse.CreatableTopicResult(name=name, error_code=44, error_message="Not here.")
+    promise: Promise[Any] = Promise()
+    broker.metadata.answers[CreateTopicsRequest] = promise
+    AutoTopics(broker).create_internal(name)
+    promise.set(CreateTopicsResponse(throttle_time_ms=0, topics=[refused]))
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert line.endswith("was not created: Not here. (POLICY_VIOLATION)")
+    assert "replication.factor" not in line
+
+
+def test_names_of_topics_that_were_not_created_take_one_short_line(caplog: pytest.LogCaptureFixture) -> None:
+    """F7: client-given names filled the log and forged its lines."""
+    broker: Any = FakeBroker()
+    promise: Promise[Any] = Promise()
+    broker.metadata.answers[CreateTopicsRequest] = promise
+    AutoTopics(broker).create([f"t{number}" for number in range(1_000)], call_of(3, 12))
+    promise.fail(RuntimeError("no\nroom"))
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert line == (
+        "the topics t0, t1, t2, t3, t4, t5, t6, t7, t8, t9 and 990 more were not created automatically: no\\nroom"
+    )

@@ -7,6 +7,7 @@ import pytest
 from barnabas.broker.metrics.http_page import serve_metrics
 from barnabas.broker.metrics.registry import LATENCY_CELLS, Metrics
 from barnabas.protocol.apis import api_named
+from barnabas.runtime.clock import SystemClock
 from tests.broker.worlds.front_world import Front
 
 
@@ -60,7 +61,14 @@ def get(front: Front, request: bytes, port: int) -> bytes:
 
 def test_metrics_are_served_as_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     with Front(monkeypatch) as front:
-        page = serve_metrics(front.network, "127.0.0.1", 0, front.broker.metrics)
+        page = serve_metrics(
+            front.network,
+            "127.0.0.1",
+            0,
+            front.broker.metrics,
+            clock=SystemClock(),
+            timers=front.reactor.timers,
+        )
         answer = get(front, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", page.address.port)
         head, _, body = answer.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 OK\r\n")

@@ -14,6 +14,7 @@ from barnabas.broker.network.dispatch import Dispatch
 from barnabas.broker.network.request_context import CloseConnectionError
 from barnabas.broker.network.routes import Route
 from barnabas.broker.quotas.client_quotas import Unlimited
+from barnabas.broker.request_steps import RequestWork
 from barnabas.broker.security.authorizer import AllowEverything
 from barnabas.protocol.apis import api_named
 from barnabas.protocol.frame import read_response, write_request
@@ -25,6 +26,7 @@ from barnabas.protocol.primitives import ProtocolError
 from barnabas.protocol.schema import Message
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.timers import Timers
 from tests.broker.worlds.front_world import call_of
 
 
@@ -66,12 +68,14 @@ class Desk:
         self.route.quick = hooks.get("quick")
         self.route.refuse = hooks.get("refuse")
         self.connection = ClientConnection()
+        self.timers = Timers()
         self.dispatch = Dispatch(
             "the broker",  # type: ignore[arg-type]  # only handed on
             {self.api.key: self.route},
             hooks.get("authorizer", AllowEverything()),
             hooks.get("quotas", Unlimited()),
             SystemClock(),
+            RequestWork(self.timers, SystemClock().monotonic_ns),
         )
 
     def serve(self, request: Message, version: int, client_id: str | None = "me") -> None:

@@ -221,3 +221,41 @@ def test_a_fetch_over_quota_gives_nothing_and_changes_no_session() -> None:
     world.clock.now_ms += WINDOW.all_ms
     go_on = fetch_request("t", {}, session_id=first.session_id, session_epoch=2)
     assert values_in(partition_answers(world.fetch(go_on))["t", 0]) == [(0, record)]
+
+
+def test_a_refused_fetch_does_not_count_against_the_quota() -> None:
+    """What was not sent was not used: who waits as told gets its records then, however often it was refused."""
+    limited = quotas(quota(FETCH, 100, user="u"))
+    limits = limited.limits_of(context())
+    assert limits is not None
+    assert limits.fetched(1_000) == 0
+    first = limits.fetched(500)
+    assert first > 0
+    assert [limits.fetched(500) for _ in range(5)] == [first] * 5
+
+
+def test_who_comes_under_ever_new_names_takes_no_more_than_so_many_rates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """F7: every client id had a rate of its own, and to look for quiet ones cost more with each of them."""
+    monkeypatch.setattr(quotas_module, "MAX_CLIENTS", 10)
+    limited = quotas(quota(PRODUCE, 100, client_id=None))
+    for number in range(1_000):
+        assert limited.limits_of(context(client_id=f"c{number}")) is not None
+    assert len(limited._rates) == 11
+    # Those who came too late share a rate.
+    late = limited.limits_of(context(client_id="late"))
+    later = limited.limits_of(context(client_id="later"))
+    assert late is not None
+    assert later is not None
+    late.received(0, 1_000)
+    assert later.received(0, 500) > 0
+
+
+def test_a_long_client_id_is_remembered_by_its_hash() -> None:
+    """F7: client ids have up to 32 kB, and thousands of them are remembered."""
+    limited = quotas(quota(PRODUCE, 100, client_id=None))
+    for number in range(20):
+        assert limited.limits_of(context(client_id=f"{number:05}" + "x" * 30_000)) is not None
+    assert len(limited._rates) == 20
+    assert sum(len(client_id) for _, _, client_id in limited._rates) < 20 * 100

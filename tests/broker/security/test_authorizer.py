@@ -15,7 +15,12 @@ from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.routes import Role, routes_for
 from barnabas.broker.security.authorizer import AllowEverything, Operation, Resource
-from barnabas.broker.security.standard_authorizer import StandardAuthorizer, authorizer_for
+from barnabas.broker.security.standard_authorizer import (
+    LONGEST_REMEMBERED,
+    MAX_TOLD_A_MINUTE,
+    StandardAuthorizer,
+    authorizer_for,
+)
 from barnabas.config.errors import ConfigError
 from barnabas.config.option import Mode
 from barnabas.metadata.delta import Delta
@@ -202,3 +207,60 @@ def test_every_api_asks_the_authorizer(role: Role) -> None:
 
 def routes_of(role: Role) -> set[int]:
     return set(routes_for(Mode.KRAFT, role, node_of().settings, Metrics()))
+
+
+# Bounds ----------------------------------------------------------------------------------------------------
+
+
+def characters(authorizer: StandardAuthorizer) -> int:
+    return sum(len(name or "") for *_, name in authorizer._verdicts)
+
+
+def test_what_is_remembered_of_refused_names_is_bounded_in_bytes() -> None:
+    """F7: 15,000 refused names of 32 kB took 500 MB: verdicts were counted, not weighed."""
+    authorizer = StandardAuthorizer()
+    for number in range(2_000):
+        name = f"{number:05}" + "x" * 32_000
+        assert not authorizer.allows(context(), Operation.READ, Resource.TOPIC, name)
+    assert characters(authorizer) <= LONGEST_REMEMBERED
+    assert len(authorizer._told) <= MAX_TOLD_A_MINUTE
+
+
+def test_shorter_names_are_weighed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barnabas.broker.security.standard_authorizer.MAX_VERDICT_CHARACTERS", 10_000)
+    authorizer = StandardAuthorizer()
+    for number in range(1_000):
+        assert not authorizer.allows(context(), Operation.READ, Resource.TOPIC, f"{number:05}" + "x" * 200)
+        assert characters(authorizer) <= 10_000
+    assert characters(authorizer), "they are remembered"
+
+
+def test_a_refused_name_takes_one_short_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """F7: the log grew with the names, and a name with a newline forged a line of its own."""
+    caplog.set_level(logging.INFO)
+    authorizer = StandardAuthorizer()
+    name = "x\n2026-01-01 00:00:00,000 INFO barnabas.broker.server: node 1 has stopped" + "y" * 30_000
+    assert not authorizer.allows(context(), Operation.READ, Resource.TOPIC, name)
+    (line,) = caplog.messages
+    assert "\n" not in line
+    assert "x\\n2026-01-01" in line
+    assert len(line) < 1_000
+
+
+def test_refusals_are_told_so_often_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    authorizer = StandardAuthorizer()
+    asking = context()
+    for number in range(MAX_TOLD_A_MINUTE + 50):
+        assert not authorizer.allows(asking, Operation.READ, Resource.TOPIC, f"t{number}")
+    assert len(caplog.messages) == MAX_TOLD_A_MINUTE
+    asking.received_ns += 60_000_000_000
+    assert not authorizer.allows(asking, Operation.READ, Resource.TOPIC, "later")
+    assert caplog.messages[MAX_TOLD_A_MINUTE] == "50 more operations were denied within a minute"
+    assert ":later for request" in caplog.messages[-1]
+
+
+def test_super_users_without_an_authorizer_draw_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    settings = node_of(super_users="User:admin").settings
+    assert isinstance(authorizer_for(settings), AllowEverything)
+    assert any("super.users is set, but authorizer.class.name is not" in line for line in caplog.messages)

@@ -33,6 +33,7 @@ from barnabas.runtime.loop.timers import Timers
 from barnabas.runtime.network.network import Address
 from barnabas.runtime.random import SeededRandom
 from barnabas.storage.directories.log_dirs import LogDirs
+from tests.broker.steps import begun
 
 T0 = 1_700_000_000_000
 BROKER = 1
@@ -316,7 +317,7 @@ class World:
     def ask(self, handler: Any, request: Message, version: int, client_id: str = "test") -> Any:
         """Through the codec, as a client's request would come; a Promise comes back as it is."""
         wire = type(request).decode(bytearray(request.encode(version)), version)
-        answer = handler.handle(self, wire, self.context(handler.KEY, version, client_id))
+        answer = begun(handler.handle(self, wire, self.context(handler.KEY, version, client_id)))
         return through_codec(answer, version)
 
     def produce(

@@ -31,6 +31,7 @@ from barnabas.runtime.network.network import Address
 from barnabas.runtime.network.tcp import TcpNetwork
 from barnabas.runtime.random import SeededRandom
 from barnabas.storage.directories.meta_properties import V1, MetaProperties, write_meta_properties
+from tests.broker.steps import begun
 from tests.broker.worlds.fake_metadata import FakeMetadata
 
 CLUSTER_ID = "IbvkabpoSYqtPFrap8D0hg"
@@ -114,6 +115,7 @@ class FakeBroker:
 
 def settled(answer: Any) -> Any:
     """The value of an answer that is there, or comes at once."""
+    answer = begun(answer)
     if not isinstance(answer, Promise):
         return answer
     values: list[Any] = []

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.config.errors import ConfigError
 from barnabas.config.layers import check_dynamic
@@ -46,16 +47,20 @@ R = TypeVar("R", bound=NamedResource)
 
 def sort_out(
     resources: Iterable[R], look_at: Callable[[R], bool]
-) -> tuple[list[R], list[tuple[R, KafkaError | None]]]:
+) -> Steps[tuple[list[R], list[tuple[R, KafkaError | None]]]]:
     """Part what the controller is to decide from what is decided here, with the outcome of each.
 
     `look_at` raises, or says whether the resource is done with.
     """
     resources = list(resources)
-    seen = Counter((one.resource_type, one.resource_name) for one in resources)
+    seen: Counter[tuple[int, str]] = Counter()
+    for one in resources:
+        seen[one.resource_type, one.resource_name] += 1
+        yield None
     left: list[R] = []
     decided: list[tuple[R, KafkaError | None]] = []
     for one in resources:
+        yield None
         try:
             if seen[one.resource_type, one.resource_name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")

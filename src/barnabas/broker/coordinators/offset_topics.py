@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, Resource
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _FAULTS_OF_OURS = frozenset(
     (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE)
 )
+# Offsets that one request may commit or delete: a batch of max.message.bytes as it is by default has no more.
+MAX_PARTITIONS = 10_000
 
 
 class Topic(Protocol):
@@ -43,10 +46,13 @@ class TopicResults(Generic[Asked, Result]):
         self._key = key
         self._refused: dict[object, Result] = {}
 
-    def sort_out(self, broker: Broker, context: RequestContext, topics: Iterable[Asked]) -> list[Asked]:
+    def sort_out(
+        self, broker: Broker, context: RequestContext, topics: Iterable[Asked]
+    ) -> Steps[list[Asked]]:
         """The topics to ask the coordinator about, each with its partitions that exist."""
         kept = []
         for topic in topics:
+            yield None
             name = topic.name
             if not broker.authorizer.allows(context, Operation.READ, Resource.TOPIC, name):
                 self.refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -56,10 +62,14 @@ class TopicResults(Generic[Asked, Result]):
                 self.refuse(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
             partitions = known.partitions
-            missing = [one for one in topic.partitions if one.partition_index not in partitions]
+            missing: list[Any] = []
+            found: list[Any] = []
+            for one in topic.partitions:
+                (found if one.partition_index in partitions else missing).append(one)
+                yield None
             if missing:
                 self._add(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                topic.partitions = [one for one in topic.partitions if one.partition_index in partitions]
+                topic.partitions = found
             if topic.partitions:
                 kept.append(topic)
         return kept
@@ -92,6 +102,15 @@ class TopicResults(Generic[Asked, Result]):
             if known is not result:
                 known.partitions += result.partitions
         return self.refused()
+
+
+def check_count(topics: Iterable[Topic]) -> None:
+    """Refuse what could not become one batch of the coordinator's log, before anybody looks at it.
+
+    Apache Kafka refuses it when it is written, for its size and with the same code.
+    """
+    if sum(len(topic.partitions) for topic in topics) > MAX_PARTITIONS:
+        raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 def told(error: KafkaError) -> ErrorCode:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import is_internal
 from barnabas.broker.coordinators.transaction_errors import told_to
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, awaited, each
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.coordinator.txn.transaction import EPOCH_BUMP_LEVEL
 from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
 )
-from barnabas.runtime.loop.promise import Promise
 from barnabas.storage.log.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -35,16 +35,17 @@ FIRST_VERSION_WITH_FENCED = 2
 
 Transaction = AddPartitionsToTxnRequest.Transaction
 Verdicts = dict[TopicPartition, ErrorCode]
+Names = dict[TopicPartition, None]
 
 
 def handle(
     broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
-) -> Answer[AddPartitionsToTxnResponse]:
+) -> Steps[AddPartitionsToTxnResponse]:
     if context.api_version >= FIRST_VERSION_FOR_BROKERS and not broker.authorizer.allows(
         context, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
     ):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return _Adding(broker, request, context).start()
+    return (yield from _Adding(broker, request, context).steps())
 
 
 def refuse(request: AddPartitionsToTxnRequest, code: ErrorCode, text: str) -> AddPartitionsToTxnResponse:
@@ -73,83 +74,16 @@ class _Adding:
                     topics=request.v3_and_below_topics,
                 )
             ]
-        self._results: list[AddPartitionsToTxnResponse.Result | None] = [None] * len(self._transactions)
-        self._unanswered = len(self._transactions)
-        self._later: Promise[AddPartitionsToTxnResponse] = Promise()
 
-    def start(self) -> Promise[AddPartitionsToTxnResponse]:
-        if not self._transactions:
-            self._later.set(self._response())
-        for place, transaction in enumerate(self._transactions):
-            verdicts = self._refused(transaction)
-            if verdicts is not None:
-                self._answered(place, transaction, verdicts)
-            else:
-                self._ask(place, transaction)
-        return self._later
-
-    # Before the coordinator is asked
-
-    def _refused(self, transaction: Transaction) -> Verdicts | None:
-        """What is said of each partition if one of them cannot be part of the transaction."""
-        names = _names(transaction)
-        authorizer, context = self._broker.authorizer, self._call
-        is_client = self._version < FIRST_VERSION_FOR_BROKERS
-        if is_client and not authorizer.allows(
-            context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transaction.transactional_id
-        ):
-            return dict.fromkeys(names, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        forbidden = {
-            topic
-            for topic in {name.topic for name in names}
-            if is_client
-            and (is_internal(topic) or not authorizer.allows(context, Operation.WRITE, Resource.TOPIC, topic))
-        }
-        verdicts = {name: self._verdict(name, forbidden) for name in names}
-        if any(code is not ErrorCode.OPERATION_NOT_ATTEMPTED for code in verdicts.values()):
-            return verdicts
-        return None if transaction.transactional_id else dict.fromkeys(names, ErrorCode.INVALID_REQUEST)
-
-    def _verdict(self, name: TopicPartition, forbidden: set[str]) -> ErrorCode:
-        if name.topic in forbidden:
-            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        topic = self._broker.image.topic_named(name.topic)
-        if topic is None or name.partition not in topic.partitions:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return ErrorCode.OPERATION_NOT_ATTEMPTED
-
-    # The coordinator's word
-
-    def _ask(self, place: int, transaction: Transaction) -> None:
-        names = _names(transaction)
-        producer = transaction.producer_id, transaction.producer_epoch
-        failed = partial(self._failed, place, transaction)
-        coordinator = self._broker.transactions
-        if transaction.verify_only:
-            answer = coordinator.verify_partitions(transaction.transactional_id, producer, names)
-            answer.then(partial(self._answered, place, transaction), failed)
-            return
-        client_version = EPOCH_BUMP_LEVEL if self._version >= FIRST_VERSION_FOR_BROKERS else 0
-        coordinator.add_partitions(
-            transaction.transactional_id, producer, frozenset(names), client_version
-        ).then(lambda _: self._answered(place, transaction, {}), failed)
-
-    def _failed(self, place: int, transaction: Transaction, error: BaseException) -> None:
-        error = told_to(self._version, FIRST_VERSION_WITH_FENCED, error)
-        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-        self._answered(place, transaction, dict.fromkeys(_names(transaction), code))
-
-    def _answered(self, place: int, transaction: Transaction, verdicts: Verdicts) -> None:
-        self._results[place] = AddPartitionsToTxnResponse.Result(
-            transactional_id=transaction.transactional_id,
-            topic_results=_results(transaction.topics, lambda name: verdicts.get(name, ErrorCode.NONE)),
-        )
-        self._unanswered -= 1
-        if not self._unanswered:
-            self._later.set(self._response())
-
-    def _response(self) -> AddPartitionsToTxnResponse:
-        results = [result for result in self._results if result is not None]
+    def steps(self) -> Steps[AddPartitionsToTxnResponse]:
+        results = []
+        for transaction in self._transactions:
+            names = yield from _names(transaction)
+            verdicts = yield from self._refused(transaction, names)
+            if verdicts is None:
+                verdicts = yield from self._ask(transaction, names)
+            results.append((yield from _result(transaction, verdicts)))
+            yield None
         if self._version >= FIRST_VERSION_FOR_BROKERS:
             return AddPartitionsToTxnResponse(
                 throttle_time_ms=0, error_code=0, results_by_transaction=results
@@ -158,9 +92,90 @@ class _Adding:
             throttle_time_ms=0, results_by_topic_v3_and_below=results[0].topic_results
         )
 
+    # Before the coordinator is asked
 
-def _names(transaction: Transaction) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+    def _refused(self, transaction: Transaction, names: Names) -> Steps[Verdicts | None]:
+        """What is said of each partition if one of them cannot be part of the transaction."""
+        authorizer, context = self._broker.authorizer, self._call
+        is_client = self._version < FIRST_VERSION_FOR_BROKERS
+        if is_client and not authorizer.allows(
+            context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transaction.transactional_id
+        ):
+            return dict.fromkeys(names, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        forbidden: dict[str, bool] = {}
+        verdicts: Verdicts = {}
+        is_refused = False
+        for name in names:
+            topic = name.topic
+            if topic not in forbidden:
+                forbidden[topic] = is_client and (
+                    is_internal(topic)
+                    or not authorizer.allows(context, Operation.WRITE, Resource.TOPIC, topic)
+                )
+            code = verdicts[name] = self._verdict(name, forbidden[topic])
+            is_refused = is_refused or code is not ErrorCode.OPERATION_NOT_ATTEMPTED
+            yield None
+        if is_refused:
+            return verdicts
+        return None if transaction.transactional_id else dict.fromkeys(names, ErrorCode.INVALID_REQUEST)
+
+    def _verdict(self, name: TopicPartition, is_forbidden: bool) -> ErrorCode:
+        if is_forbidden:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        topic = self._broker.image.topic_named(name.topic)
+        if topic is None or name.partition not in topic.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+
+    # The coordinator's word
+
+    def _ask(self, transaction: Transaction, names: Names) -> Steps[Verdicts]:
+        producer = transaction.producer_id, transaction.producer_epoch
+        coordinator = self._broker.transactions
+        try:
+            if transaction.verify_only:
+                verified = coordinator.verify_partitions(transaction.transactional_id, producer, list(names))
+                return (yield from awaited(verified))
+            client_version = EPOCH_BUMP_LEVEL if self._version >= FIRST_VERSION_FOR_BROKERS else 0
+            yield from awaited(
+                coordinator.add_partitions(
+                    transaction.transactional_id, producer, frozenset(names), client_version
+                )
+            )
+            return {}
+        except KafkaError as error:
+            told = told_to(self._version, FIRST_VERSION_WITH_FENCED, error)
+            code = told.code if isinstance(told, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+            return dict.fromkeys(names, code)
+
+
+def _names(transaction: Transaction) -> Steps[Names]:
+    """Each once, in the order in which they were first named."""
+    names: Names = {}
+    for topic in transaction.topics:
+        for index in topic.partitions:
+            names[TopicPartition(topic.name, index)] = None
+            yield None
+    return names
+
+
+def _result(transaction: Transaction, verdicts: Verdicts) -> Steps[AddPartitionsToTxnResponse.Result]:
+    """A partition that is named again is answered each time, as in Apache Kafka."""
+    topics = []
+    for topic in transaction.topics:
+        results = yield from each(topic.partitions, partial(_partition_result, topic.name, verdicts))
+        topics.append(AddPartitionsToTxnResponse.TopicResult(name=topic.name, results_by_partition=results))
+        yield None
+    return AddPartitionsToTxnResponse.Result(
+        transactional_id=transaction.transactional_id, topic_results=topics
+    )
+
+
+def _partition_result(
+    topic: str, verdicts: Verdicts, index: int
+) -> AddPartitionsToTxnResponse.PartitionResult:
+    code = verdicts.get(TopicPartition(topic, index), ErrorCode.NONE)
+    return AddPartitionsToTxnResponse.PartitionResult(partition_index=index, partition_error_code=code)
 
 
 def _results(

@@ -11,31 +11,34 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.admin import config_changes
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.controller_requests import ask_in_chunks, check_count
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, each
 from barnabas.metadata.image import ConfigResource
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from barnabas.protocol.schema import Message
-from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 KEY = 33
-_Outcomes = list[tuple[AlterConfigsRequest.Resource, KafkaError | None]]
+_Outcome = tuple[AlterConfigsRequest.Resource, KafkaError | None]
+_Outcomes = list[_Outcome]
 
 
 def handle(
     broker: Broker, request: AlterConfigsRequest, context: RequestContext
-) -> Answer[AlterConfigsResponse]:
-    left, decided = config_changes.sort_out(request.resources, partial(_look_at, broker, context))
+) -> Steps[AlterConfigsResponse]:
+    left, decided = yield from config_changes.sort_out(request.resources, partial(_look_at, broker, context))
     if not left:
-        return _response(decided)
-    answer: Promise[AlterConfigsResponse] = Promise()
-    asked = AlterConfigsRequest(resources=left, validate_only=request.validate_only)
-    broker.metadata.ask(asked, context.api_version, context.principal).then(
-        partial(_joined, answer, decided), answer.fail
-    )
-    return answer
+        return (yield from _outcomes(decided))
+    check_count(len(left))
+
+    def ask_for(some: list[AlterConfigsRequest.Resource]) -> AlterConfigsRequest:
+        return AlterConfigsRequest(resources=some, validate_only=request.validate_only)
+
+    response: AlterConfigsResponse = yield from ask_in_chunks(broker, context, left, ask_for, "responses")
+    response.responses.extend((yield from _outcomes(decided)).responses)
+    return response
 
 
 def refuse(request: AlterConfigsRequest, code: ErrorCode, message: str) -> AlterConfigsResponse:
@@ -44,6 +47,7 @@ def refuse(request: AlterConfigsRequest, code: ErrorCode, message: str) -> Alter
 
 
 def _look_at(broker: Broker, context: RequestContext, one: AlterConfigsRequest.Resource) -> bool:
+    check_count(len(one.configs))
     config_changes.check_names(
         [option.name for option in one.configs],
         [option.name for option in one.configs if option.value is None],
@@ -62,22 +66,20 @@ def _look_at(broker: Broker, context: RequestContext, one: AlterConfigsRequest.R
     return False
 
 
-def _joined(answer: Promise[AlterConfigsResponse], decided: _Outcomes, response: Message) -> None:
-    assert isinstance(response, AlterConfigsResponse)
-    response.responses.extend(_response(decided).responses)
-    answer.set(response)
-
-
 def _response(decided: _Outcomes) -> AlterConfigsResponse:
-    return AlterConfigsResponse(
-        throttle_time_ms=0,
-        responses=[
-            AlterConfigsResponse.ResourceResponse(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message,
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
-            )
-            for one, error in decided
-        ],
+    return AlterConfigsResponse(throttle_time_ms=0, responses=[_outcome(one) for one in decided])
+
+
+def _outcomes(decided: _Outcomes) -> Steps[AlterConfigsResponse]:
+    """The same, a step for each."""
+    return AlterConfigsResponse(throttle_time_ms=0, responses=(yield from each(decided, _outcome)))
+
+
+def _outcome(decided: _Outcome) -> AlterConfigsResponse.ResourceResponse:
+    one, error = decided
+    return AlterConfigsResponse.ResourceResponse(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+        resource_type=one.resource_type,
+        resource_name=one.resource_name,
     )

@@ -6,13 +6,47 @@
 
 from __future__ import annotations
 
+from copy import copy
+from typing import TYPE_CHECKING
+
 from barnabas.base.errors import ErrorCode
+from barnabas.broker.controller_requests import ask_by_partition
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps
+from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
 
+if TYPE_CHECKING:
+    from barnabas.broker.server import Broker
+
 KEY = 45
+
+
+def handle(
+    broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
+) -> Steps[AlterPartitionReassignmentsResponse]:
+    check_cluster(broker.authorizer, context, Operation.ALTER)
+
+    def ask_for(
+        some: list[AlterPartitionReassignmentsRequest.ReassignableTopic],
+    ) -> AlterPartitionReassignmentsRequest:
+        part = copy(request)
+        part.topics = some
+        return part
+
+    response: AlterPartitionReassignmentsResponse = yield from ask_by_partition(
+        broker,
+        context,
+        request.topics,
+        ask_for,
+        partitions="partitions",
+        results="responses",
+        partition_results="partitions",
+    )
+    return response
 
 
 def refuse(

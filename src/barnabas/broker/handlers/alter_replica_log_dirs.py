@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
@@ -25,16 +26,20 @@ KEY = 34
 
 def handle(
     broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
-) -> AlterReplicaLogDirsResponse:
+) -> Steps[AlterReplicaLogDirsResponse]:
     check_cluster(broker.authorizer, context, Operation.ALTER)
     # A replica that is named twice goes where it was named last.
-    wanted = {
-        TopicPartition(topic.name, index): one.path
-        for one in request.dirs
-        for topic in one.topics
-        for index in topic.partitions
-    }
-    return _response({name: _move(broker, name, path) for name, path in wanted.items()})
+    wanted: dict[TopicPartition, str] = {}
+    for one in request.dirs:
+        for topic in one.topics:
+            for index in topic.partitions:
+                wanted[TopicPartition(topic.name, index)] = one.path
+                yield None
+    codes = {}
+    for name, path in wanted.items():
+        codes[name] = _move(broker, name, path)
+        yield None
+    return (yield from _response(codes))
 
 
 def refuse(request: AlterReplicaLogDirsRequest, code: ErrorCode, message: str) -> AlterReplicaLogDirsResponse:
@@ -57,7 +62,7 @@ def _move(broker: Broker, name: TopicPartition, path: str) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _response(codes: dict[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResponse:
+def _response(codes: dict[TopicPartition, ErrorCode]) -> Steps[AlterReplicaLogDirsResponse]:
     topics: dict[str, AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult] = {}
     for name, code in codes.items():
         if name.topic not in topics:
@@ -65,6 +70,7 @@ def _response(codes: dict[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResp
                 topic_name=name.topic, partitions=[]
             )
         topics[name.topic].partitions.append(_partition(name.partition, code))
+        yield None
     return AlterReplicaLogDirsResponse(throttle_time_ms=0, results=list(topics.values()))
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.coordinators.consumer_group_requests import check_enabled
-from barnabas.broker.coordinators.group_requests import answered, gathered
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.coordinators.group_requests import answered
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.consumer.describe import not_described
@@ -35,33 +36,33 @@ Described = ConsumerGroupDescribeResponse.DescribedGroup
 
 def handle(
     broker: Broker, request: ConsumerGroupDescribeRequest, request_context: RequestContext
-) -> Answer[ConsumerGroupDescribeResponse]:
+) -> Steps[ConsumerGroupDescribeResponse]:
+    """A group that is named again is looked at once and answered each time, as in Apache Kafka."""
     check_enabled(broker)
     refused: list[Described] = []
-    asked: list[Promise[Described]] = []
+    asked: dict[str, Promise[Described]] = {}
+    wanted: list[str] = []
     for group_id in request.group_ids:
-        if not broker.authorizer.allows(request_context, Operation.DESCRIBE, Resource.GROUP, group_id):
+        yield None
+        if group_id in asked:
+            wanted.append(group_id)
+        elif not broker.authorizer.allows(request_context, Operation.DESCRIBE, Resource.GROUP, group_id):
             refused.append(not_described(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, None))
         elif not group_id:
             refused.append(not_described(group_id, ErrorCode.INVALID_GROUP_ID, None))
         else:
-            asked.append(_describe(broker, group_id))
-    answer: Promise[ConsumerGroupDescribeResponse] = Promise()
-
-    def described(groups: list[Described]) -> None:
-        if request.include_authorized_operations:
-            for group in groups:
-                if group.error_code == ErrorCode.NONE:
-                    group.authorized_operations = broker.authorizer.authorized_operations(
-                        request_context, Resource.GROUP, group.group_id
-                    )
-        told = [
-            group if _may_see(broker, request_context, group) else _hidden(group.group_id) for group in groups
-        ]
-        answer.set(ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[*refused, *told]))
-
-    gathered(asked).then(described, answer.fail)
-    return answer
+            asked[group_id] = _describe(broker, group_id)
+            wanted.append(group_id)
+    found: dict[str, Described] = {}
+    for group_id, described in asked.items():
+        group = yield from awaited(described)
+        if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
+            group.authorized_operations = broker.authorizer.authorized_operations(
+                request_context, Resource.GROUP, group_id
+            )
+        found[group_id] = group if _may_see(broker, request_context, group) else _hidden(group_id)
+    groups = [*refused, *(found[group_id] for group_id in wanted)]
+    return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=groups)
 
 
 def refuse(

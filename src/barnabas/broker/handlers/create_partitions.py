@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.controller_requests import ask_in_chunks, check_count
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, each
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from barnabas.protocol.schema import Message
-from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -25,10 +24,11 @@ _Result = CreatePartitionsResponse.TopicResult
 
 def handle(
     broker: Broker, request: CreatePartitionsRequest, context: RequestContext
-) -> Answer[CreatePartitionsResponse]:
-    counts = Counter(topic.name for topic in request.topics)
+) -> Steps[CreatePartitionsResponse]:
+    counts = Counter((yield from each(request.topics, lambda topic: topic.name)))
     results, wanted = [], []
     for topic in request.topics:
+        yield None
         if counts[topic.name] > 1:
             continue
         if broker.authorizer.allows(context, Operation.ALTER, Resource.TOPIC, topic.name):
@@ -43,14 +43,18 @@ def handle(
     ]
     if not wanted:
         return CreatePartitionsResponse(throttle_time_ms=0, results=results)
-    answer: Promise[CreatePartitionsResponse] = Promise()
-    asked = CreatePartitionsRequest(
-        topics=wanted, timeout_ms=request.timeout_ms, validate_only=request.validate_only
-    )
-    broker.metadata.ask(asked, context.api_version, context.principal).then(
-        partial(_joined, answer, results), answer.fail
-    )
-    return answer
+    check_count(len(wanted))
+    for topic in wanted:
+        check_count(len(topic.assignments or ()))
+
+    def ask_for(some: list[CreatePartitionsRequest.Topic]) -> CreatePartitionsRequest:
+        return CreatePartitionsRequest(
+            topics=some, timeout_ms=request.timeout_ms, validate_only=request.validate_only
+        )
+
+    response = yield from ask_in_chunks(broker, context, wanted, ask_for, "results")
+    response.results.extend(results)
+    return response  # type: ignore[no-any-return]  # the controller's answer to this request
 
 
 def refuse(request: CreatePartitionsRequest, code: ErrorCode, message: str) -> CreatePartitionsResponse:
@@ -62,9 +66,3 @@ def refuse(request: CreatePartitionsRequest, code: ErrorCode, message: str) -> C
 
 def _refused(name: str, code: ErrorCode, message: str | None) -> _Result:
     return _Result(name=name, error_code=code, error_message=message)
-
-
-def _joined(answer: Promise[CreatePartitionsResponse], results: list[_Result], response: Message) -> None:
-    assert isinstance(response, CreatePartitionsResponse)
-    response.results.extend(results)
-    answer.set(response)

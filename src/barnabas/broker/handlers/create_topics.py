@@ -9,50 +9,56 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.topic_names import CLUSTER_METADATA
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.controller_requests import ask_in_chunks, check_count
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, each
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from barnabas.protocol.schema import Message
-from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 KEY = 19
+# At least: one of the topic, one of its partition.
+RECORDS_OF_A_TOPIC = 2
 _Result = CreateTopicsResponse.CreatableTopicResult
 
 
 def handle(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
-) -> Answer[CreateTopicsResponse]:
-    counts = Counter(topic.name for topic in request.topics)
-    refused = {
-        name: why for name in counts if (why := _why_not(broker, context, name, counts[name])) is not None
-    }
+) -> Steps[CreateTopicsResponse]:
+    counts = Counter((yield from each(request.topics, lambda topic: topic.name)))
+    refused: dict[str, tuple[ErrorCode, str]] = {}
+    hidden: set[str] = set()
+    allows = broker.authorizer.allows
+    for name, count in counts.items():
+        why = _why_not(broker, context, name, count)
+        if why is not None:
+            refused[name] = why
+        elif not allows(context, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, name, quiet=True):
+            hidden.add(name)
+        yield None
     wanted = [topic for topic in request.topics if topic.name not in refused]
     results = [_refused(name, *why) for name, why in refused.items()]
     if not wanted:
         return CreateTopicsResponse(throttle_time_ms=0, topics=results)
-    answer: Promise[CreateTopicsResponse] = Promise()
-    asked = CreateTopicsRequest(
-        topics=wanted, timeout_ms=request.timeout_ms, validate_only=request.validate_only
-    )
-    hidden = {
-        topic.name
-        for topic in wanted
-        if not broker.authorizer.allows(
-            context, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name, quiet=True
+    check_count(len(wanted), RECORDS_OF_A_TOPIC)
+    for topic in wanted:
+        check_count(len(topic.assignments) + len(topic.configs))
+
+    def ask_for(some: list[CreateTopicsRequest.CreatableTopic]) -> CreateTopicsRequest:
+        return CreateTopicsRequest(
+            topics=some, timeout_ms=request.timeout_ms, validate_only=request.validate_only
         )
-    }
-    broker.metadata.ask(asked, context.api_version, context.principal).then(
-        partial(_joined, answer, results, hidden), answer.fail
-    )
-    return answer
+
+    response = yield from ask_in_chunks(broker, context, wanted, ask_for, "topics")
+    _hide(response, hidden)
+    response.topics.extend(results)
+    return response  # type: ignore[no-any-return]  # the controller's answer to this request
 
 
 def refuse(request: CreateTopicsRequest, code: ErrorCode, message: str) -> CreateTopicsResponse:
@@ -80,14 +86,10 @@ def _refused(name: str, code: ErrorCode, message: str) -> _Result:
     return _Result(name=name, error_code=code, error_message=message)
 
 
-def _joined(
-    answer: Promise[CreateTopicsResponse], results: list[_Result], hidden: set[str], response: Message
-) -> None:
-    assert isinstance(response, CreateTopicsResponse)
+def _hide(response: CreateTopicsResponse, hidden: set[str]) -> None:
+    """The configuration of topics that may be created but not looked at."""
     for result in response.topics:
         if result.name in hidden and result.error_code == ErrorCode.NONE:
             result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             result.num_partitions = result.replication_factor = -1
             result.configs = []
-    response.topics.extend(results)
-    answer.set(response)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import is_internal
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.request_steps import Steps, awaited, each
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from barnabas.replica.purgatory import DelayedOperation
@@ -60,16 +61,23 @@ class Deletion:
 
 def handle(
     broker: Broker, request: DeleteRecordsRequest, context: RequestContext
-) -> Answer[DeleteRecordsResponse]:
+) -> Steps[DeleteRecordsResponse]:
+    """A partition that is named again has its records deleted once, up to the last offset given for it."""
+    wanted: dict[str, dict[int, DeleteRecordsRequest.Partition]] = {}
+    for topic in request.topics:
+        by_index = wanted.setdefault(topic.name, {})
+        for one in topic.partitions:
+            by_index[one.partition_index] = one
+            yield None
     response = DeleteRecordsResponse(throttle_time_ms=0, topics=[])
     waiting: list[Deletion] = []
-    for topic in request.topics:
-        results = [_delete(broker, context, topic.name, one, waiting) for one in topic.partitions]
-        response.topics.append(DeleteRecordsResponse.TopicResult(name=topic.name, partitions=results))
+    for name, by_index in wanted.items():
+        results = yield from each(by_index.values(), partial(_delete, broker, context, name, waiting))
+        response.topics.append(DeleteRecordsResponse.TopicResult(name=name, partitions=results))
     waiting = [deletion for deletion in waiting if not deletion.is_done()]
     if not waiting:
         return response
-    return _wait(broker.replicas, context, waiting, response, request.timeout_ms)
+    return (yield from awaited(_wait(broker.replicas, context, waiting, response, request.timeout_ms)))
 
 
 def refuse(request: DeleteRecordsRequest, code: ErrorCode, text: str) -> DeleteRecordsResponse:
@@ -92,8 +100,8 @@ def _delete(
     broker: Broker,
     context: RequestContext,
     topic: str,
-    one: DeleteRecordsRequest.Partition,
     waiting: list[Deletion],
+    one: DeleteRecordsRequest.Partition,
 ) -> Result:
     index = one.partition_index
     if not broker.authorizer.allows(context, Operation.DELETE, Resource.TOPIC, topic):

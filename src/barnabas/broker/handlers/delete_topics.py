@@ -8,16 +8,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.controller_requests import ask_in_chunks, check_count
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from barnabas.protocol.schema import Message
-from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -30,26 +29,31 @@ _Result = DeleteTopicsResponse.DeletableTopicResult
 
 def handle(
     broker: Broker, request: DeleteTopicsRequest, context: RequestContext
-) -> Answer[DeleteTopicsResponse]:
+) -> Steps[DeleteTopicsResponse]:
     if not broker.settings["delete.topic.enable"]:
         if context.api_version < FIRST_WITH_DELETION_DISABLED:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
     results: list[_Result] = []
-    names, ids = _asked(request, results)
-    chosen = _by_id(broker, context, ids, results)
-    _by_name(broker, context, names, chosen, results)
+    names, ids = yield from _asked(request, results)
+    chosen = yield from _by_id(broker, context, ids, results)
+    yield from _by_name(broker, context, names, chosen, results)
     if not chosen:
         return DeleteTopicsResponse(throttle_time_ms=0, responses=results)
-    asked = DeleteTopicsRequest(
-        topics=[DeleteTopicsRequest.DeleteTopicState(topic_id=topic_id) for topic_id in chosen],
-        timeout_ms=request.timeout_ms,
+    check_count(len(chosen))
+
+    def ask_for(ids: list[Uuid]) -> DeleteTopicsRequest:
+        states = [DeleteTopicsRequest.DeleteTopicState(topic_id=topic_id) for topic_id in ids]
+        return DeleteTopicsRequest(topics=states, timeout_ms=request.timeout_ms)
+
+    response = yield from ask_in_chunks(
+        broker, context, list(chosen), ask_for, "responses", version=_BY_ID_VERSION
     )
-    answer: Promise[DeleteTopicsResponse] = Promise()
-    broker.metadata.ask(asked, _BY_ID_VERSION, context.principal).then(
-        partial(_joined, answer, results, chosen), answer.fail
-    )
-    return answer
+    for result in response.responses:
+        # The answer is written in the client's version, which may have no other way to say which topic.
+        result.name = chosen.get(result.topic_id, result.name)
+    response.responses.extend(results)
+    return response  # type: ignore[no-any-return]  # the controller's answer to this request
 
 
 def refuse(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> DeleteTopicsResponse:
@@ -63,11 +67,12 @@ def refuse(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> Delet
     )
 
 
-def _asked(request: DeleteTopicsRequest, results: list[_Result]) -> tuple[list[str], list[Uuid]]:
+def _asked(request: DeleteTopicsRequest, results: list[_Result]) -> Steps[tuple[list[str], list[Uuid]]]:
     """The names and ids that were given once; what was given twice or wrongly is refused."""
     names: Counter[str] = Counter(request.topic_names)
     ids: Counter[Uuid] = Counter()
     for one in request.topics:
+        yield None
         if one.name is not None and one.topic_id != ZERO_UUID:
             why = "You may not specify both topic name and topic id."
             results.append(_refused(one.name, one.topic_id, ErrorCode.INVALID_REQUEST, why))
@@ -96,9 +101,10 @@ def _may(broker: Broker, context: RequestContext, operation: Operation, name: st
 
 def _by_id(
     broker: Broker, context: RequestContext, ids: list[Uuid], results: list[_Result]
-) -> dict[Uuid, str]:
+) -> Steps[dict[Uuid, str]]:
     chosen: dict[Uuid, str] = {}
     for topic_id in ids:
+        yield None
         topic = broker.image.topics.get(topic_id)
         if topic is None:
             results.append(_refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
@@ -112,9 +118,10 @@ def _by_id(
 
 def _by_name(
     broker: Broker, context: RequestContext, names: list[str], chosen: dict[Uuid, str], results: list[_Result]
-) -> None:
+) -> Steps[None]:
     given_as_id = set(chosen)
     for name in names:
+        yield None
         topic_id = broker.image.topic_ids.get(name)
         if not _may(broker, context, Operation.DESCRIBE, name):
             results.append(_refused(name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
@@ -133,14 +140,3 @@ def _by_name(
 def _refused(name: str | None, topic_id: Uuid, code: ErrorCode, message: str | None = None) -> _Result:
     text = ERRORS[code].text if message is None else message
     return _Result(name=name, topic_id=topic_id, error_code=code, error_message=text)
-
-
-def _joined(
-    answer: Promise[DeleteTopicsResponse], results: list[_Result], names: dict[Uuid, str], response: Message
-) -> None:
-    assert isinstance(response, DeleteTopicsResponse)
-    for result in response.responses:
-        # The answer is written in the client's version, which may have no other way to say which topic.
-        result.name = names.get(result.topic_id, result.name)
-    response.responses.extend(results)
-    answer.set(response)

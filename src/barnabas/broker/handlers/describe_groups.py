@@ -10,8 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.coordinators.group_requests import answered, gathered
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.coordinators.group_requests import answered
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
@@ -28,27 +29,28 @@ Described = DescribeGroupsResponse.DescribedGroup
 
 def handle(
     broker: Broker, request: DescribeGroupsRequest, request_context: RequestContext
-) -> Answer[DescribeGroupsResponse]:
+) -> Steps[DescribeGroupsResponse]:
+    """A group that is named again is looked at once and answered each time, as in Apache Kafka."""
     refused: list[Described] = []
-    asked: list[Promise[Described]] = []
+    asked: dict[str, Promise[Described]] = {}
+    wanted: list[str] = []
     for group_id in request.groups:
-        if broker.authorizer.allows(request_context, Operation.DESCRIBE, Resource.GROUP, group_id):
-            asked.append(_describe(broker, group_id, request_context.api_version))
+        if group_id in asked:
+            wanted.append(group_id)
+        elif broker.authorizer.allows(request_context, Operation.DESCRIBE, Resource.GROUP, group_id):
+            asked[group_id] = _describe(broker, group_id, request_context.api_version)
+            wanted.append(group_id)
         else:
             refused.append(_refused(group_id, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)))
-    answer: Promise[DescribeGroupsResponse] = Promise()
-
-    def described(groups: list[Described]) -> None:
-        if request.include_authorized_operations:
-            for group in groups:
-                if not group.error_code:
-                    group.authorized_operations = broker.authorizer.authorized_operations(
-                        request_context, Resource.GROUP, group.group_id
-                    )
-        answer.set(DescribeGroupsResponse(groups=[*refused, *groups]))
-
-    gathered(asked).then(described, answer.fail)
-    return answer
+        yield None
+    found: dict[str, Described] = {}
+    for group_id, described in asked.items():
+        group = found[group_id] = yield from awaited(described)
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = broker.authorizer.authorized_operations(
+                request_context, Resource.GROUP, group_id
+            )
+    return DescribeGroupsResponse(groups=[*refused, *(found[group_id] for group_id in wanted)])
 
 
 def refuse(request: DescribeGroupsRequest, code: ErrorCode, text: str) -> DescribeGroupsResponse:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
 from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from barnabas.storage.log.log import Log
@@ -27,26 +28,31 @@ Result = DescribeLogDirsResponse.Result
 
 def handle(
     broker: Broker, request: DescribeLogDirsRequest, context: RequestContext
-) -> DescribeLogDirsResponse:
+) -> Steps[DescribeLogDirsResponse]:
     if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeLogDirsResponse(throttle_time_ms=0, error_code=code, results=[])
     wanted = None
     if request.topics is not None:
-        wanted = {
-            TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions
-        }
+        wanted = set()
+        for asked in request.topics:
+            for index in asked.partitions:
+                wanted.add(TopicPartition(asked.topic, index))
+                yield None
     manager = broker.replicas.storage.manager
-    results = [_describe(manager, path, wanted) for path in manager.dirs.paths]
+    results = []
+    for path in list(manager.dirs.paths):
+        results.append((yield from _describe(manager, path, wanted)))
     return DescribeLogDirsResponse(throttle_time_ms=0, results=results)
 
 
-def _describe(manager: LogManager, path: str, wanted: set[TopicPartition] | None) -> Result:
+def _describe(manager: LogManager, path: str, wanted: set[TopicPartition] | None) -> Steps[Result]:
     shown = os.path.abspath(path)
     if path not in manager.live:
         return Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=shown, topics=[])
     topics: dict[str, DescribeLogDirsResponse.Topic] = {}
-    for partition, log in manager.logs_in(path).items():
+    for partition, log in list(manager.logs_in(path).items()):
+        yield None
         if wanted is not None and partition not in wanted:
             continue
         topic = topics.get(partition.topic)

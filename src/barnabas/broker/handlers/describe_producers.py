@@ -12,12 +12,14 @@ from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.base.topic_names import fault_of
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
 )
 from barnabas.storage.log.log import Log
+from barnabas.storage.log.names import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -29,17 +31,23 @@ Answered = DescribeProducersResponse.PartitionResponse
 
 def handle(
     broker: Broker, request: DescribeProducersRequest, context: RequestContext
-) -> DescribeProducersResponse:
+) -> Steps[DescribeProducersResponse]:
+    """A partition that is named again is looked at once and answered each time, as in Apache Kafka."""
+    known: dict[TopicPartition, Answered] = {}
     response = DescribeProducersResponse(throttle_time_ms=0, topics=[])
     for topic in request.topics:
         error = _topic_error(broker, topic.name, context)
-        if error is None:
-            partitions = [_answer(broker.replicas, topic.name, index) for index in topic.partition_indexes]
-        else:
-            partitions = [_error(index, *error) for index in topic.partition_indexes]
+        partitions = []
+        for index in topic.partition_indexes:
+            name = TopicPartition(topic.name, index)
+            if name not in known:
+                known[name] = _error(index, *error) if error else _answer(broker.replicas, topic.name, index)
+            partitions.append(known[name])
+            yield None
         response.topics.append(
             DescribeProducersResponse.TopicResponse(name=topic.name, partitions=partitions)
         )
+        yield None
     return response
 
 

@@ -14,6 +14,7 @@ from barnabas.base.ids import ZERO_UUID
 from barnabas.base.topic_names import is_internal, is_valid
 from barnabas.broker.metadata import cluster_view
 from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, each
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.metadata.image import Image
 from barnabas.metadata.topics import Topic
@@ -31,22 +32,26 @@ _LIMIT = "max.request.partition.size.limit"
 
 def handle(
     broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
-) -> DescribeTopicPartitionsResponse:
+) -> Steps[DescribeTopicPartitionsResponse]:
     image, allows = broker.image, broker.authorizer.allows
     wants_all = not request.topics
-    names = _names(image, request)
-    allowed = [
-        name for name in names if allows(context, Operation.DESCRIBE, Resource.TOPIC, name, quiet=wants_all)
-    ]
+    names = yield from _names(image, request)
+    allowed: list[str] = []
+    forbidden: list[str] = []
+    for name in names:
+        is_allowed = allows(context, Operation.DESCRIBE, Resource.TOPIC, name, quiet=wants_all)
+        (allowed if is_allowed else forbidden).append(name)
+        yield None
     room = max(1, min(broker.settings[_LIMIT], request.response_partition_limit))
-    response = _page(image, request, allowed, room, context, skip_missing=wants_all)
+    response = yield from _page(image, request, allowed, room, context, skip_missing=wants_all)
     for topic in response.topics:
         topic.topic_authorized_operations = broker.authorizer.authorized_operations(
             context, Resource.TOPIC, topic.name or ""
         )
+        yield None
     if not wants_all:
-        response.topics.extend(
-            _refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in names if name not in allowed
+        response.topics += yield from each(
+            forbidden, lambda name: _refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         )
     return response
 
@@ -61,9 +66,9 @@ def refuse(
     )
 
 
-def _names(image: Image, request: DescribeTopicPartitionsRequest) -> list[str]:
+def _names(image: Image, request: DescribeTopicPartitionsRequest) -> Steps[list[str]]:
     """From the cursor on, in order."""
-    asked = {one.name for one in request.topics} or set(image.topic_ids)
+    asked = set((yield from each(request.topics, _name))) or set(image.topic_ids)
     cursor = request.cursor
     if cursor is None:
         return sorted(asked)
@@ -80,6 +85,10 @@ def _names(image: Image, request: DescribeTopicPartitionsRequest) -> list[str]:
     return sorted(name for name in asked if name >= cursor.topic_name)
 
 
+def _name(asked: DescribeTopicPartitionsRequest.TopicRequest) -> str:
+    return asked.name
+
+
 def _page(
     image: Image,
     request: DescribeTopicPartitionsRequest,
@@ -88,10 +97,11 @@ def _page(
     context: RequestContext,
     *,
     skip_missing: bool,
-) -> DescribeTopicPartitionsResponse:
+) -> Steps[DescribeTopicPartitionsResponse]:
     response = DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=[])
     cursor = request.cursor
     for name in names:
+        yield None
         topic = image.topic_named(name)
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         if room == 0:

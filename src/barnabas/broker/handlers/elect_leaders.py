@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.controller_requests import ask_by_partition
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from barnabas.protocol.schema import Message
-from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -22,25 +22,41 @@ KEY = 43
 FIRST_WITH_ERROR_OF_ALL = 1
 
 
-def handle(broker: Broker, request: ElectLeadersRequest, context: RequestContext) -> Answer[Message]:
-    answer: Promise[Message] = Promise()
-
-    def refused(error: BaseException) -> None:
-        if not isinstance(error, KafkaError):
-            answer.fail(error)
-            return
+def handle(
+    broker: Broker, request: ElectLeadersRequest, context: RequestContext
+) -> Steps[ElectLeadersResponse]:
+    try:
+        check_cluster(broker.authorizer, context, Operation.ALTER)
+        if request.topic_partitions is None:
+            answer = yield from awaited(broker.metadata.ask(request, context.api_version, context.principal))
+            assert isinstance(answer, ElectLeadersResponse)
+            return answer
+        return (yield from _ask(broker, request, context))
+    except KafkaError as error:
         response = refuse(request, error.code, error.message)
         if context.api_version >= FIRST_WITH_ERROR_OF_ALL:
             response.error_code = error.code
-        answer.set(response)
+        return response
 
-    try:
-        check_cluster(broker.authorizer, context, Operation.ALTER)
-    except KafkaError as error:
-        refused(error)
-    else:
-        broker.metadata.ask(request, context.api_version, context.principal).then(answer.set, refused)
-    return answer
+
+def _ask(
+    broker: Broker, request: ElectLeadersRequest, context: RequestContext
+) -> Steps[ElectLeadersResponse]:
+    def ask_for(some: list[ElectLeadersRequest.TopicPartitions]) -> ElectLeadersRequest:
+        return ElectLeadersRequest(
+            election_type=request.election_type, topic_partitions=some, timeout_ms=request.timeout_ms
+        )
+
+    response: ElectLeadersResponse = yield from ask_by_partition(
+        broker,
+        context,
+        request.topic_partitions or (),
+        ask_for,
+        partitions="partitions",
+        results="replica_election_results",
+        partition_results="partition_result",
+    )
+    return response
 
 
 def refuse(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:

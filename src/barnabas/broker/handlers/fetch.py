@@ -17,9 +17,11 @@ from barnabas.base.ids import ZERO_UUID
 from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.broker.replicas.fetch import FIRST_VERSION_WITH_TOPIC_IDS, Fetch, Wanted
 from barnabas.broker.replicas.partition_reads import PartitionData, Reader, error_data
+from barnabas.broker.request_steps import Steps, awaited, chunks
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.replica.fetch_sessions import PartitionKey
+from barnabas.replica.fetch_sessions import PartitionKey, Session
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -32,7 +34,9 @@ ISOLATION_LEVELS = (0, 1)
 Refused = list[tuple[PartitionKey, PartitionData]]
 
 
-def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Answer[FetchResponse]:
+def handle(
+    broker: Broker, request: FetchRequest, context: RequestContext
+) -> Answer[FetchResponse] | Steps[FetchResponse | None]:
     """Find the session, tell what may be read from what may not, and read."""
     if request.isolation_level not in ISOLATION_LEVELS:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no isolation {request.isolation_level}")
@@ -46,8 +50,32 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> An
     else:
         asked = _named(request, context.api_version)
     reader = _reader(request, context.api_version)
+    if context.is_large:
+        return _in_steps(broker, request, context, reader, session, list(asked))
     wanted, refused = _sort(broker, context, reader, asked)
     return Fetch(broker, request, context, reader, session, wanted, refused).answer()
+
+
+def _in_steps(
+    broker: Broker,
+    request: FetchRequest,
+    context: RequestContext,
+    reader: Reader,
+    session: Session | None,
+    asked: list[tuple[PartitionKey, FetchRequest.Partition]],
+) -> Steps[FetchResponse | None]:
+    """A request that may name very many partitions: most of them cannot exist, and are soon refused."""
+    wanted: list[Wanted] = []
+    refused: Refused = []
+    for some in chunks(asked):
+        more, not_these = _sort(broker, context, reader, some)
+        wanted += more
+        refused += not_these
+        yield None
+    answer = Fetch(broker, request, context, reader, session, wanted, refused).answer()
+    if isinstance(answer, Promise):
+        return (yield from awaited(answer))
+    return answer
 
 
 def refuse(request: FetchRequest, code: ErrorCode, text: str) -> FetchResponse:

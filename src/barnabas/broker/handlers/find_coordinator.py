@@ -15,6 +15,7 @@ from barnabas.base.hashing import partition_for_group
 from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.replicas.current_leader import leader_endpoint
+from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -49,7 +50,7 @@ _SHARE = 2
 
 def handle(
     broker: Broker, request: FindCoordinatorRequest, context: RequestContext
-) -> FindCoordinatorResponse:
+) -> FindCoordinatorResponse | Steps[FindCoordinatorResponse]:
     kind = _KINDS.get(request.key_type)
     is_batch = context.api_version >= FIRST_VERSION_WITH_BATCHES
     if kind is None and request.key_type != _SHARE:
@@ -64,8 +65,19 @@ def handle(
             host=found.host,
             port=found.port,
         )
-    keys = [(key, _find(broker, context, kind, key)) for key in request.coordinator_keys]
-    return FindCoordinatorResponse(coordinators=[_coordinator(key, found, "") for key, found in keys])
+    return _find_all(broker, request, context, kind)
+
+
+def _find_all(
+    broker: Broker, request: FindCoordinatorRequest, context: RequestContext, kind: _Kind | None
+) -> Steps[FindCoordinatorResponse]:
+    """A key that is named again is looked for once and answered each time, as in Apache Kafka."""
+    found: dict[str, FindCoordinatorResponse.Coordinator] = {}
+    for key in request.coordinator_keys:
+        if key not in found:
+            found[key] = _coordinator(key, _find(broker, context, kind, key), "")
+        yield None
+    return FindCoordinatorResponse(coordinators=[found[key] for key in request.coordinator_keys])
 
 
 def refuse(request: FindCoordinatorRequest, code: ErrorCode, text: str) -> FindCoordinatorResponse:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.admin import config_changes, loggers
-from barnabas.broker.network.request_context import Answer, RequestContext, own_words
+from barnabas.broker.controller_requests import ask_in_chunks, check_count
+from barnabas.broker.network.request_context import RequestContext, own_words
+from barnabas.broker.request_steps import Steps, each
 from barnabas.config.layers import broker_option
 from barnabas.config.option import Type
 from barnabas.metadata.image import ConfigResource
@@ -20,8 +22,6 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from barnabas.protocol.schema import Message
-from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -31,22 +31,27 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 _OPERATIONS = {SET: "SET", DELETE: "DELETE", APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 _Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-_Outcomes = list[tuple[_Resource, KafkaError | None]]
+_Outcome = tuple[_Resource, KafkaError | None]
+_Outcomes = list[_Outcome]
 
 
 def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
-) -> Answer[IncrementalAlterConfigsResponse]:
+) -> Steps[IncrementalAlterConfigsResponse]:
     look_at = partial(_look_at, broker, context, request.validate_only)
-    left, decided = config_changes.sort_out(request.resources, look_at)
+    left, decided = yield from config_changes.sort_out(request.resources, look_at)
     if not left:
-        return _response(decided)
-    answer: Promise[IncrementalAlterConfigsResponse] = Promise()
-    asked = IncrementalAlterConfigsRequest(resources=left, validate_only=request.validate_only)
-    broker.metadata.ask(asked, context.api_version, context.principal).then(
-        partial(_joined, answer, decided), answer.fail
+        return (yield from _outcomes(decided))
+    check_count(len(left))
+
+    def ask_for(some: list[_Resource]) -> IncrementalAlterConfigsRequest:
+        return IncrementalAlterConfigsRequest(resources=some, validate_only=request.validate_only)
+
+    response: IncrementalAlterConfigsResponse = yield from ask_in_chunks(
+        broker, context, left, ask_for, "responses"
     )
-    return answer
+    response.responses.extend((yield from _outcomes(decided)).responses)
+    return response
 
 
 def refuse(
@@ -58,6 +63,7 @@ def refuse(
 
 def _look_at(broker: Broker, context: RequestContext, validate_only: bool, one: _Resource) -> bool:
     """Refuse it, or say whether it is done with."""
+    check_count(len(one.configs))
     config_changes.check_names(
         [option.name for option in one.configs],
         [option.name for option in one.configs if option.value is None and option.config_operation != DELETE],
@@ -127,12 +133,6 @@ def _change_loggers(broker: Broker, one: _Resource, validate_only: bool) -> None
         loggers.set_level(option.name, option.value if option.config_operation == SET else None)
 
 
-def _joined(answer: Promise[IncrementalAlterConfigsResponse], decided: _Outcomes, response: Message) -> None:
-    assert isinstance(response, IncrementalAlterConfigsResponse)
-    response.responses.extend(_response(decided).responses)
-    answer.set(response)
-
-
 def _text(one: _Resource, error: KafkaError) -> str | None:
     """Of a logger, which only this broker looks at, the general text of a code is left out."""
     if one.resource_type == ConfigResource.BROKER_LOGGER:
@@ -141,15 +141,19 @@ def _text(one: _Resource, error: KafkaError) -> str | None:
 
 
 def _response(decided: _Outcomes) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        throttle_time_ms=0,
-        responses=[
-            IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else _text(one, error),
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
-            )
-            for one, error in decided
-        ],
+    return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=[_outcome(one) for one in decided])
+
+
+def _outcomes(decided: _Outcomes) -> Steps[IncrementalAlterConfigsResponse]:
+    """The same, a step for each."""
+    return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=(yield from each(decided, _outcome)))
+
+
+def _outcome(decided: _Outcome) -> IncrementalAlterConfigsResponse.AlterConfigsResourceResponse:
+    one, error = decided
+    return IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else _text(one, error),
+        resource_type=one.resource_type,
+        resource_name=one.resource_name,
     )

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.coordinators.group_requests import answered, gathered
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.coordinators.group_requests import answered
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.coordinator.group.table import Group
 from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -29,7 +29,7 @@ Listed = list[ListGroupsResponse.ListedGroup]
 
 def handle(
     broker: Broker, request: ListGroupsRequest, request_context: RequestContext
-) -> Answer[ListGroupsResponse]:
+) -> Steps[ListGroupsResponse]:
     groups = broker.groups
     if groups.is_loading:
         return _answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
@@ -47,14 +47,12 @@ def handle(
         chosen = [group.listed() for group in machine.table if is_wanted(group) and may_see(group.group_id)]
         return Decision((), chosen)
 
-    answer: Promise[ListGroupsResponse] = Promise()
-    # A shard that goes meanwhile has no groups here any more.
-    parts = [answered(groups.ask_partition(index, decide), lambda _: []) for index in groups.active()]
-    gathered(parts).then(
-        lambda lists: answer.set(_answer(ErrorCode.NONE, [one for part in lists for one in part])),
-        answer.fail,
-    )
-    return answer
+    listed: Listed = []
+    for index in groups.active():
+        # A shard that goes meanwhile has no groups here any more.
+        listed += yield from awaited(answered(groups.ask_partition(index, decide), lambda _: []))
+        yield None
+    return _answer(ErrorCode.NONE, listed)
 
 
 def _filter(request: ListGroupsRequest) -> Callable[[Group], bool]:

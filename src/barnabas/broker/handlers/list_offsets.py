@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.storage.failure import StorageFailure
@@ -52,12 +53,16 @@ Asked = ListOffsetsRequest.Partition
 Answered = ListOffsetsResponse.PartitionResponse
 
 
-def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+def handle(
+    broker: Broker, request: ListOffsetsRequest, context: RequestContext
+) -> Steps[ListOffsetsResponse]:
     if request.isolation_level not in ISOLATION_LEVELS:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no isolation {request.isolation_level}")
-    counts = Counter(
-        (topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
-    )
+    counts: Counter[tuple[str, int]] = Counter()
+    for topic in request.topics:
+        for one in topic.partitions:
+            counts[topic.name, one.partition_index] += 1
+            yield None
     topics: dict[str, dict[int, Answered]] = {}
     for topic in request.topics:
         answers = topics.setdefault(topic.name, {})
@@ -70,6 +75,7 @@ def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext)
             else:
                 answer = _answer(broker.replicas, request, topic.name, one, context.api_version)
             answers[one.partition_index] = answer
+            yield None
     return ListOffsetsResponse(
         topics=[
             ListOffsetsResponse.TopicResponse(name=name, partitions=list(answers.values()))

@@ -20,6 +20,7 @@ from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.base.topic_names import is_internal, is_valid
 from barnabas.broker.metadata import cluster_view
 from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, each
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.metadata.image import Image
 from barnabas.metadata.topics import Partition, Topic
@@ -34,17 +35,22 @@ FIRST_WITH_LISTENER_NOT_FOUND = 6
 FIRST_WITH_OPERATIONS = 8
 LAST_WITH_CLUSTER_OPERATIONS = 10
 FIRST_WITH_IDS_ASKED_FOR = 12
+# One request has at most so many topics made.
+MAX_AUTO_CREATED = 200
+
+_TopicSteps = Steps[list[MetadataResponse.Topic]]
 
 
-def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> Steps[MetadataResponse]:
     image, version = broker.image, context.api_version
-    topics = _topics(broker, request, context)
+    topics = yield from _topics(broker, request, context)
     if version >= FIRST_WITH_OPERATIONS and request.include_topic_authorized_operations:
         for topic in topics:
             if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.name is not None:
                 topic.topic_authorized_operations = broker.authorizer.authorized_operations(
                     context, Resource.TOPIC, topic.name
                 )
+            yield None
     response = MetadataResponse(
         brokers=[
             MetadataResponse.Broker(node_id=one.id, host=end.host, port=end.port, rack=one.rack)
@@ -78,31 +84,37 @@ def cluster_operations(broker: Broker, context: RequestContext) -> int:
     return broker.authorizer.authorized_operations(context, Resource.CLUSTER, CLUSTER_NAME)
 
 
-def _topics(
-    broker: Broker, request: MetadataRequest, context: RequestContext
-) -> list[MetadataResponse.Topic]:
+def _topics(broker: Broker, request: MetadataRequest, context: RequestContext) -> _TopicSteps:
     image, asked = broker.image, request.topics
     if asked is None or (not asked and context.api_version < FIRST_WITH_NULL_FOR_ALL):
-        return _all_topics(broker, context)
-    _check(asked, context.api_version)
-    by_id = list(dict.fromkeys(one.topic_id for one in asked if one.topic_id != ZERO_UUID))
+        return (yield from _all_topics(broker, context))
+    by_id: dict[Uuid, None] = {}
+    names: dict[str, None] = {}
+    for one in asked:
+        _check(one, context.api_version)
+        if one.topic_id != ZERO_UUID:
+            by_id[one.topic_id] = None
+        names[one.name or ""] = None
+        yield None
     if not by_id:
-        names = list(dict.fromkeys(one.name or "" for one in asked))
-        return _named_topics(broker, names, context, may_create=request.allow_auto_topic_creation)
-    answers = [_refused(ErrorCode.UNKNOWN_TOPIC_ID, None, one) for one in by_id if one not in image.topics]
+        return (
+            yield from _named_topics(broker, names, context, may_create=request.allow_auto_topic_creation)
+        )
+    unknown, answers = [], []
     for topic_id in by_id:
         topic = image.topics.get(topic_id)
         if topic is None:
-            continue
-        if broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.name):
-            answers.append(_described(image, topic, context))
+            unknown.append(_refused(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
+        elif broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.name):
+            answers.append((yield from _described(image, topic, context)))
         else:
             answers.append(_refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id))
-    return answers
+        yield None
+    return [*unknown, *answers]
 
 
-def _check(asked: Iterable[MetadataRequest.Topic], version: int) -> None:
-    for one in asked if version < FIRST_WITH_IDS_ASKED_FOR else ():
+def _check(one: MetadataRequest.Topic, version: int) -> None:
+    if version < FIRST_WITH_IDS_ASKED_FOR:
         if one.name is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
         if one.topic_id != ZERO_UUID:
@@ -111,51 +123,58 @@ def _check(asked: Iterable[MetadataRequest.Topic], version: int) -> None:
             )
 
 
-def _all_topics(broker: Broker, context: RequestContext) -> list[MetadataResponse.Topic]:
+def _all_topics(broker: Broker, context: RequestContext) -> _TopicSteps:
     """Those that this principal may not see are not there."""
     image = broker.image
-    return [
-        _described(image, image.topics[image.topic_ids[name]], context)
-        for name in sorted(image.topic_ids)
-        if broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name, quiet=True)
-    ]
+    answers = []
+    for name in sorted(image.topic_ids):
+        if broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name, quiet=True):
+            answers.append((yield from _described(image, image.topics[image.topic_ids[name]], context)))
+        yield None
+    return answers
 
 
 def _named_topics(
-    broker: Broker, names: list[str], context: RequestContext, *, may_create: bool
-) -> list[MetadataResponse.Topic]:
+    broker: Broker, names: Iterable[str], context: RequestContext, *, may_create: bool
+) -> _TopicSteps:
     image = broker.image
     answers, missing, forbidden = [], [], []
     for name in names:
+        yield None
         if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
             forbidden.append(name)
             continue
         topic = image.topic_named(name)
         if topic is not None:
-            answers.append(_described(image, topic, context))
+            answers.append((yield from _described(image, topic, context)))
         else:
             missing.append(name)
-    answers.extend(_missing_topics(broker, missing, context, may_create=may_create))
-    answers.extend(_refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name) for name in forbidden)
+    if not (may_create and broker.settings["auto.create.topics.enable"]):
+        answers += yield from each(missing, lambda name: _refused(_why_missing(name), name))
+    else:
+        answers += yield from _created_topics(broker, missing, context)
+    answers += yield from each(forbidden, lambda name: _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
     return answers
 
 
-def _missing_topics(
-    broker: Broker, names: list[str], context: RequestContext, *, may_create: bool
-) -> list[MetadataResponse.Topic]:
-    if not names:
-        return []
-    if not (may_create and broker.settings["auto.create.topics.enable"]):
-        return [_refused(_why_missing(name), name) for name in names]
+def _created_topics(broker: Broker, names: list[str], context: RequestContext) -> _TopicSteps:
+    """Missing topics that come into being: so many of them at a time as are decided within a slice."""
     allows = broker.authorizer.allows
-    creatable = [
-        name
-        for name in names
-        if allows(context, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME, quiet=True)
-        or allows(context, Operation.CREATE, Resource.TOPIC, name)
-    ]
-    told = broker.auto_topics.create(creatable, context)
-    return [_refused(told.get(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED), name) for name in names]
+    answers = []
+    creatable = []
+    for name in names:
+        if allows(context, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME, quiet=True) or allows(
+            context, Operation.CREATE, Resource.TOPIC, name
+        ):
+            creatable.append(name)
+            code = _why_missing(name)
+        else:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        answers.append(_refused(code, name))
+        yield None
+    # Who asks for more asks again: these are there by then.
+    broker.auto_topics.create(creatable[:MAX_AUTO_CREATED], context)
+    return answers
 
 
 def _why_missing(name: str) -> ErrorCode:
@@ -172,16 +191,16 @@ def _refused(code: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUID) -> M
     )
 
 
-def _described(image: Image, topic: Topic, context: RequestContext) -> MetadataResponse.Topic:
+def _described(image: Image, topic: Topic, context: RequestContext) -> Steps[MetadataResponse.Topic]:
+    partitions = yield from each(
+        sorted(topic.partitions), lambda number: _partition(image, number, topic.partitions[number], context)
+    )
     return MetadataResponse.Topic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
-        partitions=[
-            _partition(image, number, topic.partitions[number], context)
-            for number in sorted(topic.partitions)
-        ],
+        partitions=partitions,
     )
 
 

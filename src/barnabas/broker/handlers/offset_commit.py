@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
-from barnabas.broker.coordinators.offset_topics import TopicResults, told
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.coordinators.offset_topics import TopicResults, check_count, told
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.coordinator.group.offsets.commit import commit
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -31,35 +31,28 @@ Topic = OffsetCommitResponse.Topic
 
 def handle(
     broker: Broker, request: OffsetCommitRequest, request_context: RequestContext
-) -> Answer[OffsetCommitResponse]:
+) -> Steps[OffsetCommitResponse]:
     if not broker.authorizer.allows(request_context, Operation.READ, Resource.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     version = request_context.api_version
     by_id = version >= TOPIC_IDS_SINCE
     results = TopicResults(_results, _topic_id if by_id else _name)
     named = _names_of_ids(broker, request.topics, results) if by_id else request.topics
-    request.topics = results.sort_out(broker, request_context, named)
+    request.topics = yield from results.sort_out(broker, request_context, named)
     if not request.topics:
         return OffsetCommitResponse(throttle_time_ms=0, topics=results.refused())
 
     def decide(machine: GroupMachine, context: Context) -> Decision[OffsetCommitResponse]:
         return commit(machine.offsets, request, version, context)
 
-    answer: Promise[OffsetCommitResponse] = Promise()
-
-    def committed(response: OffsetCommitResponse) -> None:
-        response.topics = results.merged(response.topics)
-        answer.set(response)
-
-    def refused(error: BaseException) -> None:
-        if isinstance(error, KafkaError):
-            topics = results.failed(request.topics, told(error))
-            answer.set(OffsetCommitResponse(throttle_time_ms=0, topics=topics))
-        else:
-            answer.fail(error)
-
-    broker.groups.ask(request.group_id, decide).then(committed, refused)
-    return answer
+    try:
+        check_count(request.topics)
+        response = yield from awaited(broker.groups.ask(request.group_id, decide))
+    except KafkaError as error:
+        topics = results.failed(request.topics, told(error))
+        return OffsetCommitResponse(throttle_time_ms=0, topics=topics)
+    response.topics = results.merged(response.topics)
+    return response
 
 
 def refuse(request: OffsetCommitRequest, code: ErrorCode, text: str) -> OffsetCommitResponse:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.coordinators.offset_topics import TopicResults, told
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.coordinators.offset_topics import TopicResults, check_count, told
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.coordinator.group.offsets.delete import delete
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -28,29 +28,25 @@ Topic = OffsetDeleteResponse.Topic
 
 def handle(
     broker: Broker, request: OffsetDeleteRequest, request_context: RequestContext
-) -> Answer[OffsetDeleteResponse]:
+) -> Steps[OffsetDeleteResponse]:
     if not broker.authorizer.allows(request_context, Operation.DELETE, Resource.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     results = TopicResults(_results, _name)
-    request.topics = results.sort_out(broker, request_context, request.topics)
+    request.topics = yield from results.sort_out(broker, request_context, request.topics)
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
 
     def decide(machine: GroupMachine, context: Context) -> Decision[OffsetDeleteResponse]:
         return delete(machine.offsets, request, context)
 
-    answer: Promise[OffsetDeleteResponse] = Promise()
-
-    def deleted(response: OffsetDeleteResponse) -> None:
-        response.topics = results.merged(response.topics)
-        answer.set(response)
-
-    def refused(error: BaseException) -> None:
-        answer.fail(KafkaError(told(error), error.message) if isinstance(error, KafkaError) else error)
-
-    # Asked even if no partition is left: a group that does not exist is told first.
-    broker.groups.ask(request.group_id, decide).then(deleted, refused)
-    return answer
+    try:
+        check_count(request.topics)
+        # Asked even if no partition is left: a group that does not exist is told first.
+        response = yield from awaited(broker.groups.ask(request.group_id, decide))
+    except KafkaError as error:
+        raise KafkaError(told(error), error.message) from error
+    response.topics = results.merged(response.topics)
+    return response
 
 
 def refuse(request: OffsetDeleteRequest, code: ErrorCode, text: str) -> OffsetDeleteResponse:

@@ -8,13 +8,14 @@ their ids.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
+from barnabas.broker.controller_requests import split_topics
 from barnabas.broker.coordinators.offset_topics import told
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, awaited, each
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
@@ -37,17 +38,18 @@ Topics = OffsetFetchResponse.Topics
 
 def handle(
     broker: Broker, request: OffsetFetchRequest, request_context: RequestContext
-) -> Answer[OffsetFetchResponse]:
-    answer: Promise[OffsetFetchResponse] = Promise()
-    groups = _groups(request, request_context.api_version)
-    gathering = _Gathering(answer, len(groups), request_context.api_version)
-    for index, group in enumerate(groups):
-        _ask(broker, request_context, group, request.require_stable).then(
-            partial(gathering.found, index), partial(gathering.refused, index, group)
-        )
+) -> Steps[OffsetFetchResponse]:
+    version = request_context.api_version
+    groups = []
+    for group in _groups(request, version):
+        try:
+            groups.append((yield from _ask(broker, request_context, group, request.require_stable)))
+        except KafkaError as error:
+            groups.append(_group_error(group, _told(error), version))
+        yield None
     if not groups:
-        answer.set(OffsetFetchResponse(throttle_time_ms=0, groups=[]))
-    return answer
+        return OffsetFetchResponse(throttle_time_ms=0, groups=[])
+    return (yield from _response(groups, version))
 
 
 def refuse(request: OffsetFetchRequest, code: ErrorCode, text: str) -> OffsetFetchResponse:
@@ -55,30 +57,8 @@ def refuse(request: OffsetFetchRequest, code: ErrorCode, text: str) -> OffsetFet
     groups = [Group(group_id=one.group_id, topics=[], error_code=code) for one in request.groups]
     topics = [_refused(_newer(one), code) for one in request.topics or ()]
     return OffsetFetchResponse(
-        throttle_time_ms=0, error_code=code, topics=[_older(one) for one in topics], groups=groups
+        throttle_time_ms=0, error_code=code, topics=[_older_topic(one) for one in topics], groups=groups
     )
-
-
-class _Gathering:
-    """One answer of the answers for many groups, in the order of the questions."""
-
-    def __init__(self, answer: Promise[OffsetFetchResponse], count: int, version: int) -> None:
-        self._answer = answer
-        self._groups: list[Group | None] = [None] * count
-        self._missing = count
-        self._version = version
-
-    def found(self, index: int, group: Group) -> None:
-        self._groups[index] = group
-        self._missing -= 1
-        if self._missing == 0 and not self._answer.done:
-            self._answer.set(_response([one for one in self._groups if one is not None], self._version))
-
-    def refused(self, index: int, group: OffsetFetchRequest.Group, error: BaseException) -> None:
-        if isinstance(error, KafkaError):
-            self.found(index, _group_error(group, _told(error), self._version))
-        elif not self._answer.done:
-            self._answer.fail(error)
 
 
 def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequest.Group]:
@@ -90,34 +70,50 @@ def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchReques
 
 def _ask(
     broker: Broker, request_context: RequestContext, group: OffsetFetchRequest.Group, require_stable: bool
-) -> Promise[Group]:
-    answer: Promise[Group] = Promise()
+) -> Steps[Group]:
     if not broker.authorizer.allows(request_context, Operation.DESCRIBE, Resource.GROUP, group.group_id):
-        answer.fail(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-        return answer
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     by_id = request_context.api_version >= TOPIC_IDS_SINCE
-    asked = group
+    if group.topics is None:
+        found = yield from awaited(_fetch(broker, group, None, require_stable))
+        found.topics = [one for one in found.topics if _is_shown(broker, request_context, one, by_id=by_id)]
+        return found
     refused: list[Topics] = []
-    if group.topics is not None:
-        kept = [one for one in group.topics if _may_see(broker, request_context, one, refused, by_id=by_id)]
-        asked = OffsetFetchRequest.Group(
-            group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=kept
-        )
+    kept = []
+    for topic in group.topics:
+        if _may_see(broker, request_context, topic, refused, by_id=by_id):
+            kept.append(topic)
+        yield None
+    # The coordinator looks at a few partitions at a time; a topic with many is asked for in parts.
+    whole: Group | None = None
+    for some, continues in split_topics(kept, "partition_indexes"):
+        part = yield from awaited(_fetch(broker, group, some, require_stable))
+        yield None
+        if whole is None:
+            whole = part
+            continue
+        if continues:
+            whole.topics[-1].partitions += part.topics[0].partitions
+        whole.topics += part.topics[1:] if continues else part.topics
+    assert whole is not None, "a group is asked for even without topics"
+    whole.topics += refused
+    return whole
+
+
+def _fetch(
+    broker: Broker,
+    group: OffsetFetchRequest.Group,
+    topics: list[OffsetFetchRequest.Topics] | None,
+    require_stable: bool,
+) -> Promise[Group]:
+    asked = OffsetFetchRequest.Group(
+        group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=topics
+    )
 
     def decide(machine: GroupMachine, context: Context) -> Decision[Group]:
         return fetch(machine.offsets, asked, require_stable=require_stable)
 
-    def found(response: Group) -> None:
-        if group.topics is None:
-            response.topics = [
-                one for one in response.topics if _is_shown(broker, request_context, one, by_id=by_id)
-            ]
-        else:
-            response.topics += refused
-        answer.set(response)
-
-    broker.groups.ask(group.group_id, decide).then(found, answer.fail)
-    return answer
+    return broker.groups.ask(group.group_id, decide)
 
 
 def _may_see(
@@ -176,23 +172,26 @@ def _newer(topic: OffsetFetchRequest.Topic) -> OffsetFetchRequest.Topics:
     return OffsetFetchRequest.Topics(name=topic.name, partition_indexes=topic.partition_indexes)
 
 
-def _older(topic: Topics) -> OffsetFetchResponse.Topic:
-    partitions = [
-        OffsetFetchResponse.Partition(
-            partition_index=one.partition_index,
-            committed_offset=one.committed_offset,
-            committed_leader_epoch=one.committed_leader_epoch,
-            metadata=one.metadata,
-            error_code=one.error_code,
-        )
-        for one in topic.partitions
-    ]
-    return OffsetFetchResponse.Topic(name=topic.name, partitions=partitions)
+def _older(partition: OffsetFetchResponse.Partitions) -> OffsetFetchResponse.Partition:
+    return OffsetFetchResponse.Partition(
+        partition_index=partition.partition_index,
+        committed_offset=partition.committed_offset,
+        committed_leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.metadata,
+        error_code=partition.error_code,
+    )
 
 
-def _response(groups: list[Group], version: int) -> OffsetFetchResponse:
+def _older_topic(topic: Topics) -> OffsetFetchResponse.Topic:
+    return OffsetFetchResponse.Topic(name=topic.name, partitions=[_older(one) for one in topic.partitions])
+
+
+def _response(groups: list[Group], version: int) -> Steps[OffsetFetchResponse]:
     if version >= BATCHES_SINCE:
         return OffsetFetchResponse(throttle_time_ms=0, groups=groups)
     (group,) = groups
-    topics = [_older(one) for one in group.topics]
+    topics = []
+    for topic in group.topics:
+        partitions = yield from each(topic.partitions, _older)
+        topics.append(OffsetFetchResponse.Topic(name=topic.name, partitions=partitions))
     return OffsetFetchResponse(throttle_time_ms=0, topics=topics, error_code=group.error_code)

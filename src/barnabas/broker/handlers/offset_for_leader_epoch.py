@@ -6,11 +6,14 @@ KIP-320).  An epoch that we do not have is answered with the largest one below i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.request_steps import Steps, each
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -28,19 +31,20 @@ Answered = OffsetForLeaderEpochResponse.EpochEndOffset
 
 def handle(
     broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
-) -> OffsetForLeaderEpochResponse:
+) -> Steps[OffsetForLeaderEpochResponse]:
     allows = broker.authorizer.allows
     is_broker = allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, quiet=True)
     response = OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=[])
     for topic in request.topics:
         if is_broker or allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.topic):
-            partitions = [_answer(broker.replicas, topic.topic, one) for one in topic.partitions]
+            answer: Callable[[Asked], Answered] = partial(_answer, broker.replicas, topic.topic)
         else:
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            partitions = [Answered(error_code=code, partition=one.partition) for one in topic.partitions]
+            answer = _forbidden
+        partitions = yield from each(topic.partitions, answer)
         response.topics.append(
             OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions)
         )
+        yield None
     return response
 
 
@@ -55,6 +59,10 @@ def refuse(request: OffsetForLeaderEpochRequest, code: ErrorCode, text: str) -> 
             for topic in request.topics
         ],
     )
+
+
+def _forbidden(one: Asked) -> Answered:
+    return Answered(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=one.partition)
 
 
 def _answer(replicas: ReplicaManager, topic: str, one: Asked) -> Answered:

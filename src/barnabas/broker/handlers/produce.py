@@ -25,9 +25,12 @@ from barnabas.batch.view import (
     batch_size,
 )
 from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.produce_many import produce_in_parts
 from barnabas.broker.replicas.fast_produce import quick
 from barnabas.broker.replicas.produce import FIRST_VERSION_WITH_TOPIC_IDS, Produce, Write
+from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, Resource
+from barnabas.protocol.element_count import has_many_elements
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.primitives import record_view
 from barnabas.storage.log.names import TopicPartition
@@ -38,9 +41,20 @@ if TYPE_CHECKING:
 __all__ = ["KEY", "handle", "quick", "refuse"]
 
 KEY = 0
+# Topics and partitions of a request that is served at once.
+MAX_AT_ONCE = 500
 
 
-def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> Answer[ProduceResponse]:
+def handle(
+    broker: Broker, request: ProduceRequest, context: RequestContext
+) -> Answer[ProduceResponse] | Steps[ProduceResponse | None]:
+    """In parts, where a request names more partitions than are written within a slice."""
+    if context.is_large and has_many_elements(request, MAX_AT_ONCE):
+        return produce_in_parts(request, lambda part: _handle(broker, part, context))
+    return _handle(broker, request, context)
+
+
+def _handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> Answer[ProduceResponse]:
     """Check everything, ask the coordinator if need be, append, and answer when the acks are there."""
     writes = _writes(broker, request, context)
     transactional = [write for write in writes if _is_transactional(write.records)]

@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.coordinators.offset_topics import TopicResults, told
-from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.coordinators.offset_topics import TopicResults, check_count, told
+from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision, ProducerStamp
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.coordinator.group.offsets.commit import commit_in_transaction
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -33,41 +33,35 @@ Topic = TxnOffsetCommitResponse.Topic
 
 def handle(
     broker: Broker, request: TxnOffsetCommitRequest, request_context: RequestContext
-) -> Answer[TxnOffsetCommitResponse]:
+) -> Steps[TxnOffsetCommitResponse]:
     _authorize(broker, request, request_context)
     version = request_context.api_version
     results = TopicResults(_results, _name)
-    request.topics = results.sort_out(broker, request_context, request.topics)
+    request.topics = yield from results.sort_out(broker, request_context, request.topics)
     if not request.topics:
         return TxnOffsetCommitResponse(throttle_time_ms=0, topics=results.refused())
 
     def decide(machine: GroupMachine, context: Context) -> Decision[TxnOffsetCommitResponse]:
         return commit_in_transaction(machine.offsets, request, version, context)
 
-    answer: Promise[TxnOffsetCommitResponse] = Promise()
-
-    def committed(response: TxnOffsetCommitResponse) -> None:
-        response.topics = results.merged(response.topics)
-        answer.set(response)
-
-    def refused(error: BaseException) -> None:
-        if isinstance(error, KafkaError):
-            topics = results.failed(request.topics, _for_version(told(error), version))
-            answer.set(TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics))
-        else:
-            answer.fail(error)
-
-    if not request.group_id:
-        refused(KafkaError(ErrorCode.INVALID_GROUP_ID))
-        return answer
-    broker.groups.ask_in_transaction(
-        request.group_id,
-        request.transactional_id,
-        ProducerStamp(request.producer_id, request.producer_epoch),
-        decide,
-        may_add=version >= ADDS_PARTITION_SINCE,
-    ).then(committed, refused)
-    return answer
+    try:
+        if not request.group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        check_count(request.topics)
+        response = yield from awaited(
+            broker.groups.ask_in_transaction(
+                request.group_id,
+                request.transactional_id,
+                ProducerStamp(request.producer_id, request.producer_epoch),
+                decide,
+                may_add=version >= ADDS_PARTITION_SINCE,
+            )
+        )
+    except KafkaError as error:
+        topics = results.failed(request.topics, _for_version(told(error), version))
+        return TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics)
+    response.topics = results.merged(response.topics)
+    return response
 
 
 def refuse(request: TxnOffsetCommitRequest, code: ErrorCode, text: str) -> TxnOffsetCommitResponse:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.base.errors import ErrorCode
+from barnabas.base.log_text import shown, shown_all
 from barnabas.base.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, is_valid
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.replicas.alter_partition_manager import PRINCIPAL
@@ -111,24 +112,30 @@ class AutoTopics:
         self._on_their_way.difference_update(names)
         for result in getattr(response, "topics", ()):
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                self._tell(result.name, result.error_message)
+                self._tell(result.name, ErrorCode(result.error_code), result.error_message)
 
-    def _tell(self, name: str, reason: str | None) -> None:
+    def _tell(self, name: str, code: ErrorCode, reason: str | None) -> None:
         internal = _INTERNAL.get(name)
         if internal is None:
-            logger.info("the topic %s was not made by itself: %s", name, reason)
+            logger.info("the topic %s was not created automatically: %s", shown(name), shown(reason))
         elif self._refused.get(name) != reason:
             self._refused[name] = reason
+            advice = ""
+            if code is ErrorCode.INVALID_REPLICATION_FACTOR:
+                advice = f" Set {internal.replicas} to what this cluster has."
             logger.warning(
-                "the topic %s, which coordinators need, was not made: %s Set %s to what this cluster has.",
+                "the topic %s, which coordinators need, was not created: %s (%s)%s",
                 name,
-                reason,
-                internal.replicas,
+                shown(reason),
+                code.name,
+                advice,
             )
 
     def _failed(self, names: list[str], error: BaseException) -> None:
         self._on_their_way.difference_update(names)
-        logger.warning("the topics %s were not made by themselves: %s", ", ".join(names), error)
+        logger.warning(
+            "the topics %s were not created automatically: %s", shown_all(names), shown(str(error))
+        )
 
 
 def creatable_topic(name: str, settings: Settings) -> CreateTopicsRequest.CreatableTopic:

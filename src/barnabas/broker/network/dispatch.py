@@ -13,15 +13,18 @@ import logging
 import struct
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.broker.network.request_context import CloseConnectionError, Pieces, RequestContext
-from barnabas.broker.network.routes import Route
+from barnabas.broker.network.routes import Handle, Route
 from barnabas.broker.quotas.client_quotas import Limits, Quotas
+from barnabas.broker.request_steps import RequestWork, Steps, awaited
 from barnabas.broker.security.authorizer import Authorizer
 from barnabas.protocol.apis import API_VERSIONS_KEY, api
-from barnabas.protocol.frame import write_response_pieces
+from barnabas.protocol.element_count import has_many_elements
+from barnabas.protocol.frame import write_response_pieces, write_response_steps
 from barnabas.protocol.primitives import ProtocolError, skip_tagged_fields
 from barnabas.protocol.schema import Message
 from barnabas.runtime.clock import Clock
@@ -39,6 +42,14 @@ _ANSWER_HEAD = struct.Struct(">ii")
 _ANSWER_HEAD_WITH_TAGS = struct.Struct(">iix")
 _SIZE_BYTES = 4
 _BUFFERS = (bytes, bytearray, memoryview)
+# A request up to this size is read at once; a larger one may be nothing but names, and is read in steps.
+READ_AT_ONCE_BYTES = 16 << 10
+# A response with more elements than this is written in steps.
+WRITTEN_AT_ONCE_ELEMENTS = 1_000
+# Produce and Fetch, where to count costs more than it saves: their answers are as long as their requests.
+_HOT = frozenset((0, 1))
+# What an answer may take of memory: records do not count, they are slices of files.
+MAX_ANSWER_BYTES = 64 << 20
 
 
 def _free() -> int:
@@ -83,8 +94,10 @@ class Dispatch:
         authorizer: Authorizer,
         quotas: Quotas,
         clock: Clock,
+        work: RequestWork,
     ) -> None:
         self._broker = broker
+        self._work = work
         self.routes = routes
         self._may_call = authorizer.may_call
         self._quotas = quotas
@@ -165,24 +178,91 @@ class Dispatch:
         connection: ClientConnection,
         route: Route,
         charge: Callable[[], int] = _free,
+        handle: Handle | None = None,
     ) -> None:
         """Read the message, have it handled, and answer now or later."""
-        context = connection.context
-        request = self._read(frame, body, context.api_version, route)
+        version = connection.context.api_version
+        is_large = connection.context.is_large = len(frame) > READ_AT_ONCE_BYTES
+        if is_large and route.lowest <= version <= route.highest:
+            read = self._work.run_now(route.api.request.decode_steps(frame, body, version))
+            if read is None:
+                self._queue_message(bytes(frame), body, connection, route, charge, handle)
+                return
+            request: Message = read[0]
+        else:
+            request = self._read(frame, body, version, route)
         try:
-            answer = route.handle(self._broker, request, context)
+            answer = (handle or route.handle)(self._broker, request, connection.context)
         except Exception as error:
             self._refuse(connection, route, request, error, charge())
             return
+        if answer.__class__ is GeneratorType:
+            answer, cancel = self._work.start(answer)
+            # The steps may wait for something that has to be forgotten instead.
+            connection.context.on_disconnect = connection.context.on_disconnect or cancel
         throttle_ms = charge()
         if answer.__class__ is Promise:
             connection.wait()
             answer.then(
                 partial(self._come, connection, route, throttle_ms),
-                partial(self._refuse_late, connection, route, request),
+                partial(self._refuse_late, connection, route, request, throttle_ms),
             )
         else:
             self._answer(connection, route, throttle_ms, answer)
+
+    def _queue_message(
+        self,
+        frame: bytes,
+        body: int,
+        connection: ClientConnection,
+        route: Route,
+        charge: Callable[[], int],
+        handle: Handle | None,
+    ) -> None:
+        """A message that cannot be read within a slice: its bytes wait until it is their turn."""
+        connection.wait()
+        steps = self._steps(frame, body, connection.context, route, handle or route.handle)
+        answer, connection.context.on_disconnect = self._work.queue(steps)
+        throttle_ms = charge()
+        answer.then(
+            partial(self._come_or_refuse, connection, route, throttle_ms),
+            partial(self._fail, connection, route),
+        )
+
+    def _steps(
+        self, frame: bytes, body: int, context: RequestContext, route: Route, handle: Handle
+    ) -> Steps[tuple[Message, Message | BaseException | None]]:
+        """Read a message and have it handled: the message, with the answer or why there is none."""
+        request, _ = yield from route.api.request.decode_steps(frame, body, context.api_version)
+        try:
+            answer = handle(self._broker, request, context)
+            if answer.__class__ is GeneratorType:
+                answer = yield from answer
+            elif answer.__class__ is Promise:
+                answer = yield from awaited(answer)
+        except Exception as error:
+            return request, error
+        return request, answer
+
+    def _come_or_refuse(
+        self,
+        connection: ClientConnection,
+        route: Route,
+        throttle_ms: int,
+        outcome: tuple[Message, Message | BaseException | None],
+    ) -> None:
+        request, answer = outcome
+        if isinstance(answer, BaseException):
+            self._refuse_late(connection, route, request, throttle_ms, answer)
+        else:
+            self._come(connection, route, throttle_ms, answer)
+
+    def _fail(self, connection: ClientConnection, route: Route, error: BaseException) -> None:
+        """Bytes that make no sense: the connection is closed, as where they are read at once."""
+        route.metrics.errors += 1
+        if not isinstance(error, KafkaError):
+            logger.error("%s failed for %r", route.api.name, connection.context, exc_info=error)
+        connection.fail(str(error))
 
     def _read(self, frame: memoryview, body: int, version: int, route: Route) -> Message:
         if not route.lowest <= version <= route.highest:
@@ -194,41 +274,72 @@ class Dispatch:
     def _come(
         self, connection: ClientConnection, route: Route, throttle_ms: int, answer: Message | None
     ) -> None:
-        self._answer(connection, route, throttle_ms, answer)
-        connection.go_on()
+        if self._answer(connection, route, throttle_ms, answer):
+            connection.go_on()
 
     def _refuse_late(
-        self, connection: ClientConnection, route: Route, request: Message, error: BaseException
+        self,
+        connection: ClientConnection,
+        route: Route,
+        request: Message,
+        throttle_ms: int,
+        error: BaseException,
     ) -> None:
-        self._refuse(connection, route, request, error)
-        connection.go_on()
+        if self._refuse(connection, route, request, error, throttle_ms):
+            connection.go_on()
 
     def _answer(
         self, connection: ClientConnection, route: Route, throttle_ms: int, answer: Message | None
-    ) -> None:
+    ) -> bool:
+        """Send it; False if it is written in steps, and the connection waits for it."""
         context = connection.context
         if self._quotas.is_set:
             _throttle(connection, throttle_ms, answer)
         if answer is not None:
             version = context.api_version if route.lowest <= context.api_version <= route.highest else 0
+            if (context.is_large or context.api_key not in _HOT) and has_many_elements(
+                answer, WRITTEN_AT_ONCE_ELEMENTS
+            ):
+                self._answer_in_steps(connection, route, answer, version)
+                return False
             try:
                 pieces = write_response_pieces(answer, version, context.correlation_id)
-            except Exception:
-                # Whoever keeps a promise must not suffer from an answer that cannot be written.
-                logger.exception("the answer of %s to %r cannot be written", route.api.name, context)
-                connection.fail("its answer cannot be written")
-                return
+            except Exception as error:
+                self._cannot_answer(connection, route, error)
+                return True
             # What handlers put into records fields are slices of the disk.
             connection.answer(*cast("Pieces", pieces))
         route.metrics.record(self._now_ns() - context.received_ns)
+        return True
+
+    def _answer_in_steps(
+        self, connection: ClientConnection, route: Route, answer: Message, version: int
+    ) -> None:
+        context = connection.context
+        connection.wait()
+        steps = write_response_steps(answer, version, context.correlation_id, MAX_ANSWER_BYTES)
+        written, context.on_disconnect = self._work.start(steps)
+
+        def send(pieces: object) -> None:
+            connection.answer(*cast("Pieces", pieces))
+            route.metrics.record(self._now_ns() - context.received_ns)
+            connection.go_on()
+
+        written.then(send, partial(self._cannot_answer, connection, route))
+
+    def _cannot_answer(self, connection: ClientConnection, route: Route, error: BaseException) -> None:
+        """Whoever keeps a promise must not suffer from an answer that cannot be written."""
+        logger.error(
+            "the answer of %s to %r cannot be written", route.api.name, connection.context, exc_info=error
+        )
+        connection.fail("its answer cannot be written")
 
     # Refusals -------------------------------------------------------------------------------------------
 
     def _refuse_unread(
         self, frame: memoryview, body: int, connection: ClientConnection, route: Route
     ) -> None:
-        request = self._read(frame, body, connection.context.api_version, route)
-        self._refuse(connection, route, request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        self._serve_message(frame, body, connection, route, handle=_not_authorized)
 
     def _refuse(
         self,
@@ -237,12 +348,12 @@ class Dispatch:
         request: Message,
         error: BaseException,
         throttle_ms: int = 0,
-    ) -> None:
-        """The one place that turns an error into a response."""
+    ) -> bool:
+        """The one place that turns an error into a response; False if that is written in steps."""
         route.metrics.errors += 1
         if isinstance(error, CloseConnectionError):
             connection.fail(str(error))
-            return
+            return True
         if isinstance(error, KafkaError):
             code, text = error.code, error.message
         else:
@@ -252,8 +363,13 @@ class Dispatch:
         response = refusal(route, request, code, text)
         if response is None:
             connection.fail(f"{route.api.name} has no answer that could say {code.name}: {text}")
-            return
-        self._answer(connection, route, throttle_ms, response)
+            return True
+        return self._answer(connection, route, throttle_ms, response)
+
+
+def _not_authorized(broker: object, request: object, context: object) -> Message:
+    """In the place of a handler that this client may not call."""
+    raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def _throttle(connection: ClientConnection, throttle_ms: int, answer: Message | None) -> None:

@@ -27,7 +27,6 @@ FORWARDED = {
     "ControllerRegistration": Operation.CLUSTER_ACTION,
     # From administrators.
     "AlterClientQuotas": Operation.ALTER_CONFIGS,
-    "AlterPartitionReassignments": Operation.ALTER,
     "AlterUserScramCredentials": Operation.ALTER,
     "ListPartitionReassignments": Operation.DESCRIBE,
     "UnregisterBroker": Operation.ALTER,

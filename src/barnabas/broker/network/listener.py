@@ -13,6 +13,7 @@ import logging
 import struct
 from collections.abc import Callable
 
+from barnabas.base.log_text import shown
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.network.connection_limits import ConnectionLimits
 from barnabas.broker.network.dispatch import Dispatch
@@ -37,6 +38,8 @@ logger = logging.getLogger(__name__)
 ANONYMOUS = "User:ANONYMOUS"
 # Idle connections are looked for this often, or four times within the allowed time if that is short.
 IDLE_SWEEP_MS = 10_000
+# Of what is logged about a connection that is closed for what came on it.
+LONGEST_REASON = 1_000
 _SIZE = struct.Struct(">i")
 _SIZE_BYTES = _SIZE.size
 _MS = 1_000_000
@@ -155,7 +158,7 @@ class RequestStream(StreamHandler):
             self._connection.resume_reading()
 
     def fail(self, reason: str) -> None:
-        logger.info("closing the connection from %s: %s", self.context.peer, reason)
+        logger.info("closing the connection from %s: %s", self.context.peer, shown(reason, LONGEST_REASON))
         self._connection.close()
 
     # What the door asks for -------------------------------------------------------------------------------
@@ -287,7 +290,8 @@ class BrokerListener:
     def failed(self, stream: RequestStream, error: BaseException | None) -> None:
         self._metrics.connections_failed += 1
         if isinstance(error, ProtocolError):
-            logger.info("closed the connection from %s: %s", stream.context.peer, error.message)
+            reason = shown(error.message, LONGEST_REASON)
+            logger.info("closed the connection from %s: %s", stream.context.peer, reason)
         else:
             logger.error("a fault while serving %r", stream.context, exc_info=error)
 

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
 from barnabas.base.errors import ERRORS, ErrorCode
+from barnabas.base.log_text import shown
 from barnabas.protocol.primitives import Buffer
 from barnabas.protocol.schema import Message
 from barnabas.runtime.disk.disk import Slice
@@ -58,6 +59,7 @@ class RequestContext:
         "api_version",
         "client_id",
         "correlation_id",
+        "is_large",
         "listener",
         "on_disconnect",
         "peer",
@@ -87,11 +89,13 @@ class RequestContext:
         self.listener = listener
         self.peer = peer
         self.received_ns = received_ns
+        # Whether the request has so many bytes that its arrays may have very many elements.
+        self.is_large = False
         # Set by a handler that answers later: to be called if the client is gone before that.
         self.on_disconnect: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         return (
-            f"Call(api {self.api_key} v{self.api_version}, {self.correlation_id} of {self.client_id!r}"
+            f"Call(api {self.api_key} v{self.api_version}, {self.correlation_id} of {shown(self.client_id)!r}"
             f" from {self.peer} as {self.principal} on {self.listener})"
         )

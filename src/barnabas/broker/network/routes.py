@@ -91,6 +91,12 @@ class Route:
     def is_loaded(self) -> bool:
         return self._handle is not None
 
+    @property
+    def place(self) -> str:
+        """The file to read about it: its handler's, or the table of what is forwarded."""
+        file = _file_of(self.api.name)
+        return f"handlers/{file}.py" if file in _handler_files() else "network/forwarding.py"
+
     def load(self) -> None:
         """Import the handler file; what is only forwarded may have none."""
         operation = FORWARDED.get(self.api.name)

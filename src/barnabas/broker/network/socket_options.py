@@ -12,6 +12,11 @@ from barnabas.config.settings import Settings
 from barnabas.runtime.network.network import NetworkLimits
 
 _SYSTEM_CHOOSES = -1
+# What requests that are still arriving may take of memory where queued.max.request.bytes does not say it:
+# Apache Kafka has no bound then, and twenty halves of large requests took two gigabytes.
+MAX_RECEIVING_BYTES = 128 << 20
+# What answers that clients do not read may take, all together.
+MAX_ALL_QUEUED_BYTES = 512 << 20
 
 
 def network_limits(settings: Settings) -> NetworkLimits:
@@ -22,6 +27,10 @@ def network_limits(settings: Settings) -> NetworkLimits:
         listen_backlog=usual.listen_backlog if backlog is None else backlog,
         receive_buffer_bytes=_chosen(settings, "socket.receive.buffer.bytes"),
         send_buffer_bytes=_chosen(settings, "socket.send.buffer.bytes"),
+        max_all_queued_bytes=MAX_ALL_QUEUED_BYTES,
+        max_receiving_bytes=settings["queued.max.request.bytes"]
+        if settings["queued.max.request.bytes"] > 0
+        else MAX_RECEIVING_BYTES,
     )
 
 

@@ -10,6 +10,7 @@ client that is over its quota is answered at once, told for how long, and not re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from barnabas.broker.network.request_context import RequestContext
@@ -24,6 +25,11 @@ PRODUCE, FETCH, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_p
 NO_LIMIT = 2**31 - 1
 # Clients whose use is known; at the limit those that have been quiet are forgotten.
 MAX_CLIENTS = 10_000
+# All of them are looked through for quiet ones at most so often.
+FORGET_EACH_MS = 1_000
+# Longer client ids are told apart by their hashes.
+LONGEST_CLIENT_ID = 249
+_TOO_MANY = "\0too many"
 _USER, _CLIENT = "user", "client-id"
 _MS = 1_000_000
 # A second of the loop's time is 100 percent.
@@ -152,6 +158,7 @@ class ClientQuotas:
         self._limits: dict[tuple[str, str], ClientLimits | None] = {}
         # By quota, user and client id; an empty name where all share it.
         self._rates: dict[tuple[str, str, str], Rate] = {}
+        self._forgot_ms = -FORGET_EACH_MS
 
     def load(self, image: Image) -> None:
         self._quotas = image.quotas
@@ -166,6 +173,8 @@ class ClientQuotas:
 
     def limits_of(self, context: RequestContext) -> Limits | None:
         user, client_id = context.principal.partition(":")[2], context.client_id
+        if len(client_id) > LONGEST_CLIENT_ID:
+            client_id = _digest(client_id)
         try:
             return self._limits[user, client_id]
         except KeyError:
@@ -194,14 +203,28 @@ class ClientQuotas:
         if rate is None:
             if len(self._rates) >= MAX_CLIENTS:
                 self._forget_quiet()
+            if len(self._rates) >= MAX_CLIENTS:
+                # Whoever comes under ever new names shares what is left with others who do.
+                user = client_id = _TOO_MANY
+                if (key, user, client_id) in self._rates:
+                    return self._rates[key, user, client_id]
             rate = self._rates[key, user, client_id] = Rate(self._window)
         return rate
 
     def _forget_quiet(self) -> None:
         """Who has not come for a whole window has a rate of 0, like a newcomer."""
-        before_ms = self._clock.monotonic_ns() // _MS - self._window.all_ms
+        now_ms = self._clock.monotonic_ns() // _MS
+        if now_ms < self._forgot_ms + FORGET_EACH_MS:
+            return
+        self._forgot_ms = now_ms
+        before_ms = now_ms - self._window.all_ms
         self._rates = {name: rate for name, rate in self._rates.items() if rate.last_ms > before_ms}
         self._limits.clear()
+
+
+def _digest(client_id: str) -> str:
+    """In the place of a long client id, of which thousands would be remembered; no quota is set for one."""
+    return "sha256:" + sha256(client_id.encode("utf-8", "replace")).hexdigest()
 
 
 def _entities(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, bool, bool]]:

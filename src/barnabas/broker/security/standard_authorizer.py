@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from barnabas.base.log_text import shown
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.security.authorizer import (
     KNOWN_OPERATIONS,
@@ -33,8 +34,14 @@ logger = logging.getLogger(__name__)
 
 SUPER_USERS = "super.users"
 ALLOW_IF_NO_RULE = "allow.everyone.if.no.acl.found"
-# Verdicts that are remembered; at the limit all are forgotten and found anew.
+# Verdicts that are remembered, and the characters of the names in them; at the limit all are forgotten and
+# found anew.  Longer names than any topic has are not remembered at all.
 MAX_VERDICTS = 100_000
+MAX_VERDICT_CHARACTERS = 8_000_000
+LONGEST_REMEMBERED = 1_000
+# Refusals that are logged in a minute; of the others one line tells the number.
+MAX_TOLD_A_MINUTE = 100
+_MINUTE_NS = 60_000_000_000
 
 # Principal, host, operation, kind of resource, name; no name where any resource will do.
 _Question = tuple[str, str, int, int, str | None]
@@ -50,6 +57,10 @@ class StandardAuthorizer:
         self._verdicts: dict[_Question, bool] = {}
         # Refusals that are in the log; the same one again is not told again before rules change.
         self._told: set[_Question] = set()
+        self._remembered_characters = 0
+        # The minute in which refusals are counted, and how many there were.
+        self._minute = 0
+        self._refused_in_minute = 0
 
     def _no_rules(self) -> AclRules:
         return AclRules(self._super_users, allow_if_no_rule=self._allow_if_no_rule)
@@ -78,6 +89,7 @@ class StandardAuthorizer:
     def _forget(self) -> None:
         self._verdicts.clear()
         self._told.clear()
+        self._remembered_characters = 0
 
     # The questions ------------------------------------------------------------------------------------------
 
@@ -99,9 +111,29 @@ class StandardAuthorizer:
         if allowed is None:
             allowed = self._remember(question, self._judge(context, operation, resource, name).allowed)
         if not allowed and not quiet and question not in self._told:
-            self._told.add(question)
-            self._tell(context, operation, resource, name)
+            self._refused(question, context, operation, resource, name)
         return allowed
+
+    def _refused(
+        self,
+        question: _Question,
+        context: RequestContext,
+        operation: Operation,
+        resource: Resource,
+        name: str,
+    ) -> None:
+        """Log it, unless very many were just logged: names are made more quickly than read."""
+        minute = context.received_ns // _MINUTE_NS
+        if minute != self._minute:
+            if self._refused_in_minute > MAX_TOLD_A_MINUTE:
+                more = self._refused_in_minute - MAX_TOLD_A_MINUTE
+                logger.info("%d more operations were denied within a minute", more)
+            self._minute, self._refused_in_minute = minute, 0
+        self._refused_in_minute += 1
+        if self._refused_in_minute <= MAX_TOLD_A_MINUTE:
+            if question in self._verdicts:
+                self._told.add(question)
+            self._tell(context, operation, resource, name)
 
     def allows_any(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         question = (context.principal, context.peer.host, operation, resource, None)
@@ -121,8 +153,12 @@ class StandardAuthorizer:
         return self._rules.judge(_who(context), operation, resource, name)
 
     def _remember(self, question: _Question, allowed: bool) -> bool:
-        if len(self._verdicts) >= MAX_VERDICTS:
+        size = len(question[0]) + len(question[4] or "")
+        if size > LONGEST_REMEMBERED:
+            return allowed
+        if len(self._verdicts) >= MAX_VERDICTS or self._remembered_characters + size > MAX_VERDICT_CHARACTERS:
             self._forget()
+        self._remembered_characters += size
         self._verdicts[question] = allowed
         return allowed
 
@@ -132,11 +168,11 @@ class StandardAuthorizer:
         logger.info(
             "Principal = %s is Denied operation = %s from host = %s on resource = %s:LITERAL:%s"
             " for request = %s based on rule %s",
-            context.principal,
+            shown(context.principal),
             operation.name,
             _who(context).host,
             resource.name.title().replace("_", ""),
-            name,
+            shown(name),
             api(context.api_key).name,
             verdict.why if verdict.rule is None else _shown(verdict.rule),
         )
@@ -148,8 +184,8 @@ def _who(context: RequestContext) -> Who:
 
 def _shown(rule: AccessControlEntryRecord) -> str:
     return (
-        f"{Permission(rule.permission_type).name} {Operation(rule.operation).name} to {rule.principal} from"
-        f" {rule.host} on {PatternType(rule.pattern_type).name} {rule.resource_name}"
+        f"{Permission(rule.permission_type).name} {Operation(rule.operation).name} to {shown(rule.principal)}"
+        f" from {shown(rule.host)} on {PatternType(rule.pattern_type).name} {shown(rule.resource_name)}"
     )
 
 
@@ -159,6 +195,13 @@ def _shown(rule: AccessControlEntryRecord) -> str:
 def authorizer_for(settings: Settings) -> Authorizer:
     """The authorizer that a node's file asks for; there is one, others are refused with the file."""
     if not settings[AUTHORIZER]:
+        for name in (SUPER_USERS, ALLOW_IF_NO_RULE):
+            if name in settings.given:
+                logger.warning(
+                    "%s is set, but %s is not: no rule is looked at, and everybody may do everything",
+                    name,
+                    AUTHORIZER,
+                )
         return AllowEverything()
     allow = str(settings.given.get(ALLOW_IF_NO_RULE, "")).strip().lower() == "true"
     return StandardAuthorizer(read_super_users(settings), allow_if_no_rule=allow)

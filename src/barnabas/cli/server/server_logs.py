@@ -6,7 +6,11 @@ import contextlib
 import json
 import logging
 import sys
+import textwrap
 from collections.abc import Iterator
+from typing import Any
+
+from barnabas.base.log_text import LONGEST_LINE, shown
 
 # A log file is set aside when it has this many bytes; so many of them are kept.
 MAX_LOG_BYTES = 64 << 20
@@ -20,6 +24,15 @@ class TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging has named it
+        """One line, whatever a client has put into it: nobody can forge the next."""
+        record.message = shown(record.message, LONGEST_LINE)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  # logging has named it
+        """Indented, so that no line of it looks like one of the log."""
+        return textwrap.indent(super().formatException(ei), "    ")
+
 
 class JsonFormatter(logging.Formatter):
     """One object a line: time in milliseconds, level, logger, message, and the traceback of a fault."""
@@ -29,7 +42,7 @@ class JsonFormatter(logging.Formatter):
             "time_ms": int(record.created * 1_000),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": record.getMessage()[:LONGEST_LINE],
         }
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)

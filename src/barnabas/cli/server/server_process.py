@@ -138,7 +138,13 @@ class ServerProcess:
         """Before anything else, so that nobody is served by a node that then ends for want of this port."""
         if self._metrics_at is not None:
             with taking(self._metrics_at, "--metrics"):
-                serve_metrics(self._network, *self._metrics_at, self._broker.metrics)
+                serve_metrics(
+                    self._network,
+                    *self._metrics_at,
+                    self._broker.metrics,
+                    clock=self._clock,
+                    timers=self._reactor.timers,
+                )
 
     def _start_timed_out(self) -> None:
         if not self._is_stopping:

@@ -17,6 +17,7 @@ from barnabas.runtime.loop.poller import READ, WRITE
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.runtime.network.buffers import LARGE_FRAME_BYTES, READ_BUFFER_BYTES, BufferPool, LargeFrame
 from barnabas.runtime.network.network import Address, CloseReason, NetworkLimits, StreamHandler
+from barnabas.runtime.receive_budget import ReceiveBudget
 
 # Up to so much, small answers are joined and sent as one: cheaper than telling the system of each.
 JOINED_BYTES = 32 << 10
@@ -28,7 +29,7 @@ TURN_BYTES = 1 << 20
 # Buffers in one gathered write.  Linux allows 1,024; the gain is in the first few.
 MAX_GATHERED = 64
 
-_PAUSED, _CHOKED, _CLOSING = 1, 2, 4
+_PAUSED, _CHOKED, _CLOSING, _NO_MEMORY = 1, 2, 4, 8
 _BUFFERS = (bytes, bytearray, memoryview)
 
 
@@ -70,9 +71,14 @@ class ConnectionContext:
         # Reads a slice that is not in memory on a worker; None where reading is never slow.
         self.warm = warm
         self.pool = BufferPool()
+        self.budget = ReceiveBudget(limits.max_receiving_bytes, timers, now_ns)
         self.read_view = memoryview(bytearray(READ_BUFFER_BYTES))
         # A dict for its order: a simulated world must not depend on where objects lie in memory.
         self.connections: dict[StreamConnection, None] = {}
+
+    def queued_memory_bytes(self) -> int:
+        """What waits to be sent, of all connections; asked only when one of them has much."""
+        return sum(one.queued_memory_bytes for one in self.connections)
 
 
 class StreamConnection:
@@ -179,11 +185,26 @@ class StreamConnection:
         return count
 
     def _receive_large(self, frame: LargeFrame) -> None:
-        frame.filled += self._receive(frame.space())
-        if frame.filled == frame.size and not self._is_closed:
+        budget = self._around.budget
+        if not budget.may_receive(self):
+            self._block(_NO_MEMORY)
+            return
+        count = self._receive(frame.space())
+        if self._is_closed:
+            return
+        frame.filled += count
+        budget.arrived(self, count)
+        if frame.filled == frame.size:
             self._large = None
             self._offer(frame.view[: frame.size])
             frame.release()
+            budget.end(self)
+
+    def memory_is_free(self) -> None:
+        self._unblock(_NO_MEMORY)
+
+    def receiving_stalled(self) -> None:
+        self.close(CloseReason.RECEIVE_STALLED)
 
     def _offer(self, view: memoryview) -> None:
         """Show bytes to the handler, keep what it leaves, and send what it answered."""
@@ -209,6 +230,7 @@ class StreamConnection:
         if size > len(rest) and size > LARGE_FRAME_BYTES:
             self._held = None
             self._large = LargeFrame(self._around.pool, size, rest)
+            self._around.budget.begin(self, len(rest))
             return
         if len(rest) >= READ_BUFFER_BYTES and not self._obstacles:
             raise RuntimeError("the handler takes nothing of a full buffer and expects no larger frame")
@@ -256,6 +278,10 @@ class StreamConnection:
     # ---------------------------------------------------------------------------------------------- sending
 
     @property
+    def queued_memory_bytes(self) -> int:
+        return self._queued_memory_bytes
+
+    @property
     def queued_bytes(self) -> int:
         return self._queued_memory_bytes + self._queued_file_bytes
 
@@ -288,7 +314,10 @@ class StreamConnection:
 
     def _queue_grew_large(self) -> None:
         limits = self._around.limits
-        if self._queued_memory_bytes > limits.max_queued_bytes:
+        if (
+            self._queued_memory_bytes > limits.max_queued_bytes
+            or self._around.queued_memory_bytes() > limits.max_all_queued_bytes
+        ):
             self.close(CloseReason.SEND_QUEUE_FULL)
         elif self.queued_bytes > limits.pause_above_bytes and not self._obstacles & _CHOKED:
             self._block(_CHOKED)
@@ -417,6 +446,7 @@ class StreamConnection:
         if self._large is not None:
             self._large.release()
             self._large = None
+            self._around.budget.end(self)
         self._around.connections.pop(self, None)
         self._around.timers.cancel((self, "linger"))
         # Not now: whoever closes is often the handler itself, in the middle of something.

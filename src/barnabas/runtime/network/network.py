@@ -32,6 +32,7 @@ class CloseReason(Enum):
     RESET = "broken by the network or the peer"
     HANDLER_FAILED = "what was received could not be handled"
     SEND_QUEUE_FULL = "the peer does not read what we send"
+    RECEIVE_STALLED = "the rest of a large request did not come while others waited for memory"
     CONNECT_FAILED = "no connection could be made"
     CONNECT_TIMED_OUT = "no connection was made in time"
 
@@ -44,6 +45,10 @@ class NetworkLimits:
     pause_above_bytes: int = 1 << 20
     # Above so much in memory waiting to be sent, the connection is closed.  Slices of files do not count.
     max_queued_bytes: int = 256 << 20
+    # The same for all connections together: the one that would add to it is closed.
+    max_all_queued_bytes: int = 2**63 - 1
+    # What large frames that are still arriving may hold, all together.
+    max_receiving_bytes: int = 2**63 - 1
     # What a connection that was told to close still has for sending what is queued.
     linger_ms: int = 5_000
     connect_timeout_ms: int = 10_000

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.caller import Caller
@@ -226,7 +227,9 @@ class Joins:
         If the replicas were slow, it is in the log and stays.  Its request does not wait any more then, so
         heartbeats are expected; whoever sent it will join again.
         """
-        logger.warning("group %s: the new id %s could not be written: %s", group_id, new_id, error)
+        logger.warning(
+            "group %s: the new id %s could not be written: %s", shown(group_id), shown(new_id), error
+        )
         group = self._rebalances.classic(group_id)
         member = None if group is None else group.members.get(new_id)
         if group is None or member is None or member.joining is None:

@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.base.errors import ErrorCode
+from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import NOTHING, Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
@@ -73,7 +74,12 @@ class Rebalances:
             remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
             changes.then(partial(self._schedule_initial, group.group_id, delay_ms, remaining_ms))
         group.transition_to(ClassicState.PREPARING_REBALANCE, context.now_ms)
-        logger.info("group %s rebalances after generation %d: %s", group.group_id, group.generation, reason)
+        logger.info(
+            "group %s rebalances after generation %d: %s",
+            shown(group.group_id),
+            group.generation,
+            shown(reason),
+        )
         changes.note(EventKind.REBALANCE_STARTED, reason=reason)
         if is_initial:
             return
@@ -123,22 +129,25 @@ class Rebalances:
             self.forget(changes, member.member_id)
             changes.note(EventKind.MEMBER_EXPIRED, member.member_id, "did not join in time")
         if late:
-            logger.info("group %s: %d members did not join in time", group.group_id, len(late))
+            logger.info("group %s: %d members did not join in time", shown(group.group_id), len(late))
         if group.state is ClassicState.DEAD:
             return
         if not group.elect_joined_leader() and group.members:
             # Static members are left, and none of them came: their sessions will end or they will join.
-            logger.info("group %s: nobody has joined, it goes on waiting", group.group_id)
+            logger.info("group %s: nobody has joined, it goes on waiting", shown(group.group_id))
             self._await_joins(changes)
             return
         group.next_generation(changes.context.now_ms)
         if group.state is ClassicState.EMPTY:
-            logger.info("group %s is empty in generation %d", group.group_id, group.generation)
+            logger.info("group %s is empty in generation %d", shown(group.group_id), group.generation)
             changes.note(EventKind.GROUP_EMPTY)
             changes.write([group_entry(group, {})])
             return
         logger.info(
-            "group %s has %d members in generation %d", group.group_id, len(group.members), group.generation
+            "group %s has %d members in generation %d",
+            shown(group.group_id),
+            len(group.members),
+            group.generation,
         )
         changes.note(EventKind.GENERATION)
         self._answer_joins(changes)
@@ -230,7 +239,9 @@ class Rebalances:
             return
         if member.is_excused:
             return
-        logger.info("group %s: member %s is gone, its session is over", group.group_id, member_id)
+        logger.info(
+            "group %s: member %s is gone, its session is over", shown(group.group_id), shown(member_id)
+        )
         changes.note(EventKind.MEMBER_EXPIRED, member_id, "no heartbeat within its session")
         self.dismiss(changes, member_id)
         self._without(changes, f"member {member_id} sent no heartbeat within its session")

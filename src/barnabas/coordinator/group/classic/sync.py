@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import Changes, Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
@@ -61,7 +62,7 @@ class Syncs:
         if left_out:
             logger.warning(
                 "group %s: the leader assigns nothing to %d of %d members in generation %d",
-                group.group_id,
+                shown(group.group_id),
                 left_out,
                 len(group.members),
                 group.generation,

@@ -42,6 +42,8 @@ from barnabas.runtime.random import random_uuid
 if TYPE_CHECKING:
     from barnabas.coordinator.group.machine import GroupMachine
 
+from barnabas.base.log_text import shown
+
 logger = logging.getLogger(__name__)
 
 
@@ -115,7 +117,7 @@ class Heartbeats:
         changes.write(creation(group))
 
         def converted() -> None:
-            logger.info("group %s is a consumer group from now on", classic.group_id)
+            logger.info("group %s is a consumer group from now on", shown(classic.group_id))
             note = self._machine.events.note
             note(
                 classic.group_id,

@@ -9,6 +9,7 @@ import logging
 from dataclasses import replace
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import Changes
 from barnabas.coordinator.group.assignors.spec import NO_PARTITIONS, Assignment
 from barnabas.coordinator.group.consumer import entries
@@ -85,7 +86,12 @@ def static_member(
     member = replace(
         existing, member_id=member_id, member_epoch=JOINING_EPOCH, previous_member_epoch=JOINING_EPOCH
     )
-    logger.info("group %s: %s takes the place of %s", group.group_id, member_id, existing.member_id)
+    logger.info(
+        "group %s: %s takes the place of %s",
+        shown(group.group_id),
+        shown(member_id),
+        shown(existing.member_id),
+    )
     target = group.target.get(existing.member_id, NO_PARTITIONS)
     changes.write(entries.member_tombstone(group.group_id, existing.member_id))
     changes.write(

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.base.errors import ErrorCode
+from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import Changes, Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.consumer import entries
@@ -76,7 +77,12 @@ class Leaves:
     def _expire(
         self, group: ConsumerGroup, member: ConsumerMember, reason: str, context: Context
     ) -> Decision[None]:
-        logger.info("group %s: member %s is fenced because %s", group.group_id, member.member_id, reason)
+        logger.info(
+            "group %s: member %s is fenced because %s",
+            shown(group.group_id),
+            shown(member.member_id),
+            shown(reason),
+        )
         return self.fence(group, [member], None, reason, EventKind.MEMBER_EXPIRED, context)
 
     def fence(

@@ -10,6 +10,7 @@ import logging
 from functools import partial
 from typing import NamedTuple
 
+from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import Changes, Context
 from barnabas.coordinator.events import EventKind, Events
 from barnabas.coordinator.group.assignors.spec import Assignment
@@ -77,7 +78,7 @@ class Steps:
         if bump or metadata_hash != group.metadata_hash:
             epoch += 1
             changes.write((entries.group_epoch(group.group_id, epoch, metadata_hash),))
-            logger.info("group %s: epoch %d", group.group_id, epoch)
+            logger.info("group %s: epoch %d", shown(group.group_id), epoch)
         self.topics_seen(group.group_id, changes, context)
         if group.has_partition_metadata:
             changes.write((entries.partition_metadata_tombstone(group.group_id),))

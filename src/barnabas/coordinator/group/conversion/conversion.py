@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.log_text import LONGEST_LINE, shown
 from barnabas.config.settings import Settings
 from barnabas.coordinator.entry import Entry
 from barnabas.coordinator.group.assignors.spec import NO_PARTITIONS, Assignment
@@ -50,7 +51,7 @@ def check_upgrade(group: ClassicGroup, settings: Settings) -> None:
 
 def _no_upgrade(group: ClassicGroup, reason: str) -> KafkaError:
     message = f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}."
-    logger.info("%s", message)
+    logger.info("%s", shown(message, LONGEST_LINE))
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
@@ -65,7 +66,7 @@ def upgraded(group: ClassicGroup, hashes: TopicHashes, image: Image) -> Consumer
             consumer.update_target(member.member_id, member.assigned)
             consumer.update_member(member)
     except ProtocolError as error:
-        logger.warning("group %s cannot be upgraded: %s", group.group_id, error)
+        logger.warning("group %s cannot be upgraded: %s", shown(group.group_id), error)
         raise _no_upgrade(group, "the embedded consumer protocol is malformed") from error
     consumer.metadata_hash = hashes.of_group(consumer.subscribed, image)
     return consumer
@@ -149,7 +150,9 @@ def _may_downgrade(group: ConsumerGroup, members: int, settings: Settings) -> bo
         reason = "its group size is greater than classic group max size"
     else:
         return True
-    logger.info("Cannot downgrade consumer group %s to classic group because %s.", group.group_id, reason)
+    logger.info(
+        "Cannot downgrade consumer group %s to classic group because %s.", shown(group.group_id), reason
+    )
     return False
 
 

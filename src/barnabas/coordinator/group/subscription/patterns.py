@@ -22,6 +22,8 @@ from barnabas.coordinator.group.subscription.subscription import TopicHashes, co
 if TYPE_CHECKING:
     from barnabas.coordinator.group.machine import GroupMachine
 
+from barnabas.base.log_text import shown
+
 logger = logging.getLogger(__name__)
 
 
@@ -93,7 +95,7 @@ class Patterns:
         if bump or metadata_hash != group.metadata_hash:
             epoch = group.group_epoch + 1
             changes.write((entries.group_epoch(group_id, epoch, metadata_hash),))
-            logger.info("group %s: epoch %d, its patterns stand for other topics", group_id, epoch)
+            logger.info("group %s: epoch %d, its patterns stand for other topics", shown(group_id), epoch)
             self._steps.topics_seen(group_id, changes, context)
         return changes.decision(None)
 
