@@ -87,6 +87,9 @@ class _Committing(DelayedOperation, Generic[M]):
     def expire(self) -> None:
         self._shards.expire(self._place)
 
+    def fail(self, error: BaseException) -> None:
+        self._shards.restart(self._place)
+
 
 class Shards(Generic[M]):
     """All shards of one coordinator's topic.  For the loop's thread."""
@@ -275,6 +278,12 @@ class Shards(Generic[M]):
         if shard is not None:
             shard.expire(self._monotonic_ms())
             self._after(place)
+
+    def restart(self, place: _Place[M]) -> None:
+        """A fault in a shard: who waits for it asks again, and its state is made anew from the log."""
+        if self._places.get(place.hosted.index) is place:
+            self._drop(place.hosted.index, KafkaError(ErrorCode.NOT_COORDINATOR))
+            self._load(place.hosted, place.log)
 
     def _run_due(self, place: _Place[M]) -> None:
         place.deadline_ms = None

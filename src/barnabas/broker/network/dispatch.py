@@ -194,14 +194,21 @@ class Dispatch:
     def _come(
         self, connection: ClientConnection, route: Route, throttle_ms: int, answer: Message | None
     ) -> None:
-        self._answer(connection, route, throttle_ms, answer)
-        connection.go_on()
+        self._finish(connection, route, partial(self._answer, connection, route, throttle_ms, answer))
 
     def _refuse_late(
         self, connection: ClientConnection, route: Route, request: Message, error: BaseException
     ) -> None:
-        self._refuse(connection, route, request, error)
-        connection.go_on()
+        self._finish(connection, route, partial(self._refuse, connection, route, request, error))
+
+    def _finish(self, connection: ClientConnection, route: Route, respond: Callable[[], None]) -> None:
+        """A request that waited gets its response; a fault in that must not hurt who kept the promise."""
+        try:
+            respond()
+            connection.go_on()
+        except Exception:
+            logger.exception("the response of %s to %r cannot be given", route.api.name, connection.context)
+            connection.fail("a fault in its response")
 
     def _answer(
         self, connection: ClientConnection, route: Route, throttle_ms: int, answer: Message | None

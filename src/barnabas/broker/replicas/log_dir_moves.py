@@ -19,7 +19,7 @@ from typing import Protocol
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.replicas.alter_partition_manager import DirAssignments
 from barnabas.broker.replicas.hosted_partition import Hosted
-from barnabas.broker.replicas.replica_logs import BETWEEN_SLICES_MS, ReplicaStorage
+from barnabas.broker.replicas.replica_logs import AFTER_FAULT_MS, BETWEEN_SLICES_MS, ReplicaStorage
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.storage.cleaner.cleaner import log_dir_of
 from barnabas.storage.failure import StorageFailure
@@ -119,13 +119,16 @@ class LogDirMoves:
     def _copy(self) -> None:
         """A slice of work on all copies, one after another."""
         until_ns = self._table.now_ns() + SLICE_NS
-        wait_ms = WAIT_MS
-        for name in list(self._table.storage.manager.futures):
-            for _ in self._steps(name):
-                if self._table.now_ns() >= until_ns:
-                    self._soon(BETWEEN_SLICES_MS)
-                    return
-        self._soon(wait_ms)
+        wait_ms = AFTER_FAULT_MS
+        try:
+            for name in list(self._table.storage.manager.futures):
+                for _ in self._steps(name):
+                    if self._table.now_ns() >= until_ns:
+                        wait_ms = BETWEEN_SLICES_MS
+                        return
+            wait_ms = WAIT_MS
+        finally:
+            self._soon(wait_ms)
 
     def _steps(self, name: TopicPartition) -> Iterator[None]:
         """Pieces of one copy, until it has all there is; then, if it may, it takes over."""

@@ -46,6 +46,8 @@ CLEANER_SLICE_NS = 1_000_000
 BETWEEN_SLICES_MS = 1
 # When the workers take no more.
 RETRY_MS = 100
+# After a fault in a job that is repeated: it must not stop for good, nor fill the broker's log.
+AFTER_FAULT_MS = 1_000
 _MS = 1_000_000
 
 
@@ -175,11 +177,15 @@ class ReplicaStorage:
 
     def _run_jobs(self) -> None:
         until_ns = self._clock.monotonic_ns() + SLICE_NS
-        wait_ms = self.jobs.run_due(1)
-        while not wait_ms and self._clock.monotonic_ns() < until_ns:
+        # If a job fails, the loop hears of it, and the others go on.
+        wait_ms = AFTER_FAULT_MS
+        try:
             wait_ms = self.jobs.run_due(1)
-        if self._is_running:
-            self._after((self, "jobs"), max(wait_ms, BETWEEN_SLICES_MS), self._run_jobs)
+            while not wait_ms and self._clock.monotonic_ns() < until_ns:
+                wait_ms = self.jobs.run_due(1)
+        finally:
+            if self._is_running:
+                self._after((self, "jobs"), max(wait_ms, BETWEEN_SLICES_MS), self._run_jobs)
 
     def _run_cleaner(self) -> None:
         cleaner = self.manager.cleaner
@@ -191,7 +197,12 @@ class ReplicaStorage:
             if sync is not None and not sync.is_done:
                 self._workers.submit(sync.run, self._cleaner_synced)
                 return
-            wait_ms = cleaner.step()
+            try:
+                wait_ms = cleaner.step()
+            except Exception:
+                # Other logs are to be cleaned all the same.
+                self._after((self, "cleaner"), AFTER_FAULT_MS, self._run_cleaner)
+                raise
         if self._is_running:
             self._after((self, "cleaner"), max(wait_ms, BETWEEN_SLICES_MS), self._run_cleaner)
 

@@ -398,10 +398,10 @@ class ReplicaManager(PartitionTable):
     def _check_isrs(self) -> None:
         """Each half of replica.lag.time.max.ms: followers that lag are proposed to leave."""
         now_ns = self.now_ns()
+        self._timers.set((self, "isr"), now_ns + max(self._lag_max_ms // 2, 1) * _MS, self._check_isrs)
         for partition in self.partitions.values():
             if len(partition.isr) > 1 and partition.propose_leaving(now_ns):
                 self.isr_changes.submit(partition)
-        self._timers.set((self, "isr"), now_ns + max(self._lag_max_ms // 2, 1) * _MS, self._check_isrs)
 
     # Failing
 
