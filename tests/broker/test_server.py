@@ -325,10 +325,13 @@ def test_a_broker_whose_metadata_fails_says_so(
     with Front(monkeypatch) as front, caplog.at_level(logging.CRITICAL):
         front.broker._metadata_failed(OSError("the disk of the metadata log is gone"))
         assert "the disk of the metadata log is gone" in caplog.text
+    with Front(monkeypatch) as front:
         fatal: list[BaseException] = []
         front.broker.on_fatal = fatal.append
         front.broker._metadata_failed(OSError(errno.ENOSPC, "No space left on device"))
-        assert isinstance(fatal[0], OSError) and fatal[0].filename == "/data"
+        front.broker._metadata_failed(OSError(errno.EIO, "one more"))
+        (reason,) = fatal
+        assert isinstance(reason, OSError) and reason.filename == "/data"
 
 
 def test_a_fault_while_acting_on_metadata_does_not_stop_the_metadata(

@@ -122,6 +122,8 @@ class Broker:
         self._coordinators: Coordinators | None = None
         self._is_up = False
         self._is_stopping = False
+        # Why this node cannot go on.
+        self._failure: BaseException | None = None
         self._limits = ConnectionLimits(node.settings, node.listeners)
         self._listeners = self._make_listeners(network)
         self._add_gauges()
@@ -329,15 +331,25 @@ class Broker:
         if known is not None:
             self.lifecycle.dir_failed(known)
         if path == self.node.metadata_log_dir:
-            self._metadata_failed(OSError(f"{path}: the folder of the metadata log has failed"))
+            reason = self._folders.dirs.offline.get(path, f"{path} has failed")
+            self._metadata_failed(OSError(f"the metadata log is lost with its directory: {reason}"))
         elif not self._folders.dirs.live:
-            self.on_fatal(OSError("every log directory has failed; see the lines above, repair, restart"))
+            reasons = "; ".join(self._folders.dirs.offline.values())
+            self._give_up(OSError(f"every log directory has failed: {reasons}"))
 
     def _metadata_failed(self, error: BaseException) -> None:
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error = OSError(error.errno, error.strerror, self.node.metadata_log_dir)
-        logger.critical("the metadata of this node cannot be kept any more: %s", error)
-        self.on_fatal(error)
+        self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        """This node cannot go on.  A stop, asked for by now or later, waits for no controller: who would have
+        let this broker go may be what has just failed."""
+        if self._failure is None:
+            self._failure = error
+            logger.critical("this node cannot go on: %s", error)
+            self.lifecycle.stop()
+            self.on_fatal(error)
 
     # Stopping -----------------------------------------------------------------------------------------------
 
@@ -348,7 +360,7 @@ class Broker:
         timers = self._loop.timers
         deadline_ns = self.clock.monotonic_ns() + CONTROLLED_SHUTDOWN_MS * _MS
         timers.set((self, "let go"), deadline_ns, self.lifecycle.stop)
-        if not self.settings["controlled.shutdown.enable"]:
+        if self._failure is not None or not self.settings["controlled.shutdown.enable"]:
             self.lifecycle.stop()
         self.lifecycle.shut_down().then(lambda _: self._let_go(done), done.fail)
         return done

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import LOST_DIR, UNASSIGNED_DIR, Uuid
@@ -22,6 +23,7 @@ from barnabas.storage.directories.log_dirs import LogDirs, in_two_dirs
 from barnabas.storage.directories.partition_metadata import write_partition_metadata_of
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log import log_files
+from barnabas.storage.log.deferred_work import in_order
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
@@ -57,8 +59,11 @@ class LogManager:
         self._preferred: dict[TopicPartition, str] = {}
         # Topic ids that no partition.metadata says yet.
         self._unwritten_ids: dict[TopicPartition, Uuid] = {}
-        # Directories in which a delete has begun and is not finished.
-        self._dirs_of_deletes: set[str] = set()
+        # Directories in which folders were renamed and this is not made to last, with the partitions that
+        # were deleted there.
+        self._dirs_of_deletes: dict[str, set[TopicPartition]] = {}
+        # Logs whose copy in another directory has taken over, and that directory.
+        self._replaced: list[tuple[Log, str]] = []
         # What replication-offset-checkpoint said when the logs were opened.
         self.checkpointed_high_watermarks: dict[TopicPartition, int] = {}
         self.logs: dict[TopicPartition, Log] = {}
@@ -245,10 +250,13 @@ class LogManager:
                     was_compacted = log.options.cleanup_compact
                     log.set_options(options)
                     if was_compacted and not options.cleanup_compact and self.cleaner is not None:
-                        self.cleaner.abort(partition)
+                        self.cleaner.cancel(partition)
 
     def truncate_to(self, partition: TopicPartition, offset: int, *, future: bool = False) -> None:
-        """Cut a follower's log; the cleaner must not be at work on what goes."""
+        """Cut a follower's log; the cleaner must not be at work on what goes.
+
+        This waits for the device, as `truncate_fully_to` does: not for a loop that serves others.
+        """
         self._truncate(partition, future, lambda log: log.truncate_to(offset))
 
     def truncate_fully_to(
@@ -277,6 +285,7 @@ class LogManager:
         self.logs_with_deletes.add(log)
         # Here and now, not by a worker: what is written there next must not pass for flushed after a crash.
         self.checkpoint_recovery_points(log_dir)
+        self._checkpoint_cleaner(log_dir)
 
     def delete(self, partition: TopicPartition, *, future: bool = False, stray: bool = False) -> None:
         """Rename the folder `-delete`, to be removed after file.delete.delay.ms, or `-stray`, to stay."""
@@ -284,18 +293,35 @@ class LogManager:
         self.finish_deletes()
 
     def finish_deletes(self) -> None:
-        """After some `begin_delete`: make the new names last, and the checkpoints forget the old ones.
+        """All of `plan_deletes`, here and now."""
+        for log_dir, _, finish in self.plan_deletes():
+            with self.guarding(log_dir):
+                finish()
 
-        Else a topic that is made again might take over where the old one was.  It waits for the device, so
-        that many deletions had better share it.
+    def plan_deletes(self) -> list[tuple[str, set[TopicPartition], Callable[[], None]]]:
+        """After some `begin_delete`: the directories, the partitions that went there, and a call for a worker.
+
+        It makes the new names last, and the checkpoints forget the old ones: else a partition that is made
+        again under the same name would, after a crash, begin where the old one was.  So none may be made
+        before the call has returned.  It waits for the device: many deletions had better share it.
         """
-        touched, self._dirs_of_deletes = self._dirs_of_deletes, set()
-        for log_dir in sorted(touched):
-            if log_dir in self.live:
-                with self.guarding(log_dir):
-                    self.disk.sync_folder(log_dir)
-                self.checkpoint_recovery_points(log_dir)
-                self.checkpoint_log_starts(log_dir)
+        touched, self._dirs_of_deletes = self._dirs_of_deletes, {}
+        return [
+            (log_dir, names, self._plan_changed_names(self.live[log_dir]))
+            for log_dir, names in sorted(touched.items())
+            if log_dir in self.live
+        ]
+
+    def _plan_changed_names(self, directory: LogDir) -> Callable[[], None]:
+        logs = self.logs_in(directory.path)
+        calls = [
+            partial(self.disk.sync_folder, directory.path),
+            directory.plan_recovery_points(logs),
+            directory.plan_log_starts(logs),
+        ]
+        if self.cleaner is not None:
+            calls.append(self.cleaner.plan_checkpoint(directory.path))
+        return in_order(calls)
 
     def begin_delete(self, partition: TopicPartition, *, future: bool = False, stray: bool = False) -> None:
         """The first half of `delete`, to be followed by `finish_deletes`."""
@@ -321,31 +347,49 @@ class LogManager:
                 self.strays[partition] = log.folder
             else:
                 self.folders_to_delete.append((self.clock.wall_ms(), log.folder))
-        self._dirs_of_deletes.add(log_dir)
+        self._dirs_of_deletes.setdefault(log_dir, set()).add(partition)
 
     def replace_with_future(self, partition: TopicPartition) -> None:
-        """The copy in another directory has caught up: it becomes the log, and the old one is deleted."""
+        """All of `switch_to_future`, `delete_replaced` and `finish_deletes`, here and now."""
+        current, new_dir = self.switch_to_future(partition)
+        with self.guarding(new_dir):
+            self.disk.sync_folder(new_dir)
+            self.delete_replaced(current)
+        self.finish_deletes()
+
+    def switch_to_future(self, partition: TopicPartition) -> tuple[Log, str]:
+        """The copy in another directory has caught up: it becomes the log.  The old log, and that directory.
+
+        The directory is to be synced before `delete_replaced`: the old log must not go before the name of the
+        new one lasts.
+        """
         current, future = self.logs.get(partition), self.futures.get(partition)
         if current is None or future is None:
             raise _failed(f"the current or the future log of {partition} is offline")
         old_dir, new_dir = log_dir_of(current), log_dir_of(future)
-        if self.cleaner is not None:
-            self.cleaner.abort(partition)
         with self.guarding(new_dir):
-            future.rename_folder(log_files.folder(*partition))
+            future.rename_folder(log_files.folder(*partition), sync=False)
+        if partition not in self.futures:
+            raise _failed(f"{new_dir} failed while {partition} moved there")
         future.advance_high_watermark(min(current.high_watermark, future.end_offset))
         self.logs[partition] = self.futures.pop(partition)
         if self.cleaner is not None:
             self.cleaner.moved(partition, old_dir, new_dir)
-        with self.guarding(old_dir):
-            current.rename_folder(
-                log_files.folder_on_the_way(*partition, log_files.DELETE_FOLDER, self.random)
-            )
-            current.abandon()
-            self.folders_to_delete.append((self.clock.wall_ms(), current.folder))
-        for log_dir in (old_dir, new_dir):
-            self.checkpoint_recovery_points(log_dir)
-            self.checkpoint_log_starts(log_dir)
+        current.abandon()
+        self._replaced.append((current, new_dir))
+        return current, new_dir
+
+    def delete_replaced(self, log: Log) -> None:
+        """The log that has taken over from this one lasts: this one may go.  `plan_deletes` is to follow."""
+        for one in [one for one in self._replaced if one[0] is log]:
+            self._replaced.remove(one)
+            old_dir, new_dir = log_dir_of(log), one[1]
+            name = log_files.folder_on_the_way(log.topic, log.partition, log_files.DELETE_FOLDER, self.random)
+            with self.guarding(old_dir):
+                log.rename_folder(name, sync=False)
+                self.folders_to_delete.append((self.clock.wall_ms(), log.folder))
+            for log_dir in (old_dir, new_dir):
+                self._dirs_of_deletes.setdefault(log_dir, set())
 
     # Checkpoints
 
@@ -363,6 +407,11 @@ class LogManager:
         with self.guarding(log_dir):
             if log_dir in self.live:
                 self.live[log_dir].write_high_watermarks(self.logs_in(log_dir))
+
+    def _checkpoint_cleaner(self, log_dir: str) -> None:
+        if self.cleaner is not None:
+            with self.guarding(log_dir):
+                self.cleaner.plan_checkpoint(log_dir)()
 
     # Failing and closing
 
@@ -409,9 +458,14 @@ class LogManager:
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Flush and close every log, write the checkpoints, then the mark of a clean stop; drop the locks."""
-        if self.cleaner is not None:
-            self.cleaner.stop()
         try:
+            if self.cleaner is not None:
+                self.cleaner.stop()
+            for log, new_dir in list(self._replaced):
+                with self.guarding(new_dir):
+                    self.disk.sync_folder(new_dir)
+                    self.delete_replaced(log)
+            self.finish_deletes()
             self.write_topic_ids()
             for log_dir, directory in list(self.live.items()):
                 with self.guarding(log_dir):

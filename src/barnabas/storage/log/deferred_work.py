@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from barnabas.runtime.disk.disk import Disk, File
 from barnabas.storage.failure import failing
+from barnabas.storage.log.leader_epochs import EpochsWrite
 from barnabas.storage.segment.segment import Segment
 
 
@@ -93,6 +94,7 @@ class FlushPlan:
         "_records",
         "covers",
         "cuts",
+        "epochs",
         "names_made",
         "up_to",
     )
@@ -108,6 +110,7 @@ class FlushPlan:
         folders: Sequence[str],
         covers: frozenset[object],
         names_made: int,
+        epochs: EpochsWrite | None,
     ) -> None:
         self.up_to = up_to
         # How often the log had been truncated or moved: a plan from before that proves nothing after it.
@@ -116,6 +119,8 @@ class FlushPlan:
         self.covers = covers
         # How many times the log had made files, whose names are synced.
         self.names_made = names_made
+        # The leader epochs, if the file lacks some.
+        self.epochs = epochs
         self._disk = disk
         self._log_folder = log_folder
         self._files = files
@@ -126,6 +131,10 @@ class FlushPlan:
     def run(self) -> None:
         """StorageFailure when something cannot be synced: the directory is then not to be trusted."""
         with failing(self._log_folder, "flushing"):
+            if self.epochs is not None:
+                # First of all: recovery finds the epochs only of what lies behind the recovery point.
+                with contextlib.suppress(FileNotFoundError):  # renamed for deletion meanwhile
+                    self.epochs.run()
             self._files.sync()
             if self._records is not None:
                 self._records.file.sync()
@@ -144,6 +153,17 @@ class FlushPlan:
         records = self.take_records()
         if records is not None:
             records.file.close()
+
+
+def in_order(calls: Iterable[Callable[[], None]]) -> Callable[[], None]:
+    """Several calls that wait for the device as one, for a worker."""
+    waiting = list(calls)
+
+    def run() -> None:
+        for call in waiting:
+            call()
+
+    return run
 
 
 class FileDeletion:

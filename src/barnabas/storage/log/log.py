@@ -356,14 +356,21 @@ class Log(LocalLog):
             self._find_first_unstable()
             return True
 
-    def truncate_fully_to(self, offset: int, *, log_start_offset: int | None = None) -> None:
-        """Drop everything and begin anew at this offset."""
+    def truncate_fully_to(
+        self, offset: int, *, log_start_offset: int | None = None, sync: bool = True
+    ) -> None:
+        """Drop everything and begin anew at this offset.
+
+        Without `sync` a power loss before the next flush may bring back what was dropped: for copies, which
+        do not count before they are flushed.
+        """
         with failing(self.folder, "truncating"):
             self._retire(list(self.segments))
             self.segments.add(self._new_segment(offset))
-            self.disk.sync_folder(self.folder)
+            if sync:
+                self.disk.sync_folder(self.folder)
             self._cut_back(offset)
-            self.epochs.clear()
+            self.epochs.clear(write=sync)
             self.producers.truncate_fully_to(offset)
             self.log_start_offset = offset if log_start_offset is None else log_start_offset
             self._rebuild_producers(offset)
