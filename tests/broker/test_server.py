@@ -31,12 +31,15 @@ from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.primitives import record_view
 from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.folder_disk import FolderDisk
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.reactor import Reactor
 from barnabas.runtime.loop.workers import LoopWorkers, ThreadWorkers
+from barnabas.runtime.loop_guard import LoopGuard
 from barnabas.runtime.network.tcp import TcpNetwork
 from barnabas.runtime.random import SystemRandom
+from barnabas.runtime.watched_disk import WatchedDisk
 from barnabas.storage.refused import StorageRefused
 from tests.broker.worlds.front_world import Front, Wire
 
@@ -48,12 +51,16 @@ class Loop:
 
     def __init__(self) -> None:
         self.reactor = Reactor()
+        # No sync on the loop and no long tick, from the end of a start to the end of the stop (F9).
+        self.guard = LoopGuard()
+        self.reactor.on_tick = self.guard.ticked
         self.threads = ThreadWorkers()
         self.workers = LoopWorkers(self.threads, self.reactor.post)
         self.network = TcpNetwork(self.reactor, workers=self.workers)
         self.sockets: list[Any] = []
 
-    def broker(self, folder: Path, **overrides: str) -> Broker:
+    def broker(self, folder: Path, disk: Disk | None = None, **overrides: str) -> Broker:
+        self.guard.is_armed = False
         given = {
             **settings(0, str(folder)),
             **{key.replace("_", "."): value for key, value in overrides.items()},
@@ -62,7 +69,7 @@ class Loop:
         format_data(node, str(folder))
         return Broker(
             node,
-            disk=FolderDisk(),
+            disk=WatchedDisk(FolderDisk() if disk is None else disk, self.guard.watch),
             clock=SystemClock(),
             random=SystemRandom(),
             loop=self.reactor,
@@ -79,6 +86,7 @@ class Loop:
         self.until(lambda: len(done) + len(errors) == len(promises))
         if errors:
             raise errors[0]
+        self.guard.is_armed = True
 
     def until(self, condition: Callable[[], bool]) -> None:
         for _ in range(20_000):
@@ -105,6 +113,7 @@ class Loop:
         self.network.close()
         self.threads.close()
         self.reactor.close()
+        self.guard.check()
 
 
 @pytest.fixture

@@ -374,8 +374,14 @@ class Broker:
         drain_all(listeners, deadline_ns, self._loop.timers, lambda: self._drained(done))
 
     def _drained(self, done: Promise[None]) -> None:
-        if self._replicas is not None:
-            self._replicas.stop()
+        closed = Promise.of(None) if self._replicas is None else self._replicas.stop()
+        closed.then(lambda _: self._logs_closed(done), partial(self._logs_not_closed, done))
+
+    def _logs_not_closed(self, done: Promise[None], error: BaseException) -> None:
+        logger.error("the logs were not closed; they are recovered with the next start", exc_info=error)
+        self._logs_closed(done)
+
+    def _logs_closed(self, done: Promise[None]) -> None:
         self.metadata.stop().then(lambda _: self._stopped(done), done.fail)
 
     def _stopped(self, done: Promise[None]) -> None:

@@ -30,10 +30,12 @@ FRAMES_SHOWN = 12
 class LoopGuard:
     """Armed while a loop serves; `faults` says what should not have happened."""
 
-    def __init__(self, is_on_loop: Callable[[], bool] | None = None) -> None:
+    def __init__(self, is_on_loop: Callable[[], bool] | None = None, *, raises: bool = False) -> None:
         thread = threading.current_thread()
         self._is_on_loop = is_on_loop or (lambda: threading.current_thread() is thread)
         self.is_armed = False
+        # Whether a sync on the loop fails at once; else who has the guard looks at its faults at the end.
+        self._raises = raises
         self.faults: list[str] = []
         # Syncs that were done elsewhere: a guard that saw none proves nothing.
         self.syncs_elsewhere = 0
@@ -47,6 +49,8 @@ class LoopGuard:
         elif self.is_armed:
             frames = "".join(traceback.format_stack(limit=FRAMES_SHOWN)[:-1])
             self.faults.append(f"{kind} of {path} on the loop:\n{frames}")
+            if self._raises:
+                self.check()
 
     def ticked(self, cpu_ns: int) -> None:
         """A tick of the loop took so much processor time."""

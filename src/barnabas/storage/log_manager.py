@@ -23,11 +23,12 @@ from barnabas.storage.directories.log_dirs import LogDirs, in_two_dirs
 from barnabas.storage.directories.partition_metadata import write_partition_metadata_of
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log import log_files
-from barnabas.storage.log.deferred_work import in_order
+from barnabas.storage.log.deferred_work import PendingCall, in_order
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
-from barnabas.storage.log_loader import IsStray, LoadProgress, load_dir
+from barnabas.storage.log_loader import IsStray, load_dir
+from barnabas.storage.progress import LoadingWatch
 from barnabas.storage.refused import DamagedFile, StorageRefused
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,8 @@ class LogManager:
         self.clock = clock
         self.random = random
         self.dirs = dirs
-        self._options_for = options_for
+        self.options_for = options_for
+        self.loading = LoadingWatch(clock)
         self.directory_ids = directory_ids or {}
         self._listeners: list[OfflineListener] = []
         self._preferred: dict[TopicPartition, str] = {}
@@ -83,9 +85,10 @@ class LogManager:
 
     # Opening
 
-    def load(self, is_stray: IsStray = lambda partition, topic_id: False) -> Iterator[LoadProgress]:
-        """Open every log of every live directory, one a step: a recovery may take long.
+    def load(self, is_stray: IsStray = lambda partition, topic_id: False) -> Iterator[PendingCall[object]]:
+        """Open every log of every live directory, in calls: each is to be run, anywhere, before the next.
 
+        One that nobody has run by then is run here: `loading` sees how far it is, and stops it.
         A directory that fails on the way is offline.  What only an administrator can put right (a folder that
         does not belong, a partition in two places) refuses the start.
         """
@@ -112,23 +115,28 @@ class LogManager:
         log_start_offset: int,
         high_watermark: int | None = None,
     ) -> Log:
-        logs = self.futures if folder.endswith(log_files.FUTURE_FOLDER) else self.logs
-        if partition in logs:
-            raise in_two_dirs(partition, logs[partition].folder, folder)
         log = Log.open(
             self.disk,
             self.clock,
             folder,
-            self._options_for(partition.topic),
+            self.options_for(partition.topic),
             random=self.random,
             clean=clean,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             high_watermark=high_watermark,
         )
+        self.add_log(partition, log)
+        return log
+
+    def add_log(self, partition: TopicPartition, log: Log) -> None:
+        """One that was just opened."""
+        logs = self.futures if log.folder.endswith(log_files.FUTURE_FOLDER) else self.logs
+        if partition in logs:
+            log.abandon()
+            raise in_two_dirs(partition, logs[partition].folder, log.folder)
         logs[partition] = log
         self.logs_with_deletes.add(log)
-        return log
 
     @property
     def last_broker_epoch(self) -> int | None:
@@ -299,7 +307,7 @@ class LogManager:
                 finish()
 
     def plan_deletes(self) -> list[tuple[str, set[TopicPartition], Callable[[], None]]]:
-        """After some `begin_delete`: the directories, the partitions that went there, and a call for a worker.
+        """After some `begin_delete`: the directories, which partitions went there, and a call for a worker.
 
         It makes the new names last, and the checkpoints forget the old ones: else a partition that is made
         again under the same name would, after a crash, begin where the old one was.  So none may be made
@@ -312,9 +320,13 @@ class LogManager:
             if log_dir in self.live
         ]
 
+    def has_begun_delete(self, partition: TopicPartition) -> bool:
+        """Whether `plan_deletes` would have it."""
+        return any(partition in names for names in self._dirs_of_deletes.values())
+
     def _plan_changed_names(self, directory: LogDir) -> Callable[[], None]:
         logs = self.logs_in(directory.path)
-        calls = [
+        calls: list[Callable[[], None]] = [
             partial(self.disk.sync_folder, directory.path),
             directory.plan_recovery_points(logs),
             directory.plan_log_starts(logs),
@@ -419,6 +431,17 @@ class LogManager:
         """Be told (directory, reason, its partitions) when one fails."""
         self._listeners.append(listener)
 
+    def hold_failures(self) -> tuple[list[tuple[str, str, list[TopicPartition]]], OfflineListener]:
+        """Note from now on what listeners would be told; they, as one, for whoever tells them later."""
+        held: list[tuple[str, str, list[TopicPartition]]] = []
+        listeners, self._listeners = self._listeners, [lambda *failure: held.append(failure)]
+
+        def hear(log_dir: str, reason: str, partitions: list[TopicPartition]) -> None:
+            for listener in listeners:
+                listener(log_dir, reason, partitions)
+
+        return held, hear
+
     @contextlib.contextmanager
     def guarding(self, log_dir: str) -> Iterator[None]:
         """Work on a directory; if the device lets us down it goes offline and the rest goes on."""
@@ -475,6 +498,13 @@ class LogManager:
 
     def _close_dir(self, directory: LogDir, broker_epoch: int) -> None:
         logs = self.logs_in(directory.path)
+        if not directory.is_loaded:
+            # What the checkpoints say of the logs that were not opened yet must stay, and nothing was written
+            # that had to be flushed: the next start begins as this one did.
+            for log in logs.values():
+                log.abandon()
+            directory.mark_clean(broker_epoch)
+            return
         if len(logs) > SYNCED_ONE_BY_ONE_MAX:
             for log in logs.values():
                 log.close(sync=False)

@@ -116,7 +116,8 @@ def test_a_segment_closed_after_a_flush_is_flushed_once_more() -> None:
     value = b"x" * 600_000
     world.produce("orders", batch_of(value))
     log = world.log("orders")
-    log.flush()
+    world.replicas.storage.flush(log)
+    world.work()
     world.produce("orders", batch_of(value))
     assert (log.recovery_point, log.active.base_offset) == (1, 1)
     assert log.is_closed_part_unflushed
@@ -168,7 +169,7 @@ def test_compaction_runs_in_slices_between_requests() -> None:
 def test_jobs_end_with_the_broker() -> None:
     world = World()
     world.topic("orders")
-    world.replicas.stop()
+    world.stop()
     assert len(world.timers) == 0
     world.tick(100_000)
 

@@ -114,6 +114,7 @@ def test_a_topic_deleted_and_made_again_in_one_delta_starts_anew() -> None:
         records.TopicRecord(name="orders", topic_id=new_id),
         partition.to_record(new_id, 0),
     )
+    world.settle()
     assert world.replicas.find("orders", 0).topic_id == new_id
     assert world.log("orders").end_offset == 0
 
@@ -159,7 +160,7 @@ def test_records_and_high_watermarks_survive_a_clean_stop() -> None:
     hosted.follower_fetched(
         hosted.followers[2], 1, log_start_offset=0, broker_epoch=100, now_ns=world.clock.monotonic_ns()
     )
-    world.replicas.stop()
+    world.stop()
     again = restarted(world)
     again.start()
     log = again.log("orders")
@@ -173,7 +174,7 @@ def test_damage_is_told_to_clients_and_once_in_the_log(caplog: pytest.LogCapture
     large = batch_of(b"a" * 5_000)
     # The end of a log is looked at when it is opened; this is before it.
     world.produce("orders", large, batch_of(b"b" * 5_000), batch_of(b"c"))
-    world.replicas.stop()
+    world.stop()
     file = world.disk.open("/data/orders-0/00000000000000000000.log")
     file.write_at(len(large) - 1, b"?")
     file.close()
@@ -194,7 +195,7 @@ def test_a_log_of_no_topic_is_put_aside_at_the_start() -> None:
     world.topic("kept")
     world.tick(5)
     world.work()
-    world.replicas.stop()
+    world.stop()
     again = restarted(world)
     again.change(records.RemoveTopicRecord(topic_id=topic_id))
     again.start()
@@ -218,6 +219,7 @@ def test_loading_that_is_refused_fails_the_start() -> None:
     done = world.replicas.start()
     errors: list[BaseException] = []
     done.then(lambda _: None, errors.append)
+    world.work()
     assert "not a partition" in str(errors[0])
 
 

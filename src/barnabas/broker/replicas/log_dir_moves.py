@@ -86,7 +86,8 @@ class LogDirMoves:
         if hosted is not None and hosted.is_offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} is in a directory that is offline")
         if future is not None and log_dir_of(future) != path:
-            manager.delete(name, future=True)
+            manager.begin_delete(name, future=True)
+            self._table.storage.finish_deletes()
             self._safe_from.pop(name, None)
             future = None
         if all(log is None or log_dir_of(log) != path for log in (current, future)):
@@ -151,7 +152,7 @@ class LogDirMoves:
         if future.options is not current.options:
             future.set_options(current.options)
         if future.end_offset < current.log_start_offset:
-            future.truncate_fully_to(current.log_start_offset)
+            future.truncate_fully_to(current.log_start_offset, sync=False)
         if future.end_offset >= current.end_offset:
             return False
         found = current.read(future.end_offset, PIECE_BYTES, upper_bound=current.end_offset)
@@ -161,19 +162,20 @@ class LogDirMoves:
 
     def _take_over(self, name: TopicPartition, hosted: Hosted, current: Log, future: Log) -> None:
         safe_from = self._safe_from.setdefault(name, future.end_offset)
+        storage = self._table.storage
         if future.recovery_point < safe_from:
-            self._table.storage.flush(future)
+            storage.flush(future)
             return
+        if storage.is_deleting(name):
+            return  # an earlier copy, of which a checkpoint still tells
         future.advance_high_watermark(min(current.high_watermark, future.end_offset))
         if current.log_start_offset > future.log_start_offset:
             future.advance_log_start(current.log_start_offset)
-        manager = self._table.storage.manager
-        manager.replace_with_future(name)
+        storage.switch_to_future(name)
         self._safe_from.pop(name, None)
         hosted.log = future
         hosted.judge()
-        directory_id = self._table.storage.directory_id_of(future)
+        directory_id = storage.directory_id_of(future)
         if directory_id is not None:
             self._table.assignments.submit(hosted.topic_id, hosted.index, directory_id)
-        self._table.storage.run_jobs_soon()
         logger.info("%s has moved from %s to %s", name, log_dir_of(current), log_dir_of(future))

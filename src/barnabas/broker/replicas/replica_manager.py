@@ -19,7 +19,7 @@ from barnabas.broker.replicas.log_dir_moves import LogDirMoves
 from barnabas.broker.replicas.partition_lookup import PartitionTable
 from barnabas.broker.replicas.replica_logs import ReplicaStorage
 from barnabas.broker.replicas.transaction_checks import NoCoordinator, TransactionVerifier
-from barnabas.broker.sliced_work import SlicedWork
+from barnabas.broker.sliced_work import WAIT, SlicedWork, Step
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import ConfigResource, Image
 from barnabas.metadata.topics import Partition as PartitionState
@@ -112,7 +112,7 @@ class ReplicaManager(PartitionTable):
         self._check_isrs()
         done.set(None)
 
-    def stop(self) -> None:
+    def stop(self) -> Promise[None]:
         """Answer nobody any more, flush and close every log, and mark the directories as closed cleanly."""
         self._is_started = False
         self._changes.stop()
@@ -125,7 +125,7 @@ class ReplicaManager(PartitionTable):
             partition.lose_log()
             partition.judge()
         self.partitions.clear()
-        self.storage.stop(self._broker.broker_epoch)
+        return self.storage.stop(self._broker.broker_epoch)
 
     def _is_stray(self, partition: TopicPartition, topic_id: Uuid | None) -> bool:
         """Whether a log found on disk belongs to no partition that the image has here."""
@@ -141,21 +141,36 @@ class ReplicaManager(PartitionTable):
         if self._is_started:  # else the whole image is taken when the logs are open
             self._changes.add(self._take_delta(delta))
 
-    def _take_delta(self, delta: Delta) -> Iterator[None]:
+    def _take_delta(self, delta: Delta) -> Iterator[Step]:
         # What goes comes first: a new topic may have an old one's name.
         for topic in delta.removed_topics:
             for index in topic.partitions:
                 self._transit(Transition(Become.GONE, topic.name, topic.id, index, None))
-                yield
+                yield None
         for key in sorted(delta.partitions):
-            self._transit(self._transition(delta.image, *key))
-            yield
+            transition = self._transition(delta.image, *key)
+            while self._is_in_the_way(transition):
+                yield WAIT
+            self._transit(transition)
+            yield None
         self._apply_configs(delta)
+
+    def _is_in_the_way(self, transition: Transition | None) -> bool:
+        """Whether a partition's log cannot be made yet: the one of an earlier topic of its name is going."""
+        if transition is None or transition.become is Become.GONE:
+            return False
+        name = TopicPartition(transition.topic, transition.index)
+        known = self.partitions.get(name)
+        if known is not None and known.topic_id != transition.topic_id and not known.is_offline:
+            self._remove(name, known)
+            self._has_changed = True
+            return True
+        return known is None and self.storage.is_deleting(name)
 
     def _after_slice(self) -> None:
         if self._has_changed:
             self._has_changed = False
-            self.storage.manager.finish_deletes()
+            self.storage.finish_deletes()
             self.storage.run_jobs_soon()
 
     def _transition(self, image: Image, topic_id: Uuid, index: int) -> Transition | None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from barnabas.runtime.disk.disk import Disk, File
 from barnabas.storage.failure import failing
 from barnabas.storage.log.leader_epochs import EpochsWrite
 from barnabas.storage.segment.segment import Segment
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 class OpenFiles:
@@ -44,6 +46,34 @@ class OpenFiles:
         with contextlib.suppress(IndexError):
             while True:
                 self._files.pop().close()
+
+
+class PendingCall(Generic[T_co]):
+    """A call that may take long, for any thread; how it ended is kept for the one who goes on."""
+
+    __slots__ = ("_call", "_error", "_result", "is_done")
+
+    def __init__(self, call: Callable[[], T_co]) -> None:
+        self.is_done = False
+        self._call = call
+        self._result: T_co | None = None
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self._result = self._call()
+        except Exception as error:
+            self._error = error
+        finally:
+            self.is_done = True
+
+    def finish(self) -> T_co:
+        """Run it now if nobody has; its result, or its error raised."""
+        if not self.is_done:
+            self.run()
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[return-value]  # None is a result, too
 
 
 class PendingSync:

@@ -29,6 +29,7 @@ from barnabas.storage.log.plain_append import append_plain, plain_rules
 from barnabas.storage.log.recovery import LoadedLog, LogLoader
 from barnabas.storage.producers.producer_append import AppendOrigin, BatchMetadata, Verification
 from barnabas.storage.producers.producer_replay import ProducerChanges, check_append, rebuild_producers
+from barnabas.storage.progress import Watch, unwatched
 from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.transaction_index import AbortedTransaction
 
@@ -62,6 +63,7 @@ class Log(LocalLog):
         recovery_point: int,
         log_start_offset: int,
         high_watermark: int | None = None,
+        watch: Watch = unwatched,
     ) -> Log:
         """Open or create the log in `folder`; after an unclean stop recover it from the recovery point on.
 
@@ -80,9 +82,14 @@ class Log(LocalLog):
             log_start_offset=log_start_offset,
             high_watermark=high_watermark,
             jitter_ms=lambda: jitter_ms(options, random),
+            watch=watch,
         )
-        with failing(folder, "opening the log"):
-            return cls(disk, clock, random, folder, options, loader.load())
+        try:
+            with failing(folder, "opening the log"):
+                return cls(disk, clock, random, folder, options, loader.load())
+        except BaseException:
+            loader.release()
+            raise
 
     def __repr__(self) -> str:
         return f"Log({self.name}, {self.log_start_offset}..{self.end_offset}, hw {self.high_watermark})"
@@ -373,7 +380,8 @@ class Log(LocalLog):
             self.epochs.clear(write=sync)
             self.producers.truncate_fully_to(offset)
             self.log_start_offset = offset if log_start_offset is None else log_start_offset
-            self._rebuild_producers(offset)
+            if sync:
+                self._rebuild_producers(offset)
             self.set_high_watermark(offset)
 
     def _cut_back(self, offset: int) -> None:

@@ -25,6 +25,7 @@ from barnabas.storage.log.log_options import LONG_MAX, LogOptions
 from barnabas.storage.log.unfinished import finish_interrupted
 from barnabas.storage.producers.producer_replay import rebuild_producers
 from barnabas.storage.producers.producers import Producers
+from barnabas.storage.progress import Watch, unwatched
 from barnabas.storage.refused import DamagedFile
 from barnabas.storage.segment.batch_headers import BatchHeader
 from barnabas.storage.segment.segment import Segment
@@ -72,6 +73,7 @@ class LogLoader:
         log_start_offset: int,
         high_watermark: int | None,
         jitter_ms: Callable[[], int],
+        watch: Watch = unwatched,
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -83,6 +85,7 @@ class LogLoader:
         self._log_start_offset = log_start_offset
         self._high_watermark = high_watermark
         self._jitter_ms = jitter_ms
+        self._watch = watch
         self._segments = Segments()
         self._epochs = LeaderEpochs(disk, folder)
         self._deleted_names: list[str] = []
@@ -113,7 +116,13 @@ class LogLoader:
         producers.remove_stray_snapshots(self._segments.base_offsets)
         now_ms = self._clock.wall_ms()
         rebuild_producers(
-            producers, self._segments, log_start_offset, end_offset, now_ms, after_clean_stop=self._clean
+            producers,
+            self._segments,
+            log_start_offset,
+            end_offset,
+            now_ms,
+            after_clean_stop=self._clean,
+            watch=self._watch,
         )
         return LoadedLog(
             self._segments,
@@ -126,6 +135,12 @@ class LogLoader:
             self._deleted_names,
             self._unsynced_snapshots,
         )
+
+    def release(self) -> None:
+        """Let go of all files: it cannot be loaded, or somebody has stopped it."""
+        for segment in self._segments:
+            with contextlib.suppress(OSError):
+                segment.release()
 
     def _begin(self) -> LoadedLog:
         """A new log in a new folder: there is nothing to look for, to finish or to remove."""
@@ -331,13 +346,23 @@ class LogLoader:
     def _catch_up(self, producers: Producers, before: Segments, offset: int) -> None:
         """The producers as they were before this offset, from a snapshot and the segments before it."""
         now_ms = self._clock.wall_ms()
-        rebuild_producers(producers, before, self._log_start_offset, offset, now_ms, after_clean_stop=False)
+        rebuild_producers(
+            producers,
+            before,
+            self._log_start_offset,
+            offset,
+            now_ms,
+            after_clean_stop=False,
+            watch=self._watch,
+        )
 
     def _recover_segment(self, segment: Segment, producers: Producers) -> int:
         following = self._segments.after(segment)
         limit = LONG_MAX if following is None else following.base_offset
         compacted = self._options.cleanup_compact or self._saw_gaps
-        dropped, gaps = recover_segment(segment, producers, self._epochs, limit, may_have_gaps=compacted)
+        dropped, gaps = recover_segment(
+            segment, producers, self._epochs, limit, may_have_gaps=compacted, watch=self._watch
+        )
         self._saw_gaps |= gaps
         # What was cut and made anew must last, unless it is read again after the next crash, as the last
         # segment is until it is closed: so ten thousand logs are recovered without a sync.
