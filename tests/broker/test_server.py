@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.base.errors import ErrorCode
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.broker.metadata.broker_lifecycle import State
@@ -22,6 +23,7 @@ from barnabas.broker.server import Broker
 from barnabas.cli.server.dev import format_data, settings
 from barnabas.config.errors import ConfigError
 from barnabas.config.node.node import parse_node, read_node
+from barnabas.protocol.frame import write_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest
@@ -39,7 +41,9 @@ from barnabas.runtime.loop.workers import LoopWorkers, ThreadWorkers
 from barnabas.runtime.loop_guard import LoopGuard
 from barnabas.runtime.network.tcp import TcpNetwork
 from barnabas.runtime.random import SystemRandom
+from barnabas.runtime.simulated.disk_faults import Kind
 from barnabas.runtime.watched_disk import WatchedDisk
+from barnabas.storage.failure import explain
 from barnabas.storage.refused import StorageRefused
 from tests.broker.worlds.front_world import Front, Wire
 
@@ -123,11 +127,15 @@ def loop() -> Any:
     loop.close()
 
 
-def create(wire: Wire, name: str) -> Any:
+def creation(name: str) -> CreateTopicsRequest:
     topic = CreateTopicsRequest.CreatableTopic(
         name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
     )
-    return wire.ask(CreateTopicsRequest(topics=[topic]), 7).topics[0]
+    return CreateTopicsRequest(topics=[topic])
+
+
+def create(wire: Wire, name: str) -> Any:
+    return wire.ask(creation(name), 7).topics[0]
 
 
 def produce(wire: Wire, topic: str, value: bytes) -> Any:
@@ -341,6 +349,71 @@ def test_a_broker_whose_metadata_fails_says_so(
         front.broker._metadata_failed(OSError(errno.EIO, "one more"))
         (reason,) = fatal
         assert isinstance(reason, OSError) and reason.filename == "/data"
+
+
+class FullDisk:
+    """Reports no space for whatever is written below a path, once told so."""
+
+    def __init__(self) -> None:
+        self.disk = WatchedDisk(FolderDisk(), self._watch)
+        self.full_below: str | None = None
+        self.code = errno.ENOSPC
+        self.kinds = {Kind.WRITE}
+
+    def _watch(self, kind: Kind, path: str) -> None:
+        if self.full_below is not None and self.full_below in path and kind in self.kinds:
+            raise OSError(self.code, os.strerror(self.code), path)
+
+
+@pytest.mark.parametrize("is_stopping", [False, True])
+@pytest.mark.parametrize(("kind", "code"), [(Kind.WRITE, errno.ENOSPC), (Kind.SYNC, errno.EIO)])
+def test_a_broker_whose_metadata_log_fails_waits_for_no_controller(
+    loop: Loop,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    is_stopping: bool,
+    kind: Kind,
+    code: int,
+) -> None:
+    """F4: it stayed for 300 s and asked the controller, which had just died, to let it go."""
+    monkeypatch.setattr("barnabas.broker.server.CONTROLLED_SHUTDOWN_MS", 10**9)
+    full = FullDisk()
+    full.kinds, full.code = {kind}, code
+    broker = loop.broker(tmp_path, full.disk)
+    fatal: list[BaseException] = []
+    broker.on_fatal = fatal.append
+    loop.finish(broker.start())
+    full.full_below = "__cluster_metadata"
+    if is_stopping:
+        # Its last heartbeats are what the disk does not take.
+        loop.finish(broker.stop())
+        assert broker.lifecycle.state is State.SHUTTING_DOWN
+        return
+    wire = loop.connect(broker)
+    wire.send(write_request(creation("t"), 7, 1, "test"))
+    loop.until(lambda: bool(fatal))
+    loop.finish(broker.stop())
+    (reason,) = fatal
+    assert isinstance(reason, OSError) and reason.errno == code
+    assert "this node cannot go on" in caplog.text
+    assert explain(reason) in caplog.text
+
+
+def test_a_data_directory_that_is_full_says_why_the_node_stops(loop: Loop, tmp_path: Path) -> None:
+    """F4: the last line said that the folder of the metadata log had failed, and no more."""
+    full = FullDisk()
+    broker = loop.broker(tmp_path, full.disk)
+    fatal: list[BaseException] = []
+    broker.on_fatal = fatal.append
+    loop.finish(broker.start())
+    wire = loop.connect(broker)
+    assert create(wire, "t").error_code == 0
+    full.full_below = "/t-0/"
+    assert produce(wire, "t", b"v").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    loop.until(lambda: bool(fatal))
+    assert "no space is left on the device; free space there and restart" in str(fatal[0])
+    loop.finish(broker.stop())
 
 
 def test_a_fault_while_acting_on_metadata_does_not_stop_the_metadata(

@@ -50,6 +50,7 @@ from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.runtime.network.network import Network
 from barnabas.runtime.random import Random, random_uuid
+from barnabas.storage.failure import explain
 
 if TYPE_CHECKING:
     from barnabas.coordinator.group.machine import GroupMachine
@@ -347,7 +348,7 @@ class Broker:
         let this broker go may be what has just failed."""
         if self._failure is None:
             self._failure = error
-            logger.critical("this node cannot go on: %s", error)
+            logger.critical("this node cannot go on: %s", _explained(error))
             self.lifecycle.stop()
             self.on_fatal(error)
 
@@ -422,6 +423,13 @@ def _refuse_unbuilt(node: Node) -> None:
             "process.roles=broker needs controllers on other nodes, and clusters are not built yet; "
             "set process.roles=broker,controller"
         )
+
+
+def _explained(error: BaseException) -> str:
+    """With the advice that fits, if the disk is at fault."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"{error.filename}: {explain(error)}"
+    return str(error)
 
 
 def _log_fatal(error: BaseException) -> None:
