@@ -1,6 +1,7 @@
 """A guard over a loop: nothing on it waits for the device, and no tick computes for long.
 
-What lives here: noticing both, for tests and for the simulated world.  What may not: mending it.
+What lives here: noticing both, for tests.  What may not: mending it.  The simulated world has the same rule
+for syncs (see `world.Node`).
 
 Wall time proves little on a machine that others use, so a tick is measured by the processor time of its own
 thread, and syncs are not timed at all: one on the loop is a fault however quick it was.
@@ -12,7 +13,7 @@ import threading
 import traceback
 from collections.abc import Callable
 
-from barnabas.runtime.simulated.disk_faults import Kind
+from barnabas.runtime.simulated.disk_faults import SYNCS, Kind
 
 LIMIT_NS = 10_000_000
 """What a tick may take on a machine of its own."""
@@ -20,9 +21,6 @@ LIMIT_NS = 10_000_000
 SLOW_MACHINE_FACTOR = 20
 """How much slower a machine may be that runs tests beside others, without a compiled engine; first uses
 (imports of handlers, codecs that are made on demand) are included."""
-
-WAITING = frozenset({Kind.SYNC, Kind.SYNC_FOLDER})
-"""Operations that wait for the device."""
 
 FRAMES_SHOWN = 12
 
@@ -42,7 +40,7 @@ class LoopGuard:
 
     def watch(self, kind: Kind, path: str) -> None:
         """To be told of every operation of a disk (see `watched_disk`), on the thread that does it."""
-        if kind not in WAITING:
+        if kind not in SYNCS:
             return
         if not self._is_on_loop():
             self.syncs_elsewhere += 1
