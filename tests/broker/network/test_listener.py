@@ -11,6 +11,7 @@ import pytest
 
 from barnabas.base.errors import ErrorCode
 from barnabas.broker.handlers import describe_cluster
+from barnabas.broker.network import listener
 from barnabas.protocol.apis import api
 from barnabas.protocol.frame import read_correlation_id, read_response, write_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
@@ -18,6 +19,7 @@ from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, 
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.schema import Message
 from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.reactor import MAX_TICK_END_ROUNDS
 from tests.broker.worlds.front_world import CLOSED, Front
 
 CLUSTER = DescribeClusterRequest(include_cluster_authorized_operations=False)
@@ -279,6 +281,26 @@ def test_a_fault_while_a_late_answer_is_given_closes_its_connection(
     promise.set(DescribeClusterResponse(throttle_time_ms=0, error_code=0, cluster_id="c", brokers=[]))
     assert wire.frame() == CLOSED
     assert "planted" in caplog.text
+
+
+def test_a_burst_of_requests_is_served_in_turns(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F2, of its kind: what fits one buffer, some thousand requests, was served before anybody else."""
+    monkeypatch.setattr(listener, "TURN_NS", 0)
+    served: list[int] = []
+    dispatch = front.broker.listeners["PLAINTEXT"].dispatch
+    healthy = dispatch.serve
+
+    def serve(frame: memoryview, client_connection: Any) -> None:
+        served.append(front.reactor.ticks)
+        healthy(frame, client_connection)
+
+    monkeypatch.setattr(dispatch, "serve", serve)
+    wire = front.connect()
+    wire.send(b"".join(versions(number) for number in range(200)))
+    assert [read_correlation_id(frame) for frame in wire.frames(200)] == list(range(200))
+    most = max(served.count(tick) for tick in set(served))
+    # `serve` itself ends what the last tick left, and then has a tick of its own.
+    assert most <= (2 * MAX_TICK_END_ROUNDS + 1) * listener.REQUESTS_BETWEEN_LOOKS
 
 
 def test_a_sender_that_never_reads_is_held_back(front: Front) -> None:

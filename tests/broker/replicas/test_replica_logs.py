@@ -166,6 +166,51 @@ def test_compaction_runs_in_slices_between_requests() -> None:
     assert found.error_code == 0
 
 
+def test_a_job_that_fails_stops_neither_the_others_nor_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F5, of its kind: one fault, and no job of this broker ran any more."""
+    world = World()
+    world.topic("orders")
+    jobs = world.replicas.storage.jobs
+    healthy = jobs.run_due
+
+    def broken(pieces: int = 1) -> int:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(jobs, "run_due", broken)
+    with pytest.raises(RuntimeError, match="planted"):
+        world.tick(60_000)
+    ran: list[int] = []
+
+    def whole(pieces: int = 1) -> int:
+        ran.append(pieces)
+        return healthy(pieces)
+
+    monkeypatch.setattr(jobs, "run_due", whole)
+    world.tick(60_000)
+    assert ran
+
+
+def test_a_fault_in_cleaning_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F5, of its kind."""
+    world = World()
+    cleaner = world.replicas.storage.manager.cleaner
+    assert cleaner is not None
+    healthy = cleaner.step
+    steps: list[str] = []
+
+    def step() -> int:
+        steps.append("step")
+        if len(steps) == 1:
+            raise RuntimeError("planted")
+        return healthy()
+
+    monkeypatch.setattr(cleaner, "step", step)
+    with pytest.raises(RuntimeError, match="planted"):
+        world.tick(60_000)
+    world.tick(60_000)
+    assert len(steps) > 1
+
+
 def test_jobs_end_with_the_broker() -> None:
     world = World()
     world.topic("orders")
