@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import LOST_DIR, UNASSIGNED_DIR, Uuid
@@ -22,8 +21,9 @@ from barnabas.storage.directories.log_dir import LogDir
 from barnabas.storage.directories.log_dirs import LogDirs, in_two_dirs
 from barnabas.storage.directories.partition_metadata import write_partition_metadata_of
 from barnabas.storage.failure import StorageFailure
+from barnabas.storage.folder_changes import FolderChanges
 from barnabas.storage.log import log_files
-from barnabas.storage.log.deferred_work import PendingCall, in_order
+from barnabas.storage.log.deferred_work import PendingCall
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
@@ -61,11 +61,8 @@ class LogManager:
         self._preferred: dict[TopicPartition, str] = {}
         # Topic ids that no partition.metadata says yet.
         self._unwritten_ids: dict[TopicPartition, Uuid] = {}
-        # Directories in which folders were renamed and this is not made to last, with the partitions that
-        # were deleted there.
-        self._dirs_of_deletes: dict[str, set[TopicPartition]] = {}
         # Logs whose copy in another directory has taken over, and that directory.
-        self._replaced: list[tuple[Log, str]] = []
+        self._replaced: dict[Log, str] = {}
         # What replication-offset-checkpoint said when the logs were opened.
         self.checkpointed_high_watermarks: dict[TopicPartition, int] = {}
         self.logs: dict[TopicPartition, Log] = {}
@@ -82,6 +79,8 @@ class LogManager:
             self.cleaner = LogCleaner(
                 disk, clock, options, self.logs, on_failure=self.fail, on_deletes=self.logs_with_deletes.add
             )
+        # What was renamed by deletions and moves, and does not last yet.
+        self.changes = FolderChanges(disk, self.live, self.logs_in, self.cleaner)
 
     # Opening
 
@@ -301,39 +300,10 @@ class LogManager:
         self.finish_deletes()
 
     def finish_deletes(self) -> None:
-        """All of `plan_deletes`, here and now."""
-        for log_dir, _, finish in self.plan_deletes():
+        """All that `changes` plans, here and now."""
+        for log_dir, _, finish in self.changes.plan():
             with self.guarding(log_dir):
                 finish()
-
-    def plan_deletes(self) -> list[tuple[str, set[TopicPartition], Callable[[], None]]]:
-        """After some `begin_delete`: the directories, which partitions went there, and a call for a worker.
-
-        It makes the new names last, and the checkpoints forget the old ones: else a partition that is made
-        again under the same name would, after a crash, begin where the old one was.  So none may be made
-        before the call has returned.  It waits for the device: many deletions had better share it.
-        """
-        touched, self._dirs_of_deletes = self._dirs_of_deletes, {}
-        return [
-            (log_dir, names, self._plan_changed_names(self.live[log_dir]))
-            for log_dir, names in sorted(touched.items())
-            if log_dir in self.live
-        ]
-
-    def has_begun_delete(self, partition: TopicPartition) -> bool:
-        """Whether `plan_deletes` would have it."""
-        return any(partition in names for names in self._dirs_of_deletes.values())
-
-    def _plan_changed_names(self, directory: LogDir) -> Callable[[], None]:
-        logs = self.logs_in(directory.path)
-        calls: list[Callable[[], None]] = [
-            partial(self.disk.sync_folder, directory.path),
-            directory.plan_recovery_points(logs),
-            directory.plan_log_starts(logs),
-        ]
-        if self.cleaner is not None:
-            calls.append(self.cleaner.plan_checkpoint(directory.path))
-        return in_order(calls)
 
     def begin_delete(self, partition: TopicPartition, *, future: bool = False, stray: bool = False) -> None:
         """The first half of `delete`, to be followed by `finish_deletes`."""
@@ -359,7 +329,7 @@ class LogManager:
                 self.strays[partition] = log.folder
             else:
                 self.folders_to_delete.append((self.clock.wall_ms(), log.folder))
-        self._dirs_of_deletes.setdefault(log_dir, set()).add(partition)
+        self.changes.deleted(log_dir, partition)
 
     def replace_with_future(self, partition: TopicPartition) -> None:
         """All of `switch_to_future`, `delete_replaced` and `finish_deletes`, here and now."""
@@ -388,20 +358,18 @@ class LogManager:
         if self.cleaner is not None:
             self.cleaner.moved(partition, old_dir, new_dir)
         current.abandon()
-        self._replaced.append((current, new_dir))
+        self._replaced[current] = new_dir
         return current, new_dir
 
     def delete_replaced(self, log: Log) -> None:
-        """The log that has taken over from this one lasts: this one may go.  `plan_deletes` is to follow."""
-        for one in [one for one in self._replaced if one[0] is log]:
-            self._replaced.remove(one)
-            old_dir, new_dir = log_dir_of(log), one[1]
-            name = log_files.folder_on_the_way(log.topic, log.partition, log_files.DELETE_FOLDER, self.random)
-            with self.guarding(old_dir):
-                log.rename_folder(name, sync=False)
-                self.folders_to_delete.append((self.clock.wall_ms(), log.folder))
-            for log_dir in (old_dir, new_dir):
-                self._dirs_of_deletes.setdefault(log_dir, set())
+        """What has taken over from this log lasts, so this one may go; `changes` plans what is to follow."""
+        old_dir, new_dir = log_dir_of(log), self._replaced.pop(log)
+        name = log_files.folder_on_the_way(log.topic, log.partition, log_files.DELETE_FOLDER, self.random)
+        with self.guarding(old_dir):
+            log.rename_folder(name, sync=False)
+            self.folders_to_delete.append((self.clock.wall_ms(), log.folder))
+        for log_dir in (old_dir, new_dir):
+            self.changes.touched(log_dir)
 
     # Checkpoints
 
@@ -484,7 +452,7 @@ class LogManager:
         try:
             if self.cleaner is not None:
                 self.cleaner.stop()
-            for log, new_dir in list(self._replaced):
+            for log, new_dir in list(self._replaced.items()):
                 with self.guarding(new_dir):
                     self.disk.sync_folder(new_dir)
                     self.delete_replaced(log)

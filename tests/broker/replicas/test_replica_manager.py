@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import UNASSIGNED_DIR, Uuid
+from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.metadata.image import ConfigResource
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
 from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -418,3 +419,20 @@ def test_a_full_disk_takes_the_directory_offline(monkeypatch: pytest.MonkeyPatch
         assert codes(world.produce("bad", batch_of(b"b"))) == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert world.failed_dirs == ["/data"]
     assert codes(world.produce("bad", batch_of(b"b"))) == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+def test_a_partition_with_a_fault_does_not_keep_the_others_of_its_directory_online() -> None:
+    """F5, of its kind: one listener that failed left all later partitions of a failed directory as they were."""
+    world = World()
+    world.topic("orders", 3)
+    replicas = world.replicas
+
+    def broken(partition: Hosted) -> None:
+        if partition.index == 0:
+            raise RuntimeError("planted")
+
+    replicas.on_changed.append(broken)
+    with pytest.raises(RuntimeError, match="planted"):
+        replicas.storage.manager.fail("/data", OSError(errno.EIO, "broken"))
+    assert [replicas.partitions["orders", index].is_offline for index in range(3)] == [True] * 3
+    assert world.failed_dirs == ["/data"]

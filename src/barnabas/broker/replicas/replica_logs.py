@@ -288,7 +288,7 @@ class ReplicaStorage:
 
     def finish_deletes(self) -> None:
         """After `begin_delete` of some partitions: make it last, on a worker."""
-        for log_dir, names, finish in self.manager.plan_deletes():
+        for log_dir, names, finish in self.manager.changes.plan():
             for name in names:
                 self._deleting[name] = self._deleting.get(name, 0) + 1
             self._offload(finish, partial(self._deletes_finished, log_dir, names))
@@ -307,7 +307,7 @@ class ReplicaStorage:
 
         That ends when its checkpoints have forgotten it, and when no flush writes to its folder any more.
         """
-        if name in self._deleting or self.manager.has_begun_delete(name):
+        if name in self._deleting or self.manager.changes.is_deleted(name):
             return True
         return any(
             log.is_closed and log.topic == name.topic and log.partition == name.partition
@@ -321,7 +321,7 @@ class ReplicaStorage:
         self._offload(context, partial(self._switched, current, new_dir))
 
     def _switched(self, current: Log, new_dir: str, error: BaseException | None) -> None:
-        if not self._fail_if(new_dir, error):
+        if not self._fail_if(new_dir, error) and self._stopped is None:
             self.manager.delete_replaced(current)
             self.finish_deletes()
             self.run_jobs_soon()

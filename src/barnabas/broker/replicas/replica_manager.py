@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import MIGRATING_DIR, Uuid
@@ -26,6 +27,7 @@ from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.fetch_sessions import Sessions
 from barnabas.replica.partition import NEVER_FLUSH, Rules
 from barnabas.replica.purgatory import Purgatory
+from barnabas.runtime.callbacks import call_each
 from barnabas.runtime.disk.disk import Buffer, Disk
 from barnabas.runtime.loop.executor import WorkerPool
 from barnabas.runtime.loop.promise import Promise
@@ -220,8 +222,7 @@ class ReplicaManager(PartitionTable):
 
     def _changed(self, partition: Hosted) -> None:
         self.room.changed(partition)
-        for listener in self.on_changed:
-            listener(partition)
+        call_each(partial(listener, partition) for listener in self.on_changed)
 
     def _host(self, name: TopicPartition, topic_id: Uuid) -> Hosted:
         traffic = self.traffic.get(name.topic)
@@ -439,10 +440,11 @@ class ReplicaManager(PartitionTable):
 
     def _dir_failed(self, log_dir: str, reason: str, names: list[TopicPartition]) -> None:
         directory_id = self.storage.manager.directory_ids.get(log_dir)
-        for name in names:
-            partition = self.partitions.get(name)
+        lost = [
+            self.partitions[name]
+            for name in names
             # What was lost may be a copy on its way there.
-            if partition is not None and name not in self.storage.manager.logs:
-                self._take_offline(partition)
-        for listener in self.on_dir_failed:
-            listener(log_dir, directory_id)
+            if name in self.partitions and name not in self.storage.manager.logs
+        ]
+        calls = [partial(self._take_offline, partition) for partition in lost]
+        call_each([*calls, *(partial(listener, log_dir, directory_id) for listener in self.on_dir_failed)])
