@@ -155,7 +155,7 @@ class ReplicaManager(PartitionTable):
                 yield WAIT
             self._transit(transition)
             yield None
-        self._apply_configs(delta)
+        yield from self._apply_configs(delta)
 
     def _is_in_the_way(self, transition: Transition | None) -> bool:
         """Whether a partition's log cannot be made yet: the one of an earlier topic of its name is going."""
@@ -281,7 +281,7 @@ class ReplicaManager(PartitionTable):
 
     # Options
 
-    def _apply_configs(self, delta: Delta) -> None:
+    def _apply_configs(self, delta: Delta) -> Iterator[None]:
         changed = set()
         for kind, name in delta.configs:
             if kind == ConfigResource.TOPIC:
@@ -293,6 +293,7 @@ class ReplicaManager(PartitionTable):
             for partition in list(self.partitions.values()):
                 if partition.topic in changed:
                     self._configure(partition)
+                    yield
 
     def _configure(self, partition: Hosted) -> None:
         options = self.storage.topic_options(partition.topic)
