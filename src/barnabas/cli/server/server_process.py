@@ -191,6 +191,9 @@ class ServerProcess:
         elif now_ns - self._stop_asked_ns >= SAME_WISH_NS:
             # Whoever asks again does not want to wait for the end of the draining.
             os._exit(Exit.INTERRUPTED)
+        if self._failure is not None:
+            # It stops already because something has failed: whoever asks for its end need not wait for more.
+            self._reactor.post(self._stopped)
         if self._is_stopping:
             return
         self._is_stopping = True
