@@ -11,7 +11,7 @@ import pytest
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.network.dispatch import Dispatch
-from barnabas.broker.network.request_context import CloseConnectionError
+from barnabas.broker.network.request_context import CloseConnectionError, Deferred
 from barnabas.broker.network.routes import Route
 from barnabas.broker.quotas.client_quotas import Unlimited
 from barnabas.broker.security.authorizer import AllowEverything
@@ -343,6 +343,23 @@ def test_the_short_way_is_told_where_the_message_starts() -> None:
         desk.connection.sent = b""
         desk.serve(METADATA, version)
         assert desk.answer(version) == EMPTY_METADATA
+
+
+def test_the_short_way_may_answer_later() -> None:
+    """The connection takes no further request until the promise is kept, or broken."""
+    for kept in (True, False):
+        promise: Promise[Message] = Promise()
+        desk = Desk(
+            "DescribeCluster", lambda *_: None, quick=lambda *_, promise=promise: Deferred(CLUSTER, promise)
+        )
+        desk.serve(CLUSTER, 0)
+        assert (desk.connection.sent, desk.connection.waits) == (b"", 1)
+        if kept:
+            promise.set(cluster_answer())
+        else:
+            promise.fail(KafkaError(ErrorCode.NOT_CONTROLLER))
+        assert desk.answer(0).error_code == (ErrorCode.NONE if kept else ErrorCode.NOT_CONTROLLER)
+        assert desk.connection.waits == 0
 
 
 def test_an_error_on_the_short_way_is_refused_like_any_other() -> None:

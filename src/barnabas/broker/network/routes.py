@@ -17,7 +17,7 @@ from typing import Any
 
 from barnabas.base.errors import ErrorCode
 from barnabas.broker.metrics.registry import Metrics, RequestMetrics
-from barnabas.broker.network.request_context import Pieces
+from barnabas.broker.network.request_context import Deferred, Pieces
 from barnabas.config.option import Mode
 from barnabas.config.settings import Settings
 from barnabas.protocol.apis import Api, api_named
@@ -111,7 +111,7 @@ _CONTROLLER_ONLY = (
 )
 
 Handle = Callable[[Any, Any, Any], Any]
-Quick = Callable[[Any, memoryview, int, Any], Pieces | None]
+Quick = Callable[[Any, memoryview, int, Any], Pieces | Deferred | None]
 Refuse = Callable[[Any, ErrorCode, str], Message]
 
 

@@ -35,12 +35,12 @@ from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log.appends import AppendResult
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.names import TopicPartition
-from barnabas.storage.log.plain_append import append_plain
 from barnabas.storage.producers.producer_append import AppendOrigin, Verification
 
 logger = logging.getLogger(__name__)
 
 _MS = 1_000_000
+_NO_ERROR = ErrorCode.NONE
 
 # A directory has failed: its path, and its id if it has one (KIP-858).
 DirFailed = Callable[[str, Uuid | None], None]
@@ -63,7 +63,6 @@ class ReplicaManager(PartitionTable):
         super().__init__(broker)
         settings = broker.settings
         self.now_ns = broker.clock.monotonic_ns
-        self._wall_ms = broker.clock.wall_ms
         self._timers = timers
         self.storage = ReplicaStorage(broker, disk, dirs, directory_ids, timers=timers, workers=workers)
         self.storage.on_flushed = self._flushed
@@ -123,7 +122,6 @@ class ReplicaManager(PartitionTable):
         self.room.close()
         for partition in self.partitions.values():
             partition.lose_log()
-            partition.judge()
         self.partitions.clear()
         self.storage.stop(self._broker.broker_epoch)
 
@@ -199,7 +197,6 @@ class ReplicaManager(PartitionTable):
             self._guard(known, lambda: known.lead(state, log, now_ns))
         else:
             known.follow(state, log)
-        known.judge()
         # Whoever waits here may have to ask another leader now, or hear of a higher watermark.
         self._changed(known)
 
@@ -252,7 +249,6 @@ class ReplicaManager(PartitionTable):
         del self.partitions[name]
         was_offline = partition.is_offline
         partition.lose_log()
-        partition.judge()
         self._changed(partition)
         partition.traffic.partitions -= 1
         if not partition.traffic.partitions:
@@ -285,7 +281,6 @@ class ReplicaManager(PartitionTable):
             self.storage.set_options(partition.name, log, options.log)
         partition.flush_messages = options.log.flush_messages
         partition.set_min_isr(options.min_insync_replicas)
-        partition.judge()
         if partition.is_leader and partition.advance(self.now_ns()):
             self.room.changed(partition)
 
@@ -312,36 +307,13 @@ class ReplicaManager(PartitionTable):
         except StorageFailure as failure:
             self.storage.fail(log, failure)
             raise
-        if result.bytes_appended:
+        size = result.bytes_appended
+        if size:
             traffic = partition.traffic
             traffic.produces += 1
-            traffic.bytes_in += result.bytes_appended
+            traffic.bytes_in += size
             traffic.records_in += result.last_offset - result.first_offset + 1
-            self._appended(partition, log, result.bytes_appended)
-        return result
-
-    def append_simply(self, partition: Hosted, records: Buffer) -> AppendResult:
-        """`append` to a partition that `is_simple`, in fewer steps for a plain batch: it is committed now."""
-        result = self.append_if_plain(partition, records)
-        return self.append(partition, records, 1) if result is None else result
-
-    def append_if_plain(self, partition: Hosted, records: Buffer) -> AppendResult | None:
-        """None: nothing has happened, the batch takes more steps."""
-        log = partition.log
-        assert log is not None, "a simple partition has a log"
-        try:
-            result = append_plain(log, records, partition.leader_epoch, self._wall_ms())
-        except StorageFailure as failure:
-            self.storage.fail(log, failure)
-            raise
-        if result is None:
-            return None
-        log.advance_high_watermark(log.end_offset)
-        traffic = partition.traffic
-        traffic.produces += 1
-        traffic.bytes_in += result.bytes_appended
-        traffic.records_in += result.last_offset - result.first_offset + 1
-        self.room.arrived(partition, result.bytes_appended)
+            self._appended(partition, log, size)
         return result
 
     def _appended(self, partition: Hosted, log: Log, size: int) -> None:
@@ -366,7 +338,9 @@ class ReplicaManager(PartitionTable):
         log = partition.log
         if log is None:
             return self.not_leader(partition).code
-        return ErrorCode.NONE if partition.flushed_end(log) >= required_offset else None
+        if partition.flush_messages == NEVER_FLUSH or partition.flushed_end(log) >= required_offset:
+            return _NO_ERROR
+        return None
 
     def _flushed(self, log: Log) -> None:
         partition = self.partitions.get((log.topic, log.partition))
@@ -419,7 +393,6 @@ class ReplicaManager(PartitionTable):
     def _take_offline(self, partition: Hosted) -> None:
         partition.is_offline = True
         partition.lose_log()
-        partition.judge()
         self._changed(partition)
 
     def _dir_failed(self, log_dir: str, reason: str, names: list[TopicPartition]) -> None:

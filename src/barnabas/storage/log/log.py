@@ -109,15 +109,16 @@ class Log(LocalLog):
         The buffer is patched in place where it can be.
         """
         now_ms = self.clock.wall_ms()
-        if origin is not AppendOrigin.RAFT_LEADER:
-            result = append_plain(self, buffer, leader_epoch, now_ms)
-            if result is not None:
-                return result
         if origin is AppendOrigin.RAFT_LEADER:
             limit = self.options.max_message_bytes
             prepared = prepare_as_is(buffer, leader_epoch, self.end_offset, origin, self.name, limit)
         else:
-            prepared = prepare_leader(buffer, leader_epoch, self.end_offset, origin, self._rules, now_ms)
+            found = append_plain(self, buffer, leader_epoch, now_ms)
+            if isinstance(found, AppendResult):
+                return found
+            prepared = prepare_leader(
+                buffer, leader_epoch, self.end_offset, origin, self._rules, now_ms, found
+            )
         return self._append(prepared, origin, verification, now_ms)
 
     def append_as_follower(self, buffer: Buffer, leader_epoch: int) -> AppendResult:
