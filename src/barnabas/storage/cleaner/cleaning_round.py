@@ -143,7 +143,7 @@ class CleaningRound:
             cleaned.become_inactive()
             yield from self._sync_segment(cleaned)
             # Retention and the next cleaning go by the age of the records, not of the rewriting.
-            cleaned.set_modified_ms(group[-1].modified_ms)
+            cleaned.files.set_modified_ms(group[-1].files.modified_ms)
         except BaseException:
             with contextlib.suppress(OSError):
                 cleaned.delete()

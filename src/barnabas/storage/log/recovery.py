@@ -196,7 +196,7 @@ class LogLoader:
                 logger.warning("%s: the offset index is missing, it is rebuilt", segment.path(log_files.LOG))
             return False
         if log_files.of_offset(base_offset, log_files.TIME_INDEX) not in known:
-            segment.times().resize(0)
+            segment.indexes.times().resize(0)
             segment.release()
         return True
 
@@ -256,7 +256,7 @@ class LogLoader:
             if segment.size > 0 and (self._clean or segment.base_offset < self._recovery_point):
                 with contextlib.suppress(CorruptBatch):
                     if self._clean:
-                        headers = segment.last_headers(WITNESSES)
+                        headers = segment.search.last_headers(WITNESSES)
                         return [header for header in headers if header.base_offset >= self._log_start_offset]
                     return list(islice(self._flushed_headers(segment), WITNESSES))
         return ()
@@ -280,7 +280,7 @@ class LogLoader:
     # Recovery
 
     def _recover(self, damaged: set[int]) -> None:
-        if self._clean and self._segments and not self._segments[-1].ends_whole():
+        if self._clean and self._segments and not self._segments[-1].search.ends_whole():
             logger.warning("%s: a clean stop was marked, but the last batch is torn", self._segments[-1])
             damaged.add(self._segments[-1].base_offset)
         unflushed = [] if self._clean else self._segments.between(self._recovery_point, LONG_MAX)

@@ -12,13 +12,14 @@ from typing import Any
 from barnabas.runtime.disk.disk import Buffer, Disk, WholeFiles
 from barnabas.runtime.planted import patched
 from barnabas.storage.directories import log_dir
+from barnabas.storage.file_records import FileRecords
 from barnabas.storage.log.deferred_work import FlushPlan
 from barnabas.storage.log.leader_epochs import LeaderEpochs
 from barnabas.storage.log.local_log import LocalLog
 from barnabas.storage.log.log import Log
 from barnabas.storage.segment import segment_recovery
 from barnabas.storage.segment.segment import Segment
-from barnabas.storage.segment.segment_files import SegmentFiles
+from barnabas.storage.segment_indexes import SegmentIndexes
 from barnabas.testing.simulation.registry import planted
 
 FINDS = "log-life"
@@ -70,7 +71,7 @@ def crc_not_checked() -> Iterator[None]:
 @planted("torn-tail-not-cut", scenario=FINDS, within_seeds=SEEDS)
 def torn_tail_not_cut() -> Iterator[None]:
     """Recovery finds the torn tail and leaves it in the file."""
-    with patched(SegmentFiles, "cut", lambda self, size: None):
+    with patched(FileRecords, "cut", lambda self, size: None):
         yield
 
 
@@ -99,7 +100,7 @@ def producers_not_replayed() -> Iterator[None]:
 @planted("aborted-not-indexed", scenario=FINDS, within_seeds=SEEDS)
 def aborted_not_indexed() -> Iterator[None]:
     """Recovery does not write the aborted transactions into their index."""
-    with patched(SegmentFiles, "add_aborted", lambda self, *transaction: None):
+    with patched(SegmentIndexes, "add_aborted", lambda self, *transaction: None):
         yield
 
 
