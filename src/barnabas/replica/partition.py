@@ -48,8 +48,11 @@ class PartitionLog(Protocol):
     log_start_offset: int
     high_watermark: int
     end_offset: int
-    # All before it is on stable storage.
-    recovery_point: int
+
+    @property
+    def recovery_point(self) -> int:
+        """All before it is on stable storage."""
+        ...
 
     def advance_high_watermark(self, offset: int) -> bool: ...
 

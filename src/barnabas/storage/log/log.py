@@ -1,8 +1,9 @@
 """A partition's log: appending to it, reading from it, cutting it.
 
-What lives here: the offsets of a log (start, stable, high watermark, end) and how each operation moves them.
-What may not: its files (local_log.py), what a buffer must look like (appending.py), how a folder is brought
-into shape (recovery.py), and leadership, followers and the ISR (replica/).
+What lives here: the offsets of a log (start, stable, high watermark, end) and how each operation moves them,
+and its producers and leader epochs with them.  What may not: its files (local_log.py), what a buffer must
+look like (appending.py), how a folder is brought into shape (recovery.py), and leadership, followers and the
+ISR (replica/).
 
 A log is used by one thread.  A flush may run on another: see `plan_flush`.  An OSError that cannot be undone
 becomes a StorageFailure, after which the directory is not to be used.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.runtime.clock import Clock
@@ -21,6 +22,7 @@ from barnabas.runtime.random import Random
 from barnabas.storage.failure import StorageFailure, failing
 from barnabas.storage.log import log_files
 from barnabas.storage.log.appends import AppendResult, Prepared, prepare_as_is, prepare_leader, rules_of
+from barnabas.storage.log.deferred_work import FileDeletion, FlushPlan
 from barnabas.storage.log.leader_epochs import EpochEnd
 from barnabas.storage.log.local_log import LocalLog, jitter_ms
 from barnabas.storage.log.log_options import LogOptions
@@ -35,13 +37,25 @@ from barnabas.storage.segment.transaction_index import AbortedTransaction
 logger = logging.getLogger(__name__)
 
 
-class Log(LocalLog):
-    """One partition's log in one folder."""
+class Log:
+    """One partition's log in one folder (Apache Kafka's UnifiedLog).
+
+    `local` are its files, `segments` the batches in them, `producers` and `epochs` what is known of who wrote
+    them.
+    """
 
     def __init__(
         self, disk: Disk, clock: Clock, random: Random, folder: str, options: LogOptions, loaded: LoadedLog
     ) -> None:
-        super().__init__(disk, clock, random, folder, options, loaded)
+        self.disk = disk
+        self.clock = clock
+        self.local = LocalLog(disk, clock, random, folder, options, loaded)
+        self.topic, self.partition = log_files.parse_folder(self.local.name)
+        self.segments = loaded.segments
+        self.producers = loaded.producers
+        self.epochs = loaded.epochs
+        self._reader = self.local.reader
+        self.end_offset = loaded.end_offset
         self.log_start_offset = loaded.log_start_offset
         self.high_watermark = self.log_start_offset
         self.first_unstable_offset: int | None = None
@@ -89,8 +103,8 @@ class Log(LocalLog):
 
     def set_options(self, options: LogOptions) -> None:
         """The topic's configuration has changed."""
-        self.options = options
-        self.active.limits = None
+        self.local.options = options
+        self.segments.last.limits = None
         self._rules = rules_of(options)
         self.plain_rules = plain_rules(options, self._rules)
 
@@ -182,7 +196,7 @@ class Log(LocalLog):
             for header in prepared.headers:
                 if header.leader_epoch >= 0:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
-            segment = self.active
+            segment = self.segments.last
             if segment.should_roll(self.options, now_ms, size, last_offset, prepared.max_timestamp):
                 segment = self._roll(prepared.first_offset)
             segment.append_batches(prepared.data, prepared.headers)
@@ -196,7 +210,7 @@ class Log(LocalLog):
         for transaction in changes.completed:
             last_stable_offset = self.producers.stable_offset_after(transaction)
             if transaction.aborted:
-                self._names_made += 1  # the first of a segment makes the file
+                self.local.note_new_name()  # the first of a segment makes the file
                 with failing(self.folder, "writing the transaction index"):
                     self.active.transaction_index.append(
                         AbortedTransaction(*transaction[:3], last_stable_offset)
@@ -342,7 +356,7 @@ class Log(LocalLog):
                 self.truncate_fully_to(offset)
                 return True
             going = [segment for segment in self.segments if segment.base_offset > offset]
-            self._retire(going)
+            self.local.retire(going)
             self.active.truncate_to(offset)
             self._cut_back(offset)
             # Else a power loss might bring back what was cut, under the epoch of what is written here next.
@@ -360,9 +374,8 @@ class Log(LocalLog):
     def truncate_fully_to(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """Drop everything and begin anew at this offset."""
         with failing(self.folder, "truncating"):
-            self._retire(list(self.segments))
-            self.segments.add(self._new_segment(offset))
-            self.disk.sync_folder(self.folder)
+            self.local.retire(list(self.segments))
+            self.local.begin_anew(offset)
             self._cut_back(offset)
             self.epochs.clear()
             self.producers.truncate_fully_to(offset)
@@ -371,10 +384,8 @@ class Log(LocalLog):
             self.set_high_watermark(offset)
 
     def _cut_back(self, offset: int) -> None:
-        self._reader.forget()
-        self._cuts += 1
+        self.local.cut_back(offset)
         self.end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
 
     def _rebuild_producers(self, end_offset: int) -> None:
         rebuild_producers(
@@ -404,8 +415,125 @@ class Log(LocalLog):
                 following = self.segments.after(going[-1])
                 assert following is not None, "the active segment stays"
                 self.advance_log_start(following.base_offset)
-                self._retire(going)
+                self.local.retire(going)
             return len(segments)
+
+    # Files
+
+    @property
+    def folder(self) -> str:
+        return self.local.folder
+
+    @property
+    def name(self) -> str:
+        """The folder's own, which is that of the partition unless the log is a copy or being deleted."""
+        return self.local.name
+
+    @property
+    def options(self) -> LogOptions:
+        return self.local.options
+
+    @property
+    def active(self) -> Segment:
+        return self.segments.last
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return self.segments.size
+
+    @property
+    def is_closed(self) -> bool:
+        return self.local.is_closed
+
+    def roll(self) -> Segment:
+        """Begin a new segment at the end offset; an empty active one serves as it is."""
+        with failing(self.folder, "rolling"):
+            return self._roll(self.end_offset)
+
+    def _roll(self, expected_offset: int) -> Segment:
+        return self.local.roll(max(expected_offset, self.end_offset), self.end_offset)
+
+    def swap_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> Iterator[None]:
+        """The cleaner's swap, step by step; see LocalLog."""
+        return self.local.swap_segments(new, old)
+
+    def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
+        """All of `swap_segments` at once."""
+        self.local.replace_segments(new, old)
+
+    def take_file_deletions(self) -> list[FileDeletion]:
+        """Deletes that came up since the last call: by retention, truncation, cleaning, recovery."""
+        return self.local.take_file_deletions()
+
+    def rename_folder(self, name: str, *, sync: bool = True) -> None:
+        """To topic-partition.<hex>-delete and its like, or back (a future log that takes over)."""
+        self.local.rename_folder(name, sync=sync)
+
+    def close(self, *, sync: bool = True) -> None:
+        """Clean; flush before this.  Without `sync` the caller syncs the folder, then says `all_synced`."""
+        self.local.close(sync=sync)
+
+    def all_synced(self) -> None:
+        """Whatever was written to the log's folder is safe."""
+        self.local.all_synced(self.end_offset)
+
+    def abandon(self) -> None:
+        """Let go of all files without writing: the directory has failed."""
+        self.local.abandon()
+
+    def delete(self) -> None:
+        """Let go of all files and remove the folder with all it holds."""
+        self.local.delete()
+
+    # Flushing
+
+    @property
+    def recovery_point(self) -> int:
+        """All before this offset is on stable storage."""
+        return self.local.recovery_point
+
+    @property
+    def restart_point(self) -> int:
+        """The recovery point to write down; see LocalLog."""
+        return self.local.restart_point
+
+    @property
+    def last_flush_ms(self) -> int:
+        return self.local.last_flush_ms
+
+    @property
+    def is_closed_part_unflushed(self) -> bool:
+        """Whether a segment was rolled that has not been brought to stable storage as a whole."""
+        return self.local.is_closed_part_unflushed
+
+    def flush_wanted(self) -> int | None:
+        """Up to which offset a flush is due: by flush.messages, flush.ms, or a segment that was rolled."""
+        return self.local.flush_wanted(self.end_offset)
+
+    def should_flush(self) -> bool:
+        return self.flush_wanted() is not None
+
+    def plan_flush(self, up_to: int | None = None) -> FlushPlan | None:
+        """What to sync for safety up to this offset (all by default); None if there is nothing.
+
+        `plan.run()` may go on anywhere, then `flushed(plan)` here again, and at last `plan.close()`.
+        """
+        return self.local.plan_flush(self.end_offset if up_to is None else min(up_to, self.end_offset))
+
+    def flushed(self, plan: FlushPlan) -> None:
+        """The plan has run: a crash loses nothing below its offset."""
+        self.local.flushed(plan)
+
+    def flush(self, up_to: int | None = None) -> None:
+        """All three steps at once."""
+        plan = self.plan_flush(up_to)
+        if plan is not None:
+            try:
+                plan.run()
+                self.flushed(plan)
+            finally:
+                plan.close()
 
     # Producers
 

@@ -15,10 +15,8 @@ from barnabas.storage.directories import log_dir
 from barnabas.storage.file_records import FileRecords
 from barnabas.storage.log.deferred_work import FlushPlan
 from barnabas.storage.log.leader_epochs import LeaderEpochs
-from barnabas.storage.log.local_log import LocalLog
 from barnabas.storage.log.log import Log
 from barnabas.storage.segment import segment_recovery
-from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment_indexes import SegmentIndexes
 from barnabas.testing.simulation.registry import planted
 
@@ -54,10 +52,10 @@ def flush_forgets_new_names() -> Iterator[None]:
 def recovery_point_runs_ahead() -> Iterator[None]:
     """After a flush up to some offset the recovery point is set to the end of the log, without a sync."""
 
-    def flush(self: LocalLog, up_to: int | None = None) -> None:
-        self.recovery_point = self.end_offset
+    def flush(self: Log, up_to: int | None = None) -> None:
+        self.local.recovery_point = self.end_offset
 
-    with patched(LocalLog, "flush", flush):
+    with patched(Log, "flush", flush):
         yield
 
 
@@ -129,10 +127,10 @@ def checkpoint_written_in_place() -> Iterator[None]:
 def refused_write_left_behind() -> Iterator[None]:
     """A write that fails half-way is not undone."""
 
-    def write(self: Segment, buffer: Buffer) -> None:
+    def write(self: FileRecords, buffer: Buffer) -> None:
         self.file().append([buffer])
 
-    with patched(Segment, "_write", write):
+    with patched(FileRecords, "write", write):
         yield
 
 
@@ -141,8 +139,9 @@ def truncation_keeps_the_recovery_point() -> Iterator[None]:
     """After a truncation the recovery point stays beyond the end, so that what follows is not recovered."""
 
     def cut_back(self: Log, offset: int) -> None:
-        self._reader.forget()
-        self._cuts += 1
+        recovery_point = self.local.recovery_point
+        self.local.cut_back(offset)
+        self.local.recovery_point = recovery_point
         self.end_offset = offset
 
     with patched(Log, "_cut_back", cut_back):
