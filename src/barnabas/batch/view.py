@@ -47,8 +47,8 @@ _LENGTH = Struct(">i")
 _PEEK = Struct(">8xi4xb4xh")
 _CODECS = tuple(Codec)
 _TIMESTAMP_TYPES = tuple(TimestampType)
-_OFFSET = Struct(">q")
-_EPOCH = Struct(">i")
+_pack_offset_into = Struct(">q").pack_into
+_pack_epoch_into = Struct(">i").pack_into
 _OFFSET_AND_LENGTH = Struct(">qi")
 # Formats v0 and v1: one message stands where a batch does, and carries its own, which is the last, offset.
 _LEGACY_TIME = Struct(">q")
@@ -303,8 +303,8 @@ def batches(buffer: Buffer, start: int = 0) -> Iterator[BatchView]:
 
 def patch_offsets(buffer: bytearray | memoryview, start: int, base_offset: int, leader_epoch: int) -> None:
     """Give a batch its place in the log.  Both fields lie before the CRC, which therefore stays right."""
-    _OFFSET.pack_into(buffer, start, base_offset)
-    _EPOCH.pack_into(buffer, start + LOG_OVERHEAD, leader_epoch)
+    _pack_offset_into(buffer, start, base_offset)
+    _pack_epoch_into(buffer, start + LOG_OVERHEAD, leader_epoch)
 
 
 def batch_crc(buffer: Buffer, start: int, end: int) -> int:

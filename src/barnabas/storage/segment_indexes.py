@@ -98,7 +98,8 @@ class SegmentIndexes:
     @property
     def is_full(self) -> bool:
         """Whether one of them is: then the next append rolls, whether or not an entry is due with it."""
-        return self.offset_index.is_full or self.time_index.is_full
+        offsets, times = self.offset_index, self.time_index
+        return offsets.entries >= offsets.capacity or times.entries >= times.capacity
 
     def make_room(self) -> None:
         """Before an append: write long tails out, so that the append itself cannot fail half-way."""
@@ -128,15 +129,20 @@ class SegmentIndexes:
         if self.is_full:
             return False
         offsets.append(last_offset, position)
-        self.add_time(*self.largest)
+        self._add_time(self.time_index, self.largest)
         self.bytes_since_entry = 0
         return not self.is_full
 
-    def add_time(self, timestamp: int, offset: int, *, closing: bool = False) -> None:
-        last = self.times().last
-        goes_back = offset < last.offset or timestamp < last.timestamp
+    def close_times(self, largest: TimestampOffset) -> None:
+        """The last entry of the time index, for which a slot was kept free."""
+        self._add_time(self.times(), largest, closing=True)
+
+    def _add_time(self, times: TimeIndex, largest: TimestampOffset, *, closing: bool = False) -> None:
+        timestamp, offset = largest
+        last_timestamp, last_offset = times.last
+        goes_back = offset < last_offset or timestamp < last_timestamp
         if not goes_back or self.is_rebuilt is not False:  # an index that is wrong and stays is left alone
-            self.time_index.maybe_append(timestamp, offset, closing=closing)
+            times.maybe_append(timestamp, offset, closing=closing)
 
     def add_aborted(
         self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int
@@ -190,7 +196,7 @@ class SegmentIndexes:
 
     def close(self, largest: TimestampOffset) -> None:
         """After `reset` and a walk: last time entry, both trimmed; the next append counts anew."""
-        self.add_time(*largest, closing=True)
+        self.close_times(largest)
         self.trim()
         self.bytes_since_entry = 0
 

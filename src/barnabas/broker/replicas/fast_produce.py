@@ -36,6 +36,7 @@ _ACKS = (1, -1)
 # Bound once: an attribute of an enumeration costs as much as a small call.
 _NO_ERROR, _WRITE, _TOPIC = ErrorCode.NONE, Operation.WRITE, Resource.TOPIC
 _ZSTD = Codec.ZSTD.value
+_UNUSUAL_ATTRIBUTES = ~CODEC_MASK
 _NO_RECORDS = memoryview(b"")
 _ANSWERED = ("name", "topic_id", "index", "base_offset", "log_append_time_ms", "log_start_offset")
 
@@ -79,7 +80,12 @@ def quick(
         return None
     if not broker.authorizer.allows(context, _WRITE, _TOPIC, name):
         return None
-    if not _may_append(broker, context, hosted, records, transactional_id):
+    attributes = attributes_of_only_batch(records)
+    if (
+        attributes & _UNUSUAL_ATTRIBUTES
+        or transactional_id is not None
+        or version < FIRST_PRODUCE_VERSION_WITH_ZSTD
+    ) and not _may_append(broker, context, hosted, records, attributes, transactional_id):
         return None
     try:
         result = replicas.append(hosted, records, acks)
@@ -103,10 +109,14 @@ def quick(
 
 
 def _may_append(
-    broker: Broker, context: RequestContext, hosted: Hosted, records: memoryview, transactional_id: str | None
+    broker: Broker,
+    context: RequestContext,
+    hosted: Hosted,
+    records: memoryview,
+    attributes: int,
+    transactional_id: str | None,
 ) -> bool:
     """Whether this is one batch that a log may be asked about without any further question."""
-    attributes = attributes_of_only_batch(records)
     if attributes < 0 or attributes & CONTROL_FLAG:
         return False
     if context.api_version < FIRST_PRODUCE_VERSION_WITH_ZSTD and attributes & CODEC_MASK >= _ZSTD:

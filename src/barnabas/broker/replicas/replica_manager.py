@@ -319,7 +319,7 @@ class ReplicaManager(PartitionTable):
     def _appended(self, partition: Hosted, log: Log, size: int) -> None:
         if partition.flush_messages != NEVER_FLUSH and partition.flushed_end(log) < log.end_offset:
             self.storage.flush(log)
-        elif log.is_closed_part_unflushed:
+        elif log.local.is_closed_part_unflushed:
             # A segment was closed: what it holds is brought to stable storage in the background.
             self.storage.flush(log, log.active.base_offset)
         if partition.followers:
@@ -334,7 +334,9 @@ class ReplicaManager(PartitionTable):
         """The answer to a produce whose records end before this offset; None: not yet."""
         if acks == -1:
             code = partition.acknowledged(required_offset)
-            return ErrorCode.KAFKA_STORAGE_ERROR if code and partition.is_offline else code
+            if code is None or code is _NO_ERROR:
+                return code
+            return ErrorCode.KAFKA_STORAGE_ERROR if partition.is_offline else code
         log = partition.log
         if log is None:
             return self.not_leader(partition).code

@@ -162,7 +162,7 @@ class CleaningRound:
 
     def _swap(self, cleaned: Segment, group: Sequence[Segment]) -> Iterator[int]:
         log = self.target.log
-        swap = log.swap_segments([cleaned], group)
+        swap = log.local.swap_segments([cleaned], group)
         sync_folder = partial(log.disk.sync_folder, log.folder)
         try:
             for _ in swap:

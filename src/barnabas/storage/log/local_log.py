@@ -128,7 +128,7 @@ class LocalLog:
     @property
     def is_closed_part_unflushed(self) -> bool:
         """Whether a segment was rolled that has not been brought to stable storage as a whole."""
-        return self.recovery_point < self.active.base_offset or bool(self._unsynced_segments)
+        return self.recovery_point < self.segments.last.base_offset or bool(self._unsynced_segments)
 
     def plan_flush(self, up_to: int) -> FlushPlan | None:
         """What to sync for safety up to this offset; None if there is nothing.

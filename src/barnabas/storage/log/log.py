@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Buffer, Disk
 from barnabas.runtime.random import Random
+from barnabas.storage.careful_append import append_prepared
 from barnabas.storage.failure import StorageFailure, failing
 from barnabas.storage.log import log_files
-from barnabas.storage.log.appends import AppendResult, Prepared, prepare_as_is, prepare_leader, rules_of
+from barnabas.storage.log.appends import AppendResult, prepare_as_is, prepare_leader, rules_of
 from barnabas.storage.log.deferred_work import FileDeletion, FlushPlan
 from barnabas.storage.log.leader_epochs import EpochEnd
 from barnabas.storage.log.local_log import LocalLog, jitter_ms
@@ -29,8 +30,8 @@ from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.log_reader import ReadResult, TimestampAndOffset
 from barnabas.storage.log.plain_append import append_plain, plain_rules
 from barnabas.storage.log.recovery import LoadedLog, LogLoader
-from barnabas.storage.producers.producer_append import AppendOrigin, BatchMetadata, Verification
-from barnabas.storage.producers.producer_replay import ProducerChanges, check_append, rebuild_producers
+from barnabas.storage.producers.producer_append import AppendOrigin, Verification
+from barnabas.storage.producers.producer_replay import rebuild_producers
 from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.transaction_index import AbortedTransaction
 
@@ -61,7 +62,7 @@ class Log:
         self.first_unstable_offset: int | None = None
         self._rules = rules_of(options)
         self.plain_rules = plain_rules(options, self._rules)
-        self._find_first_unstable()
+        self.find_first_unstable()
 
     @classmethod
     def open(
@@ -133,90 +134,13 @@ class Log:
             prepared = prepare_leader(
                 buffer, leader_epoch, self.end_offset, origin, self._rules, now_ms, found
             )
-        return self._append(prepared, origin, verification, now_ms)
+        return append_prepared(self, prepared, origin, verification, now_ms)
 
     def append_as_follower(self, buffer: Buffer, leader_epoch: int) -> AppendResult:
         """Write batches as the leader of this epoch sent them; a batch cut short at the end is left out."""
         origin = AppendOrigin.REPLICATION
         prepared = prepare_as_is(buffer, leader_epoch, self.end_offset, origin, self.name, None)
-        return self._append(prepared, origin, None, self.clock.wall_ms())
-
-    def _append(
-        self,
-        prepared: Prepared | None,
-        origin: AppendOrigin,
-        verification: Verification | None,
-        now_ms: int,
-    ) -> AppendResult:
-        if prepared is None:
-            return AppendResult(self.end_offset, self.end_offset - 1, -1, -1, self.log_start_offset, 0)
-        size = len(prepared.data)
-        if size > self.options.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"batches of {size} bytes for {self.name} exceed segment.bytes={self.options.segment_bytes}",
-            )
-        changes = check_append(
-            self.producers,
-            prepared.headers,
-            prepared.data,
-            origin,
-            verification,
-            must_verify=self.options.transaction_partition_verification_enable,
-        )
-        if changes.duplicate is not None:
-            return self._duplicate_result(changes.duplicate, prepared)
-        self._write(prepared, size, now_ms)
-        if changes.appends:
-            self._update_producers(changes)
-        self.producers.end_offset = self.end_offset
-        return AppendResult(
-            prepared.first_offset,
-            prepared.last_offset,
-            prepared.max_timestamp,
-            prepared.log_append_time_ms,
-            self.log_start_offset,
-            size,
-        )
-
-    def _duplicate_result(self, duplicate: BatchMetadata, prepared: Prepared) -> AppendResult:
-        return AppendResult(
-            duplicate.first_offset,
-            duplicate.last_offset,
-            prepared.max_timestamp,
-            duplicate.timestamp,  # as Apache Kafka answers, whoever set the time
-            self.log_start_offset,
-            bytes_appended=0,
-            duplicate=True,
-        )
-
-    def _write(self, prepared: Prepared, size: int, now_ms: int) -> None:
-        last_offset = prepared.last_offset
-        with failing(self.folder, "appending"):  # the segment has undone the write
-            for header in prepared.headers:
-                if header.leader_epoch >= 0:
-                    self.epochs.assign(header.leader_epoch, header.base_offset)
-            segment = self.segments.last
-            if segment.should_roll(self.options, now_ms, size, last_offset, prepared.max_timestamp):
-                segment = self._roll(prepared.first_offset)
-            segment.append_batches(prepared.data, prepared.headers)
-            if segment.limits is None:
-                segment.set_limits(self.options)
-        self.end_offset = last_offset + 1
-
-    def _update_producers(self, changes: ProducerChanges) -> None:
-        for append in changes.appends.values():
-            self.producers.apply(append)
-        for transaction in changes.completed:
-            last_stable_offset = self.producers.stable_offset_after(transaction)
-            if transaction.aborted:
-                self.local.note_new_name()  # the first of a segment makes the file
-                with failing(self.folder, "writing the transaction index"):
-                    self.active.transaction_index.append(
-                        AbortedTransaction(*transaction[:3], last_stable_offset)
-                    )
-            self.producers.complete(transaction)
-        self._find_first_unstable()
+        return append_prepared(self, prepared, origin, None, self.clock.wall_ms())
 
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
@@ -243,7 +167,7 @@ class Log:
         """Within the log's bounds; the value taken."""
         self.high_watermark = min(max(offset, self.log_start_offset), self.end_offset)
         self.producers.on_high_watermark(self.high_watermark)
-        self._find_first_unstable()
+        self.find_first_unstable()
         return self.high_watermark
 
     def advance_high_watermark(self, offset: int) -> bool:
@@ -272,10 +196,11 @@ class Log:
         with failing(self.folder, "moving the log start"):
             self.epochs.truncate_from_start(offset)
         self.producers.on_log_start(offset)
-        self._find_first_unstable()
+        self.find_first_unstable()
         return True
 
-    def _find_first_unstable(self) -> None:
+    def find_first_unstable(self) -> None:
+        """A transaction began or ended, or its marker was replicated."""
         first = self.producers.first_unstable_offset
         self.first_unstable_offset = None if first is None else max(first, self.log_start_offset)
 
@@ -368,7 +293,7 @@ class Log:
             self._rebuild_producers(offset)
             if self.high_watermark > offset:
                 self.set_high_watermark(offset)
-            self._find_first_unstable()
+            self.find_first_unstable()
             return True
 
     def truncate_fully_to(self, offset: int, *, log_start_offset: int | None = None) -> None:
@@ -409,7 +334,7 @@ class Log:
         with failing(self.folder, "removing segments"):
             logger.info("%s: %d segments go because %s", self.name, len(segments), reason)
             if len(segments) == len(self.segments):
-                self._roll(self.end_offset)
+                self.roll_at(self.end_offset)
             going = [segment for segment in segments if segment is not self.active]
             if going:
                 following = self.segments.after(going[-1])
@@ -449,18 +374,11 @@ class Log:
     def roll(self) -> Segment:
         """Begin a new segment at the end offset; an empty active one serves as it is."""
         with failing(self.folder, "rolling"):
-            return self._roll(self.end_offset)
+            return self.roll_at(self.end_offset)
 
-    def _roll(self, expected_offset: int) -> Segment:
+    def roll_at(self, expected_offset: int) -> Segment:
+        """The same, for batches that begin at this offset or later."""
         return self.local.roll(max(expected_offset, self.end_offset), self.end_offset)
-
-    def swap_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> Iterator[None]:
-        """The cleaner's swap, step by step; see LocalLog."""
-        return self.local.swap_segments(new, old)
-
-    def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
-        """All of `swap_segments` at once."""
-        self.local.replace_segments(new, old)
 
     def take_file_deletions(self) -> list[FileDeletion]:
         """Deletes that came up since the last call: by retention, truncation, cleaning, recovery."""
@@ -497,10 +415,6 @@ class Log:
     def restart_point(self) -> int:
         """The recovery point to write down; see LocalLog."""
         return self.local.restart_point
-
-    @property
-    def last_flush_ms(self) -> int:
-        return self.local.last_flush_ms
 
     @property
     def is_closed_part_unflushed(self) -> bool:

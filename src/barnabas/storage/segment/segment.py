@@ -366,7 +366,7 @@ class Segment:
     def become_inactive(self) -> None:
         """Last time index entry; indexes and a preallocated log trimmed: on roll, at the end of cleaning."""
         self.limits = None
-        self.indexes.add_time(*self.max_timestamp_offset, closing=True)
+        self.indexes.close_times(self.max_timestamp_offset)
         self.indexes.trim()
         if self.records.is_preallocated:
             self.records.cut(self.size)
@@ -376,7 +376,7 @@ class Segment:
         self.limits = None
         records, indexes = self.records, self.indexes
         if indexes.is_grown and indexes.largest is not None:
-            indexes.add_time(*indexes.largest, closing=True)
+            indexes.close_times(indexes.largest)
         indexes.trim_loaded(sync=sync)
         if records.is_preallocated:
             records.cut(records.size)
