@@ -4,6 +4,11 @@ What lives here: the rules of replication, as a machine without IO: the controll
 followers' fetches go in; a moved high watermark and a wanted change of the ISR come out.  What may not: the
 log's files, sending AlterPartition, and what clients are answered.
 
+Its shape: one method for each event, which takes the time where time matters, changes the partition at once
+and returns whether the high watermark moved; a wanted change of the ISR is left in `proposal` until somebody
+sends it.  There are no effects to put in order, so there is no list of them.  `advance` is the one place
+where a leader's high watermark moves.
+
 The high watermark is the least end offset over the maximal ISR: the committed one and whoever was proposed
 to join it (KIP-497).  It stands still while the ISR is below min.insync.replicas (KIP-966).  A partition with
 one replica runs through the same rules; there are just no followers to look at.

@@ -8,30 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
 
 from barnabas.base.ids import Uuid
 from barnabas.base.topic_names import is_internal
-from barnabas.broker.context import BrokerContext
-from barnabas.broker.replicas.alter_partition_manager import Channel
-from barnabas.config.node.node import Node
 from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.partition import Partition, Rules
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.names import TopicPartition
-
-
-class ReplicaContext(BrokerContext, Protocol):
-    """What replicas need to know of their broker beside that; the epoch changes in its life, too."""
-
-    @property
-    def node(self) -> Node: ...
-
-    @property
-    def metadata(self) -> Channel: ...
-
-    @property
-    def broker_epoch(self) -> int: ...
 
 
 class Traffic:

@@ -16,7 +16,7 @@ from barnabas.base.topic_names import is_internal
 from barnabas.batch.check import InvalidRecords
 from barnabas.batch.view import BatchView
 from barnabas.broker.network.request_context import Answer, CloseConnectionError, RequestContext
-from barnabas.broker.replicas.current_leader import current_leader, leader_endpoint
+from barnabas.broker.replicas.current_leader import current_leader, live_leader
 from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.replicas.transaction_checks import TransactionalWrite, Verdicts
@@ -279,7 +279,7 @@ class Produce:
         write.answer.current_leader = ProduceResponse.LeaderIdAndEpoch(
             leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
         )
-        end = leader_endpoint(image, leader.leader_id, self._call.listener)
+        end = live_leader(image, leader.leader_id, self._call.listener)
         if end is not None and all(known.node_id != end.node_id for known in response.node_endpoints):
             response.node_endpoints.append(
                 ProduceResponse.NodeEndpoint(node_id=end.node_id, host=end.host, port=end.port, rack=end.rack)

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import MIGRATING_DIR, Uuid
+from barnabas.broker.context import ReplicaContext
 from barnabas.broker.coordinators.producer_ids import ProducerIds
 from barnabas.broker.replicas.alter_partition_manager import AlterPartitionManager, DirAssignments
-from barnabas.broker.replicas.hosted_partition import Become, Hosted, ReplicaContext, Traffic, Transition
+from barnabas.broker.replicas.hosted_partition import Become, Hosted, Traffic, Transition
 from barnabas.broker.replicas.log_dir_moves import LogDirMoves
 from barnabas.broker.replicas.partition_lookup import PartitionTable
 from barnabas.broker.replicas.replica_logs import ReplicaStorage

@@ -14,6 +14,7 @@ from functools import partial
 from barnabas.base.effects import Effect
 from barnabas.base.errors import KafkaError
 from barnabas.base.ids import ZERO_UUID
+from barnabas.base.principals import OWN_PRINCIPAL
 from barnabas.batch.view import BatchView
 from barnabas.broker.modes.kraft import snapshot_generator as snapshotting
 from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
@@ -149,7 +150,7 @@ class MetadataLife:
     def _ask(self, request: Message, then: Callable[[Message], None]) -> None:
         if self.metadata is not None:
             version = request.schema.versions.highest
-            self.metadata.ask(request, version, "User:ANONYMOUS").then(then, self._refused)
+            self.metadata.ask(request, version, OWN_PRINCIPAL).then(then, self._refused)
 
     def _refused(self, error: BaseException) -> None:
         if not isinstance(error, KafkaError):
