@@ -25,7 +25,7 @@ from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.planted import patched
 from barnabas.runtime.random import SeededRandom
-from barnabas.storage import file_records
+from barnabas.storage import batch_chain
 from barnabas.storage.directories import checkpoints
 from barnabas.storage.directories.clean_shutdown import CLEAN_SHUTDOWN_FILE, clean_shutdown_epoch
 from barnabas.storage.directories.meta_properties import V1, MetaProperties, MetaPropertiesEnsemble
@@ -98,7 +98,7 @@ def blind(*_: object) -> bool:
 @pytest.mark.parametrize(
     ("owner", "name", "planted"),
     [
-        (file_records, "crc_ok", blind),
+        (batch_chain, "crc_ok", blind),
         (segment_search.SegmentSearch, "ends_whole", blind),
         (segment_search.SegmentSearch, "largest_indexed_time", lambda self: self._indexes.times().last),
         (
@@ -345,6 +345,6 @@ def test_a_campaign_counts_and_ends_with_1_on_a_violation(
     monkeypatch.setattr("sys.argv", ["torn", "--rounds", "40", "--seed", "5"])
     assert campaign.main() == 0
     assert "40 rounds from seed 5, 0 violations" in capsys.readouterr().out
-    with patched(file_records, "crc_ok", blind):
+    with patched(batch_chain, "crc_ok", blind):
         assert campaign.main() == 1
     assert "again: python -m tools.torn --rounds 1 --seed" in capsys.readouterr().out

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from barnabas.batch.view import CorruptBatch
 from barnabas.runtime.disk.disk import Buffer, File, Slice
+from barnabas.storage.batch_chain import sound_batches
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log import log_files
 from barnabas.storage.log.log_options import LONG_MAX
@@ -147,7 +148,7 @@ class FileRecords:
         if sound >= stop:
             return end
         try:
-            for header in self._sound_headers(sound, stop, last_offset, limit):
+            for header, _, _, _ in sound_batches(self.pieces(sound, stop), last_offset, limit):
                 sound, last_offset = header.end, header.last_offset
         except CorruptBatch as error:
             if sound == start:
@@ -155,40 +156,6 @@ class FileRecords:
         if sound > start and last_offset is not None:
             self._note_sound(Checked(start, sound, last_offset))
         return sound if start < sound < stop else end
-
-    def _sound_headers(
-        self, start: int, end: int, last_offset: int | None, limit: int
-    ) -> Iterator[BatchHeader]:
-        """Each waits for its successor: of two that do not follow each other, the one that leapt is damaged.
-
-        Where that cannot be told, both are.
-        """
-        waiting: BatchHeader | None = None
-        try:
-            for position, data, found in self.pieces(start, end):
-                for header in found:
-                    if not crc_ok(header, data, header.position - position):
-                        raise CorruptBatch(f"the batch at position {header.position} has a wrong CRC")
-                    if waiting is not None:
-                        if (
-                            header.base_offset <= waiting.last_offset
-                            and waiting.base_offset - 1 != last_offset
-                        ):
-                            leapt, waiting = waiting, None
-                            raise _misplaced(leapt)
-                        yield waiting
-                        last_offset, waiting = waiting.last_offset, None
-                    if header.last_offset >= limit or (
-                        last_offset is not None and header.base_offset <= last_offset
-                    ):
-                        raise _misplaced(header)
-                    waiting = header
-        except CorruptBatch:
-            if waiting is not None:
-                yield waiting
-            raise
-        if waiting is not None:
-            yield waiting
 
     def _note_sound(self, checked: Checked) -> None:
         known = self._checked
@@ -206,10 +173,3 @@ class FileRecords:
 
     def _corrupt(self, error: CorruptBatch) -> CorruptBatch:
         return CorruptBatch(f"{self.path}: {error.message}", error.code)
-
-
-def _misplaced(header: BatchHeader) -> CorruptBatch:
-    return CorruptBatch(
-        f"the batch at position {header.position} has the offsets {header.base_offset} to {header.last_offset},"
-        " which do not fit those around it"
-    )

@@ -11,12 +11,12 @@ from typing import Any
 
 from barnabas.runtime.disk.disk import Buffer, Disk, WholeFiles
 from barnabas.runtime.planted import patched
+from barnabas.storage import batch_chain
 from barnabas.storage.directories import log_dir
 from barnabas.storage.file_records import FileRecords
 from barnabas.storage.log.deferred_work import FlushPlan
 from barnabas.storage.log.leader_epochs import LeaderEpochs
 from barnabas.storage.log.log import Log
-from barnabas.storage.segment import segment_recovery
 from barnabas.storage.segment_indexes import SegmentIndexes
 from barnabas.testing.simulation.registry import planted
 
@@ -62,7 +62,7 @@ def recovery_point_runs_ahead() -> Iterator[None]:
 @planted("crc-not-checked", scenario=FINDS, within_seeds=SEEDS)
 def crc_not_checked() -> Iterator[None]:
     """Recovery takes a batch for sound without looking at its CRC."""
-    with patched(segment_recovery, "crc_ok", lambda header, data, start: True):
+    with patched(batch_chain, "crc_ok", lambda header, data, start: True):
         yield
 
 
