@@ -85,7 +85,7 @@ BATCHES = st.one_of(
         lambda sequence, epoch, count: batch(
             count, producer_id=7, producer_epoch=epoch, base_sequence=sequence
         ),
-        st.integers(0, 6),
+        st.integers(-1, 6),
         st.sampled_from([0, 0, 0, 1]),
         st.integers(1, 2),
     ),
@@ -122,6 +122,11 @@ def test_the_same_refusals(position: int, byte: int) -> None:
     data = batch(2)
     data[min(position, len(data) - 1)] = byte
     both(OPTIONS, lambda log: [outcome(log, batch(), 0), outcome(log, data, 0), outcome(log, batch(), 0)])
+
+
+def test_a_producer_without_a_sequence_is_refused_either_way() -> None:
+    data = batch(producer_id=7, producer_epoch=0, base_sequence=-1)
+    both(OPTIONS, lambda log: [outcome(log, data, 0), outcome(log, batch(), 0), outcome(log, data, 0)])
 
 
 def test_most_appends_take_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,6 +146,7 @@ def plain_batch(buffer: Buffer, rules: PlainRules, now_ms: int) -> PlainBatch | 
         or count <= 0
         or count != last_offset_delta + 1
         or base_timestamp < 0
+        or base_sequence < 0 <= producer_id
         or view.readonly
     ):
         return NOT_EXAMINED
