@@ -124,8 +124,12 @@ class _ReaderWriter:
         self._run.append(("B" if compact else "h" if is_text else "i", length))
         self._flush()
         if compact:
-            source.line(f"if {length} > {_LONGEST_SHORT}:")
-            source.line(f"    {length}, position = continue_length(buffer, position, {length})")
+            with source.block(f"if {length} > {_LONGEST_SHORT}:"):
+                # Two bytes are enough for most batches: those are read without a call.
+                source.line(f"if buffer[position] <= {_LONGEST_SHORT}:")
+                source.line(f"    {length} += (buffer[position] << 7) - 128; position += 1")
+                source.line("else:")
+                source.line(f"    {length}, position = continue_length(buffer, position, {length})")
         start = self.source.variable("start")
         with source.block(f"if {length} {'>' if compact else '>='} 0:"):
             source.line(f"{start} = position")

@@ -263,7 +263,8 @@ class Partition(Generic[LogT]):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if log.high_watermark < required_offset:
             return None
-        if len(self.maximal_isr) < self.effective_min_isr:
+        in_sync = len(self.maximal_isr)
+        if in_sync < self.min_isr and in_sync < self.effective_min_isr:
             # The ISR shrank after the append was let in.
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
