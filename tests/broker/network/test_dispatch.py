@@ -13,7 +13,6 @@ from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.network.dispatch import Dispatch
 from barnabas.broker.network.request_context import CloseConnectionError, Deferred
 from barnabas.broker.network.routes import Route
-from barnabas.broker.quotas.client_quotas import Unlimited
 from barnabas.broker.security.authorizer import AllowEverything
 from barnabas.protocol.apis import api_named
 from barnabas.protocol.frame import read_response, write_request
@@ -25,6 +24,7 @@ from barnabas.protocol.primitives import ProtocolError
 from barnabas.protocol.schema import Message
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.loop.promise import Promise
+from tests.broker.no_quotas import Unlimited
 from tests.broker.worlds.front_world import call_of
 
 
