@@ -4,6 +4,11 @@ What lives here: the rules of replication, as a machine without IO: the controll
 followers' fetches go in; a moved high watermark and a wanted change of the ISR come out.  What may not: the
 log's files, sending AlterPartition, and what clients are answered.
 
+Its shape: one method for each event, which takes the time where time matters, changes the partition at once
+and returns whether the high watermark moved; a wanted change of the ISR is left in `proposal` until somebody
+sends it.  There are no effects to put in order, so there is no list of them.  `advance` is the one place
+where a leader's high watermark moves.
+
 The high watermark is the least end offset over the maximal ISR: the committed one and whoever was proposed
 to join it (KIP-497).  It stands still while the ISR is below min.insync.replicas (KIP-966).  A partition with
 one replica runs through the same rules; there are just no followers to look at.
@@ -48,8 +53,11 @@ class PartitionLog(Protocol):
     log_start_offset: int
     high_watermark: int
     end_offset: int
-    # All before it is on stable storage.
-    recovery_point: int
+
+    @property
+    def recovery_point(self) -> int:
+        """All before it is on stable storage."""
+        ...
 
     def advance_high_watermark(self, offset: int) -> bool: ...
 
@@ -255,7 +263,8 @@ class Partition(Generic[LogT]):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if log.high_watermark < required_offset:
             return None
-        if len(self.maximal_isr) < self.effective_min_isr:
+        in_sync = len(self.maximal_isr)
+        if in_sync < self.min_isr and in_sync < self.effective_min_isr:
             # The ISR shrank after the append was let in.
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE

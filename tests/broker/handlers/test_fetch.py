@@ -473,7 +473,7 @@ def test_what_has_to_come_from_the_device_is_read_by_a_worker(monkeypatch: pytes
 def test_a_cold_read_that_is_not_enough_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for bytes that are there, in the next segment; but for a partition that has no more."""
     world, _ = restarted_and_cold(monkeypatch)
-    world.log("orders").active.sound_from = 10**9
+    world.log("orders").active.records.sound_from = 10**9
     waiting = ask(world, 12, {0: 6}, max_wait_ms=500, min_bytes=10 * BATCH)
     world.workers.run()
     world.tick(499)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import Protocol
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.replicas.alter_partition_manager import PRINCIPAL, Channel
+from barnabas.base.principals import OWN_PRINCIPAL
+from barnabas.broker.context import ReplicaContext
 from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -27,18 +27,10 @@ PREFETCH_PART = 10
 WAITING_MAX = 100_000
 
 
-class ProducerIdContext(Protocol):
-    @property
-    def metadata(self) -> Channel: ...
-
-    @property
-    def broker_epoch(self) -> int: ...
-
-
 class ProducerIds:
     """Gives every id once."""
 
-    def __init__(self, broker: ProducerIdContext, broker_id: int) -> None:
+    def __init__(self, broker: ReplicaContext, broker_id: int) -> None:
         self._broker = broker
         self._broker_id = broker_id
         self._block: range = range(0)
@@ -77,7 +69,7 @@ class ProducerIds:
         request = AllocateProducerIdsRequest(
             broker_id=self._broker_id, broker_epoch=self._broker.broker_epoch
         )
-        self._broker.metadata.ask(request, VERSION, PRINCIPAL).then(self._answered, self._failed)
+        self._broker.metadata.ask(request, VERSION, OWN_PRINCIPAL).then(self._answered, self._failed)
 
     def _answered(self, response: Message) -> None:
         assert isinstance(response, AllocateProducerIdsResponse), "it is answered by its response"

@@ -146,7 +146,7 @@ def _described(
     partitions = []
     for number in numbers:
         one = topic.partitions[number]
-        reached = cluster_view.leader_endpoint(image, one, context.listener) is not None
+        reached = cluster_view.leader_endpoint(image, one.leader, context.listener) is not None
         partitions.append(
             DescribeTopicPartitionsResponse.Partition(
                 error_code=ErrorCode.NONE,

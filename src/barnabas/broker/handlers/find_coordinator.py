@@ -14,7 +14,7 @@ from barnabas.base.errors import ERRORS, ErrorCode
 from barnabas.base.hashing import partition_for_group
 from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.replicas.current_leader import leader_endpoint
+from barnabas.broker.replicas.current_leader import live_leader
 from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -110,7 +110,7 @@ def _find(broker: Broker, context: RequestContext, kind: _Kind | None, key: str)
         broker.auto_topics.create_internal(kind.topic)
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     state = topic.partitions.get(partition_for_group(key, len(topic.partitions)))
-    leader = None if state is None else leader_endpoint(broker.image, state.leader, context.listener)
+    leader = None if state is None else live_leader(broker.image, state.leader, context.listener)
     if leader is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _Found(ErrorCode.NONE, leader.node_id, leader.host, leader.port)

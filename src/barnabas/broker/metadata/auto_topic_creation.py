@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.log_text import shown, shown_all
+from barnabas.base.principals import OWN_PRINCIPAL
 from barnabas.base.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, is_valid
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.replicas.alter_partition_manager import PRINCIPAL
 from barnabas.config.settings import Settings
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.schema import Message
@@ -97,7 +97,7 @@ class AutoTopics:
         """Ask the controller for a coordinator's topic: in the broker's own name, whoever needs it."""
         if name not in self._on_their_way:
             self._on_their_way.add(name)
-            self._ask([creatable_topic(name, self._broker.settings)], PRINCIPAL)
+            self._ask([creatable_topic(name, self._broker.settings)], OWN_PRINCIPAL)
 
     def _ask(self, wanted: list[CreateTopicsRequest.CreatableTopic], principal: str) -> None:
         request = CreateTopicsRequest(

@@ -75,21 +75,6 @@ class Quotas(Protocol):
         ...
 
 
-class Unlimited:
-    """No quotas: nobody has to wait."""
-
-    is_set = False
-
-    def limits_of(self, context: RequestContext) -> Limits | None:
-        return None
-
-    def load(self, image: Image) -> None:
-        """There are none to take."""
-
-    def apply(self, delta: Delta) -> None:
-        """As above."""
-
-
 class Meter(NamedTuple):
     """A rate and what it may be."""
 
