@@ -38,12 +38,10 @@ R = TypeVar("R", bound=Message)
 BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
 
-
 # What says that a coordinator is to be looked up again.
 COORDINATOR_MOVED = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION}
 )
-
 
 # What metadata says of a topic that may have partitions and leaders a moment later.
 SOON_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})

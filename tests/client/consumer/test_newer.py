@@ -83,6 +83,7 @@ def test_joining_tells_everything_and_later_only_what_has_changed(run: Run) -> N
                 one.subscribed_topic_names is None and one.rebalance_timeout_ms == -1 for one in others
             )
             assert all(one.member_epoch == 1 for one in others)
+            assert membership._interval_s == 0.005, "as often as the broker wants to hear"
 
     run(work())
 

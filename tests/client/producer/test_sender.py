@@ -441,3 +441,20 @@ def test_ids_without_epochs_left_are_asked_for_anew(run: Run) -> None:
             assert broker.count(InitProducerIdRequest) == 2
 
     run(work())
+
+
+def test_what_is_under_way_is_given_up_only_if_that_is_asked_for(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+            await producer.partitions_for(TOPIC)
+            broker.handlers[ProduceRequest] = lambda *_: None
+            under_way, waiting = [await producer.send(TOPIC, b"x", partition=0) for _ in range(2)]
+            await until(lambda: broker.count(ProduceRequest) == 1)
+            error = client_errors.TransactionAbortableError("given up")
+            producer._sender.abort(error, unsent_only=True)
+            assert (under_way.done, waiting.error) == (False, error)
+            producer._sender.abort(error, unsent_only=False)
+            assert under_way.error is error
+            assert producer._accumulator.used_bytes == 0
+
+    run(work())

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.records import NO_PRODUCER_ID, NO_SEQUENCE
-from barnabas.batch.view import MAX_SEQUENCE
 from barnabas.client.background_tasks import BackgroundTasks
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import Cluster
@@ -23,6 +22,7 @@ from barnabas.client.producer.accumulator import Accumulator, PartitionQueue
 from barnabas.client.producer.batches import NO_OFFSET, NO_TIME, ProducerBatch
 from barnabas.client.producer.identity import Identity
 from barnabas.client.producer.produce_request import answers_by_partition, produce_request, refusal_text
+from barnabas.client.producer.sequences import is_later, sequence_after
 from barnabas.config.settings import Settings
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.schema import Message
@@ -191,9 +191,7 @@ class Sender:
                 waiting.unsequence()
         if not batch.has_sequence:
             batch.sequence(*partition_queue.identity, partition_queue.next_sequence)
-            partition_queue.next_sequence = (
-                partition_queue.next_sequence + batch.record_count
-            ) & MAX_SEQUENCE
+            partition_queue.next_sequence = sequence_after(partition_queue.next_sequence, batch.record_count)
 
     def _send(self, connection: BrokerConnection, taken: _Taken) -> None:
         node_id = connection.node.id
@@ -253,8 +251,8 @@ class Sender:
         code = answer.error_code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             if batch.has_sequence and (batch.producer_id, batch.producer_epoch) == partition_queue.identity:
-                last = (batch.base_sequence + batch.record_count - 1) & MAX_SEQUENCE
-                if _is_later(last, partition_queue.last_acked):
+                last = sequence_after(batch.base_sequence, batch.record_count - 1)
+                if is_later(last, partition_queue.last_acked):
                     partition_queue.last_acked = last
                 partition_queue.known_producer_id = batch.producer_id
             self._succeed(batch, answer.base_offset, answer.log_append_time_ms)
@@ -294,7 +292,7 @@ class Sender:
             return True
         if self.identity is None or error.code not in _LOST_SEQUENCE:
             return False
-        is_next = batch.base_sequence == (partition_queue.last_acked + 1) & MAX_SEQUENCE
+        is_next = batch.base_sequence == sequence_after(partition_queue.last_acked)
         if not is_next or partition_queue.rewrite:
             # One before it failed and is sent again, or has been given up: this one follows it.
             return True
@@ -331,7 +329,7 @@ class Sender:
         for part in parts:
             if batch.has_sequence:
                 part.sequence(batch.producer_id, batch.producer_epoch, sequence)
-                sequence = (sequence + part.record_count) & MAX_SEQUENCE
+                sequence = sequence_after(sequence, part.record_count)
             self._accumulator.incomplete[part] = partition_queue
         for part in reversed(parts):
             partition_queue.put_back(part)
@@ -414,8 +412,3 @@ class Sender:
 def _expired(batch: ProducerBatch, timeout_s: float) -> KafkaTimeoutError:
     what = f"{batch.record_count} records for {batch.topic}-{batch.partition}"
     return KafkaTimeoutError(f"{what} were not delivered within {timeout_s * 1000:.0f} ms")
-
-
-def _is_later(sequence: int, former: int) -> bool:
-    """Whether a sequence number comes after another: behind the largest comes 0 again."""
-    return former == NO_SEQUENCE or 0 < (sequence - former) & MAX_SEQUENCE <= MAX_SEQUENCE // 2
