@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.build import build
 from barnabas.batch.columnar import columns
 from barnabas.batch.records import Record
 from barnabas.coordinator.entry import encode
+from barnabas.coordinator.group import machine as machine_module
 from barnabas.coordinator.group.classic.group import ClassicGroup
 from barnabas.coordinator.group.classic.records import new_group_entry
-from barnabas.coordinator.group.machine import MAX_LINES_PER_LOAD, GroupMachine
+from barnabas.coordinator.group.machine import MAX_LINES_PER_LOAD, NEXT_PART_MS, GroupMachine
+from barnabas.coordinator.shard import TIMER_RETRY_MS
+from tests.coordinator.group.worlds.offsets_world import OffsetsWorld
 from tests.coordinator.shard_world import ShardWorld
 
 
@@ -50,3 +54,21 @@ def test_many_unreadable_records_do_not_fill_the_log(caplog: pytest.LogCaptureFi
     lines = [record.getMessage() for record in caplog.records if "passed over" in record.getMessage()]
     assert len(lines) == MAX_LINES_PER_LOAD + 1
     assert lines[-1] == "__consumer_offsets-3: 10000 records were passed over in all"
+
+
+@pytest.mark.parametrize("at_once", [1, 100])
+def test_what_the_log_refuses_to_forget_is_forgotten_a_little_later(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refused clean-up has cleaned nothing: it is tried again soon, and not only in the next round."""
+    monkeypatch.setattr(machine_module, "MAX_CLEANED_AT_ONCE", at_once)
+    world = OffsetsWorld(offsets_retention_minutes="1", offsets_retention_check_interval_ms="600000")
+    for number in range(5):
+        world.commit(f"g{number}", {"t": {0: number}})
+    world.store.refusal = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    world.pass_ms(600_000)
+    assert len(world.machine.table) == world.machine.offsets.store.count() == 5
+    world.store.refusal = None
+    world.pass_ms(TIMER_RETRY_MS + 4 * NEXT_PART_MS)
+    assert len(world.machine.table) == world.machine.offsets.store.count() == 0
+    assert len(world.machine.timers) == 1, "the next round"

@@ -126,13 +126,14 @@ class GroupMachine:
 
     def clean_up(self, context: Context) -> Decision[None]:
         """Offsets that have expired go, and groups that are empty and have none left; a part at a time."""
-        if not self._unclean:
-            self._unclean = [group.group_id for group in self.table]
+        unclean = self._unclean or [group.group_id for group in self.table]
+        left = len(unclean)
         entries: list[Entry] = []
         expired: dict[str, int] = {}
         looked_at = 0
-        while self._unclean and looked_at < MAX_CLEANED_AT_ONCE:
-            group = self.table.get(self._unclean.pop())
+        while left and looked_at < MAX_CLEANED_AT_ONCE:
+            left -= 1
+            group = self.table.get(unclean[left])
             if group is None:
                 continue  # it has gone meanwhile
             looked_at += 1 + self.offsets.count(group.group_id)
@@ -142,9 +143,11 @@ class GroupMachine:
             entries += theirs
             if is_nothing_left and group.is_empty:
                 entries += group.tombstones()
-        self._schedule_cleanup(NEXT_PART_MS if self._unclean else _interval_ms(context))
 
         def accepted() -> None:
+            self._unclean = unclean
+            del unclean[left:]
+            self._schedule_cleanup(NEXT_PART_MS if left else _interval_ms(context))
             for group_id, count in expired.items():
                 self.events.note(group_id, context.now_ms, EventKind.OFFSETS_EXPIRED, count=count)
 

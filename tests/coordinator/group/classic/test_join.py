@@ -128,6 +128,16 @@ def test_an_id_that_nobody_gave_out_is_unknown() -> None:
     assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "made-up")
 
 
+def test_a_rebalance_waits_for_those_who_were_given_an_id() -> None:
+    world = ClassicWorld()
+    leader = world.stable(1)[0]
+    new = world.new_id()
+    joining = world.joining(leader)
+    assert value_of(joining) is PENDING
+    assert world.join(new).generation_id == 2
+    assert len(value_of(joining).members) == 2
+
+
 def test_an_id_that_is_not_used_in_time_is_forgotten() -> None:
     world = ClassicWorld()
     member_id = world.new_id()

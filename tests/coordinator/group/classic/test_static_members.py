@@ -141,6 +141,19 @@ def test_a_new_id_whose_replicas_are_slow_is_in_the_log_and_stays() -> None:
     assert world.group.is_empty, "a client that does not come again is missed"
 
 
+def test_a_request_of_an_earlier_self_that_waits_is_fenced() -> None:
+    world = ClassicWorld()
+    joins = [world.joining(instance_id=one) for one in ("one", "two")]
+    world.pass_ms(2 * INITIAL_DELAY_MS)
+    leader = value_of(joins[0]).leader
+    name, follower = next(item for item in named(world).items() if item[1] != leader)
+    syncing = world.syncing(follower, 1, instance_id=name)
+    again = world.joining(instance_id=name)
+    assert value_of(syncing).error_code == ErrorCode.FENCED_INSTANCE_ID
+    world.joining(instance_id=name)
+    assert value_of(again).error_code == ErrorCode.FENCED_INSTANCE_ID
+
+
 def test_a_static_member_keeps_its_place_through_a_rebalance_until_its_session_ends() -> None:
     world = ClassicWorld()
     members = world.stable(2, instances=["one", "two"], session_ms=5 * REBALANCE_MS)

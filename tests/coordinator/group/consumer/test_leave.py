@@ -126,6 +126,19 @@ def test_a_pattern_goes_with_the_last_of_its_users_though_they_leave_together() 
     assert world.consumers.metadata_hash == TopicHashes().of_group(["t"], world.image)
 
 
+def test_a_pattern_stays_while_somebody_uses_it() -> None:
+    world = ConsumerWorld(t=4, u=2)
+    for member in ("b", "c"):
+        world.beat(member, 0, subscribed_topic_regex="[tu]")
+    world.pass_ms(1)
+    world.settle("b", "c")
+    epoch = world.consumers.members["b"].member_epoch
+    world.beat("b", epoch, subscribed_topic_regex="", names=["t"])
+    assert set(world.consumers.resolved) == {"[tu]"}
+    world.beat("c", world.consumers.members["c"].member_epoch, subscribed_topic_regex="", names=["t"])
+    assert world.consumers.resolved == {}
+
+
 def test_what_is_known_of_topics_is_forgotten_with_their_last_subscriber() -> None:
     world = ConsumerWorld(t=4, u=2)
     world.beat("a", 0)

@@ -219,6 +219,23 @@ def test_a_protocol_that_a_member_of_the_classic_kind_names_twice_counts_once() 
     assert world.join(world.new_id(protocols=protocols), protocols=protocols).error_code == 0
 
 
+def test_members_keep_what_they_own_when_their_group_becomes_a_consumer_group() -> None:
+    """The assignor hears who owned what, and takes from nobody what it gives to another one of them."""
+    world = ConsumerWorld(QUICK, t=8)
+    protocols = [("range", world.subscription("t"))]
+    members = sorted(world.new_id(protocols=protocols) for _ in range(2))
+    joins = [world.joining(member, protocols=protocols) for member in members]
+    world.pass_ms(1)
+    leader = value_of(joins[0]).leader
+    # Not as any assignor would do it.
+    owned = {members[0]: [1, 4, 6, 7], members[1]: [0, 2, 3, 5]}
+    world.sync(leader, 1, {member: assignment_bytes({"t": owned[member]}) for member in members})
+    assert world.told(world.beat("m", 0)) == (2, {})
+    for member in members:
+        kept = world.target(member)["t"]
+        assert len(kept) in (2, 3) and set(kept) <= set(owned[member])
+
+
 def test_a_group_whose_assignor_keeps_notes_of_its_own_cannot_change() -> None:
     """What a custom assignor writes into user data would be lost."""
     world = ConsumerWorld(QUICK)
