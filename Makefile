@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ENGINE := $(wildcard src/barnabas/batch/engine/*.py)
 JOBS ?= 2
 
-.PHONY: help setup test lint demo verify suites sim torn fuzz bench bench-spark pins clean
+.PHONY: help setup test lint demo verify suites sim torn fuzz mutants bench bench-spark pins clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -42,6 +42,9 @@ torn: setup ## ten thousand truncations and bit flips
 
 fuzz: setup ## a million hostile frames, and a healthy client meanwhile
 	$(BIN)/python -m tools.fuzz --rounds $(or $(ROUNDS),1000000)
+
+mutants: setup ## faults planted by chance must be noticed: COUNT=n SEED=n; writes docs/mutants.md
+	$(BIN)/python -m tools.mutants --count $(or $(COUNT),100) --seed $(or $(SEED),1) --jobs $(JOBS)
 
 bench: setup ## the rows of bench/, side by side; writes docs/benchmarks.md
 	$(BIN)/python -m bench $(ROWS)
