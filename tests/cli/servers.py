@@ -9,7 +9,7 @@ from pathlib import Path
 from barnabas.cli.main import main
 from tools.ports import free_ports
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 class Site:

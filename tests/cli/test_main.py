@@ -18,7 +18,7 @@ from barnabas.cli.framework.exits import CommandError, Exit
 
 def python(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=60, check=False, **options
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=300, check=False, **options
     )
 
 
@@ -146,7 +146,7 @@ def test_a_reader_that_goes_away_is_no_error_to_show(tmp_path: Path):
     os.close(writer)
     os.read(reader, 10)
     os.close(reader)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == Exit.BROKEN_PIPE
     assert errors == b""
 
@@ -156,7 +156,7 @@ def test_interrupting_ends_with_130_and_no_traceback():
     program = (
         "import signal, sys, time; from barnabas.cli import main as m\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "def run(a):\n print('ready', flush=True)\n time.sleep(60)\n"
+        "def run(a):\n print('ready', flush=True)\n time.sleep(600)\n"
         "m.run = run; sys.exit(m.main([]))"
     )
     process = subprocess.Popen(
@@ -166,7 +166,7 @@ def test_interrupting_ends_with_130_and_no_traceback():
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
     finally:
         process.kill()
     assert (process.returncode, errors) == (130, "")
@@ -187,7 +187,7 @@ def test_closed_streams_change_no_exit_code_and_show_no_traceback(tmp_path, argu
     (tmp_path / "00000000000000000000.log").touch()
     line = f"{sys.executable} -m barnabas {arguments} {closed}"
     done = subprocess.run(
-        ["/bin/sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        ["/bin/sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == code
     assert "Traceback" not in done.stdout + done.stderr
@@ -198,6 +198,6 @@ def test_closed_streams_change_no_exit_code_and_show_no_traceback(tmp_path, argu
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
 def test_output_that_cannot_be_written_is_one_line_and_1():
     line = f"{sys.executable} -m barnabas --help > /dev/full"
-    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1
     assert done.stderr == "barnabas: No space left on device\n"

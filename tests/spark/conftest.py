@@ -61,7 +61,7 @@ def bootstrap(broker_folder: Path) -> Iterator[str]:
     process, place = start_dev(broker_folder)
     yield place
     process.terminate()
-    assert process.wait(60) == 0
+    assert process.wait(300) == 0
     assert process.stdout is not None
     process.stdout.close()
     # A fault on the server's side fails the tests even if no client noticed.

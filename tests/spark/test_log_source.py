@@ -119,7 +119,7 @@ def test_a_running_brokers_folder_shows_what_it_has(bootstrap: str, broker_folde
     with Producer(bootstrap_servers=bootstrap, transactional_id=topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(topic, b"open", partition=0).result(60)
+        producer.send(topic, b"open", partition=0).result(300)
         produce(bootstrap, topic, [b"behind it"])
         committed = {"kafka.isolation.level": "read_committed"}
         # As a consumer sees it: nothing beyond a transaction that is still open.

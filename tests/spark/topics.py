@@ -32,7 +32,7 @@ def produce(
     with Producer(bootstrap_servers=bootstrap, **options) as producer:
         sent = [producer.send(topic, value, partition=partition, **record) for value in values]
         for delivery in sent:
-            delivery.result(60)
+            delivery.result(300)
 
 
 def delete_records(bootstrap: str, topic: str, partition: int, before: int) -> None:

@@ -400,7 +400,7 @@ def test_a_disk_that_takes_no_more_is_left_without_half_a_file(configured, tmp_p
     )
     arguments = ["storage", "format", "-t", CLUSTER, "-c", config]
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 1
     assert done.stderr == f"Error while writing {tmp_path}/data/bootstrap.checkpoint: File too large\n"

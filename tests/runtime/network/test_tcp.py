@@ -372,7 +372,7 @@ def test_accepted_sockets_have_the_buffers_that_were_asked_for(reactor: Reactor)
         try:
             listener: Any = network.listen("127.0.0.1", 0, lambda peer: None)
             with socket.create_connection(listener.address), listener._socket.dup() as door:
-                door.settimeout(10)
+                door.settimeout(120)
                 with door.accept()[0] as accepted:
                     options = (socket.SO_RCVBUF, socket.SO_SNDBUF)
                     return [accepted.getsockopt(socket.SOL_SOCKET, option) for option in options]

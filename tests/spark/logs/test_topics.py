@@ -56,7 +56,7 @@ def write(bootstrap: str, topic: str) -> None:
         producer.init_transactions()
         for value, is_committed in ((b"kept", True), (b"aborted", False)):
             producer.begin_transaction()
-            producer.send(topic, value, partition=0).result(60)
+            producer.send(topic, value, partition=0).result(300)
             producer.commit_transaction() if is_committed else producer.abort_transaction()
 
 
