@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -30,13 +31,13 @@ LOG_APPEND = TimestampType.LOG_APPEND_TIME
 
 
 def check(
-    batch: bytes | bytearray, origin: Origin = Origin.CLIENT, version: int = 12, **rules: object
+    batch: bytes | bytearray, origin: Origin = Origin.CLIENT, version: int = 12, **rules: Any
 ) -> CheckedBatch:
     view = only_batch(batch, version)
     return check_batch(view, CheckRules(**rules), now_ms=START, origin=origin)  # type: ignore[arg-type]
 
 
-def refusal(batch: bytes | bytearray, version: int = 12, **rules: object) -> KafkaError:
+def refusal(batch: bytes | bytearray, version: int = 12, **rules: Any) -> KafkaError:
     with pytest.raises(KafkaError) as caught:
         check(batch, version=version, **rules)
     return caught.value

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def build(project: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def build(project: Path, **environment: Any) -> subprocess.CompletedProcess[str]:
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("BARNABAS_")}
     return subprocess.run(
         [sys.executable, "-W", "ignore", "setup.py", "--quiet", "build_ext", "--inplace"],

@@ -32,7 +32,7 @@ class Site:
             "log.dirs": str(self.data),
             **{name.replace("_", "."): value for name, value in overrides.items()},
         }
-        self.config.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+        self.config.write_text("".join(f"{name}={value}\n" for name, value in given.items()), "utf-8")
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -97,7 +97,7 @@ def results(futures: dict[Any, Any]) -> list[Any]:
     return [future.result(TIMEOUT_S) for future in futures.values()]
 
 
-def create(admin: AdminClient, topic: str, partitions: int = 1, **config: str) -> None:
+def create(admin: AdminClient, topic: str, partitions: int = 1, **config: Any) -> None:
     options = {name.replace("_", "."): value for name, value in config.items()}
     results(admin.create_topics([NewTopic(topic, partitions, 1, config=options)]))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -32,7 +34,7 @@ def _refusal(lab: Lab, request: object) -> KafkaError:
     return refused.value
 
 
-def _topic(lab: Lab, **options: int) -> Uuid:
+def _topic(lab: Lab, **options: Any) -> Uuid:
     lab.ask(creation("t", **options), CreateTopicsResponse)  # type: ignore[arg-type]
     return lab.image.topic_ids["t"]
 

@@ -19,7 +19,7 @@ TELEMETRY = {71, 72}
 
 @pytest.fixture(scope="module")
 def recorded(data: Path) -> Any:
-    return json.loads((data / "protocol" / "api-keys.json").read_text())
+    return json.loads((data / "protocol" / "api-keys.json").read_text("utf-8"))
 
 
 def test_as_apache_kafka_4_1_has_it(recorded: Any) -> None:
@@ -65,7 +65,7 @@ def test_header_versions(recorded: Any, kafka: str) -> None:
 
 @pytest.mark.parametrize("listener", ["broker", "controller"])
 def test_announced_as_by_apache_kafka_4_1(data: Path, listener: str) -> None:
-    answers = json.loads((data / "protocol" / "api-versions.json").read_text())
+    answers = json.loads((data / "protocol" / "api-versions.json").read_text("utf-8"))
     recorded = {key: (low, high) for key, low, high in answers[f"kraft-4.1.0-{listener}"]["v3"]["api_keys"]}
     hidden = ZOOKEEPER_MODE | TELEMETRY
     ours = {}

@@ -37,7 +37,7 @@ API_VERSIONS = api_named("ApiVersions")
 @pytest.fixture(scope="module")
 def answers(data: Path) -> Any:
     """What Apache Kafka brokers and controllers answered to ApiVersions."""
-    return json.loads((data / "protocol" / "api-versions.json").read_text())
+    return json.loads((data / "protocol" / "api-versions.json").read_text("utf-8"))
 
 
 def frame(text: str) -> bytes:

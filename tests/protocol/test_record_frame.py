@@ -53,7 +53,7 @@ CONTROL: dict[str, type[Message]] = {
 @pytest.fixture(scope="module")
 def recorded(data: Path) -> Any:
     """Keys and values out of Apache Kafka's logs, with the text that its dump-log showed for them."""
-    return json.loads((data / "protocol" / "records.json").read_text())
+    return json.loads((data / "protocol" / "records.json").read_text("utf-8"))
 
 
 def of_kind(recorded: Any, kind: str) -> list[tuple[bytes | None, bytes | None, str]]:
@@ -145,7 +145,7 @@ def test_quorum_state_files(version: int, text: str) -> None:
 
 
 def test_consumer_protocol(data: Path) -> None:
-    vectors = json.loads((data / "protocol" / "consumer-protocol.json").read_text())
+    vectors = json.loads((data / "protocol" / "consumer-protocol.json").read_text("utf-8"))
     assert len(vectors) == 8
     for vector in vectors:
         raw = bytes.fromhex(vector["hex"])

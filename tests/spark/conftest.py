@@ -65,7 +65,9 @@ def bootstrap(broker_folder: Path) -> Iterator[str]:
     assert process.stdout is not None
     process.stdout.close()
     # A fault on the server's side fails the tests even if no client noticed.
-    faults = [line for line in (broker_folder / "stderr.txt").read_text().splitlines() if " ERROR " in line]
+    faults = [
+        line for line in (broker_folder / "stderr.txt").read_text("utf-8").splitlines() if " ERROR " in line
+    ]
     assert not faults, "\n".join(faults)
 
 

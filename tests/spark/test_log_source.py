@@ -250,7 +250,7 @@ def test_records_below_the_log_start_are_hidden(
     tmp_path: Path, bootstrap: str, broker_folder: Path, topic: str
 ) -> None:
     data = a_folder(tmp_path, (0, a_batch(b"a", b"b", b"c", at=0, codec=Codec.ZSTD)))
-    (data / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+    (data / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n", "utf-8")
     assert values(log_rows(data, subscribe="t")) == [b"c"]
     create(bootstrap, topic)
     produce(bootstrap, topic, [b"a", b"b"])

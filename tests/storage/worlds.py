@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
@@ -31,7 +32,7 @@ COMPACTED = LogOptions(
 )
 
 
-def put(log: Log, *pairs: Pair, time: int = T0, **fields: object) -> None:
+def put(log: Log, *pairs: Pair, time: int = T0, **fields: Any) -> None:
     """One batch of keys and values, stored as it is, and replicated."""
     start = log.end_offset
     rows = [Record(start + index, time + index, key, value) for index, (key, value) in enumerate(pairs)]
@@ -91,7 +92,7 @@ def manager_of(
     return manager
 
 
-def cleaner_of(disk: Disk, clock: HandClock, *logs: Log, **fields: object) -> tuple[LogCleaner, list[object]]:
+def cleaner_of(disk: Disk, clock: HandClock, *logs: Log, **fields: Any) -> tuple[LogCleaner, list[object]]:
     """A cleaner of these logs, and the failures it reports."""
     failures: list[object] = []
     by_partition = {TopicPartition(log.topic, log.partition): log for log in logs}

@@ -56,11 +56,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     for name, text in SOURCES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, "utf-8")
     (folder / "tools").mkdir()
-    (folder / "tools" / "__init__.py").write_text("")
+    (folder / "tools" / "__init__.py").write_text("", "utf-8")
     shutil.copytree(PROJECT / "tools" / "mutants", folder / "tools" / "mutants")
-    (folder / ".gitignore").write_text("__pycache__/\nbuild/\n")
+    (folder / ".gitignore").write_text("__pycache__/\nbuild/\n", "utf-8")
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     return folder
 
@@ -93,7 +93,7 @@ def test_the_trace_says_which_test_runs_which_line_also_in_other_processes(
 def test_a_fault_that_a_test_notices_is_killed(trace: Trace, scratch: Scratch) -> None:
     verdict = try_mutant(fault("(number <= limit)"), trace, scratch)
     assert (verdict.outcome, verdict.by) == (KILLED, COUNTS)
-    assert (scratch.folder / COUNTING).read_text() == SOURCES[COUNTING], "the copy is whole again"
+    assert (scratch.folder / COUNTING).read_text("utf-8") == SOURCES[COUNTING], "the copy is whole again"
 
 
 def test_a_fault_that_no_test_notices_survives(trace: Trace, scratch: Scratch) -> None:
@@ -120,7 +120,8 @@ def test_a_failure_that_does_not_come_again_was_chance(
         f"    mark = Path({str(mark)!r})\n"
         "    first = not mark.exists()\n"
         "    mark.touch()\n"
-        "    assert not first\n"
+        "    assert not first\n",
+        "utf-8",
     )
     only = Trace([fickle], [0.0])
     verdict = try_mutant(fault("6"), only, scratch)
@@ -129,7 +130,7 @@ def test_a_failure_that_does_not_come_again_was_chance(
 
 def test_the_tree_is_known_by_what_is_in_it(project: Path) -> None:
     before = tree_hash(project)
-    (project / "tests" / "test_more.py").write_text("def test_more(): pass\n")
+    (project / "tests" / "test_more.py").write_text("def test_more(): pass\n", "utf-8")
     changed = tree_hash(project)
     (project / "tests" / "test_more.py").unlink()
     assert changed != before == tree_hash(project)

@@ -153,11 +153,11 @@ def test_the_mirror_of_the_source_comes_first_and_what_is_quick_before_what_is_s
 
 def test_a_report_names_what_failed_and_what_was_cut_short(tmp_path: Path) -> None:
     report = tmp_path / "report.jsonl"
-    report.write_text('{"began": "a"}\n{"began": "b"}\n{"failed": "b"}\n')
+    report.write_text('{"began": "a"}\n{"began": "b"}\n{"failed": "b"}\n', "utf-8")
     assert read_report(report, 1).failed == ["b"]
-    report.write_text('{"began": "a"}\n')
+    report.write_text('{"began": "a"}\n', "utf-8")
     assert read_report(report, -9).last == "a"
-    report.write_text("")
+    report.write_text("", "utf-8")
     assert read_report(report, 2).last == ""
 
 

@@ -42,7 +42,7 @@ def test_outcomes_are_counted_by_file() -> None:
 
 def test_the_page(page: Path) -> None:
     verify.record("broker", told(GREEN), "0123456789ab", 12.4)
-    text = page.read_text()
+    text = page.read_text("utf-8")
     assert "Commit `0123456789ab`, " in text
     assert "took 12 s.\n" in text
     assert "- **2 passed, 0 failed, 0 skipped**\n" in text
@@ -54,7 +54,7 @@ def test_a_part_takes_the_place_of_its_last_run_alone(page: Path) -> None:
     verify.record("spark", told(GREEN), "old", 1)
     verify.record("broker", told(GREEN), "other", 1)
     verify.record("spark", told(GREEN[:1]), "new", 1)
-    text = page.read_text()
+    text = page.read_text("utf-8")
     assert "- **3 passed, 0 failed, 0 skipped**\n" in text
     assert [part in text for part in ("`old`", "`other`", "`new`")] == [False, True, True]
 
@@ -87,7 +87,7 @@ def run(
 
 def test_a_green_run_writes_the_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, GREEN, 0) == 0
-    assert "**2 passed, 0 failed, 0 skipped**" in page.read_text()
+    assert "**2 passed, 0 failed, 0 skipped**" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_any_other_run_leaves_the_page_of_before_and_fails(
     status: int,
     arguments: tuple[str, ...],
 ) -> None:
-    page.write_text("before")
+    page.write_text("before", "utf-8")
     assert run(monkeypatch, reports, status, *arguments) != 0
-    assert page.read_text() == "before"
+    assert page.read_text("utf-8") == "before"
 
 
 def test_all_parts_are_run_and_one_that_fails_fails_all(monkeypatch: pytest.MonkeyPatch) -> None:

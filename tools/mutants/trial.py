@@ -108,7 +108,7 @@ def run_tests(scratch: Scratch, tests: list[str], seconds: dict[str, float]) -> 
     plan = scratch.folder.with_name(f"{scratch.name}-plan.json")
     report = scratch.folder.with_name(f"{scratch.name}-report.jsonl")
     plan.write_text(json.dumps({"files": files, "limits": limits}), "utf-8")
-    report.write_text("")
+    report.write_text("", "utf-8")
     command = [sys.executable, "-m", "pytest", "-x", "-p", "tools.mutants.plugin", *files]
     environment = scratch.environment(**{PLAN_VARIABLE: str(plan), REPORT_VARIABLE: str(report)})
     with scratch.folder.with_name(f"{scratch.name}-output.txt").open("w") as output:

@@ -351,7 +351,7 @@ class Coordinator:
         return self.answers[-1]
 
 
-def transactional(transactional_id: str | None = "tx", **by_producer: int) -> ProduceRequest:
+def transactional(transactional_id: str | None = "tx", **by_producer: Any) -> ProduceRequest:
     fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, **by_producer}
     request = produce_request("orders", {0: batch_of(b"a", transactional=True, **fields)})
     request.transactional_id = transactional_id

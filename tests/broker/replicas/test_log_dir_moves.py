@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -19,7 +21,7 @@ T0 = TopicPartition("t", 0)
 DIRS = ("/data", "/other")
 
 
-def world(**more: object) -> World:
+def world(**more: Any) -> World:
     made = World(dirs=DIRS, **more)  # type: ignore[arg-type]
     made.topic("t", 2)
     return made

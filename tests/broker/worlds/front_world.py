@@ -40,7 +40,7 @@ _TICK_NS = 2_000_000
 _PATIENCE_TICKS = 5_000
 
 
-def node_of(folder: str = "/data", **overrides: str) -> Node:
+def node_of(folder: str = "/data", **overrides: Any) -> Node:
     given = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -86,7 +86,7 @@ class Denying(AllowEverything):
 class FakeBroker:
     """What handlers see of a broker, without sockets and logs."""
 
-    def __init__(self, **overrides: str) -> None:
+    def __init__(self, **overrides: Any) -> None:
         self.node = node_of(**overrides)
         self.settings = self.node.settings
         self.layers = Layers(self.node.settings.given, Mode.KRAFT)
@@ -129,7 +129,7 @@ def _raise(error: BaseException) -> None:
 class Front:
     """A real broker with a stand-in for the controller, on a disk in memory, served by this thread."""
 
-    def __init__(self, monkeypatch: Any, disk: Disk | None = None, **overrides: str) -> None:
+    def __init__(self, monkeypatch: Any, disk: Disk | None = None, **overrides: Any) -> None:
         monkeypatch.setattr("barnabas.broker.server.KraftMetadata", FakeMetadata)
         self.reactor = Reactor()
         self.threads = ThreadWorkers()

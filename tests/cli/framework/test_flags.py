@@ -9,19 +9,21 @@ from __future__ import annotations
 import importlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.main import COMMANDS
 from barnabas.cli.refused import MOST, REFUSED, reason_for
+from tests.cli.conftest import Call
 from tools.generate_reference import parser_of
 
 FLAGS = Path(__file__).parents[2] / "data" / "cli" / "flags"
 # No tool has it, so that no command line with it does anything.
 NOBODYS = "--nobody-has-this-flag"
 EVERYBODYS = ("-h", "--help", "--version")
-LISTED = {path.stem: path.read_text().split() for path in sorted(FLAGS.glob("*.txt"))}
+LISTED = {path.stem: path.read_text("utf-8").split() for path in sorted(FLAGS.glob("*.txt"))}
 
 
 def words_of(name: str) -> list[str]:
@@ -34,7 +36,7 @@ def words_of(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [name for name, flags in LISTED.items() if flags])
-def test_every_flag_is_taken_or_refused_with_a_reason(barnabas, name):
+def test_every_flag_is_taken_or_refused_with_a_reason(barnabas: Call, name: Any) -> None:
     words = words_of(name)
     unknown = []
     for flag in LISTED[name]:
@@ -49,7 +51,7 @@ def named_in_tests() -> str:
     here = Path(__file__)
     files = [path for path in here.parents[1].rglob("*.py") if path != here]
     files += (FLAGS.parent / "sessions").glob("*.txt")
-    return "\n".join(path.read_text() for path in files)
+    return "\n".join(path.read_text("utf-8") for path in files)
 
 
 def names_of(words: list[str], flag: str) -> list[str]:
@@ -60,7 +62,7 @@ def names_of(words: list[str], flag: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [name for name, flags in LISTED.items() if flags])
-def test_every_flag_is_named_in_a_test_or_a_session(name):
+def test_every_flag_is_named_in_a_test_or_a_session(name: Any) -> None:
     words, said = words_of(name), named_in_tests()
     unnamed = [
         flag
@@ -72,20 +74,20 @@ def test_every_flag_is_named_in_a_test_or_a_session(name):
 
 
 @pytest.mark.parametrize("name", sorted({name for name in LISTED if name in COMMANDS}))
-def test_a_flag_that_no_tool_has_is_refused(barnabas, name):
+def test_a_flag_that_no_tool_has_is_refused(barnabas: Call, name: Any) -> None:
     ended = barnabas(name, NOBODYS)
     assert ended.code == 2
     assert ended.err.count("\n") == 1
 
 
-def test_the_list_of_refused_flags_is_short_and_about_flags_that_exist():
+def test_the_list_of_refused_flags_is_short_and_about_flags_that_exist() -> None:
     assert len(REFUSED) <= MOST
     for (command, flag), reason in REFUSED.items():
         assert flag in LISTED[command.replace(" ", "-")], (command, flag)
         assert len(reason) > 10
 
 
-def test_a_refused_flag_is_told_with_its_reason(monkeypatch):
+def test_a_refused_flag_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(REFUSED, ("thing", "--odd"), "it does nothing here")
     with pytest.raises(Exception, match="--odd is not taken: it does nothing here"):
         ArgumentParser("barnabas thing", "A thing.").parse(["--odd"])

@@ -6,7 +6,6 @@ import os
 import pty
 import shlex
 import signal
-import socket
 import subprocess
 import threading
 import time

@@ -6,6 +6,7 @@ import errno
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -155,7 +156,7 @@ def test_handles_of_one_file_see_each_other(place: tuple[Disk, str]) -> None:
     reader_before.close()
 
 
-def refused(code: int, call: object, *arguments: object, **options: object) -> None:
+def refused(code: int, call: object, *arguments: object, **options: Any) -> None:
     assert callable(call)
     with pytest.raises(OSError) as caught:
         call(*arguments, **options)

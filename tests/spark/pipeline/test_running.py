@@ -74,7 +74,7 @@ def test_a_pipeline_goes_on_from_its_checkpoint(
     topic, counts = fresh_name(), fresh_name()
     create(bootstrap, topic)
     create(bootstrap, counts)
-    (tmp_path / "orders.toml").write_text(TOML)
+    (tmp_path / "orders.toml").write_text(TOML, "utf-8")
     pipeline = load(tmp_path / "orders.toml")
     settings = pipeline.settings_with(
         {

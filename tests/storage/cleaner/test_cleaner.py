@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def dirty_log(
     return log
 
 
-def world(count: int = 4, **fields: object) -> tuple[MemoryDisk, HandClock, Log, LogCleaner, list[object]]:
+def world(count: int = 4, **fields: Any) -> tuple[MemoryDisk, HandClock, Log, LogCleaner, list[object]]:
     clock = HandClock()
     disk = MemoryDisk(clock=clock)
     log = dirty_log(disk, clock, count=count)

@@ -54,7 +54,7 @@ class Recorded:
 
     @property
     def log_start_offset(self) -> int:
-        lines = (self.mode / "data" / "log-start-offset-checkpoint").read_text().splitlines()[2:]
+        lines = (self.mode / "data" / "log-start-offset-checkpoint").read_text("utf-8").splitlines()[2:]
         starts = {f"{topic}-{partition}": int(start) for topic, partition, start in map(str.split, lines)}
         return starts.get(self.name, 0)
 
@@ -64,7 +64,7 @@ class Recorded:
 
     def dump_lines(self) -> Iterator[str]:
         for path in sorted((self.mode / "dump").glob(f"{self.name}_*.log.txt")):
-            yield from path.read_text().splitlines()
+            yield from path.read_text("utf-8").splitlines()
 
     def files(self) -> dict[str, bytes]:
         return contents(self.folder)
@@ -145,7 +145,7 @@ def test_epochs_producers_and_aborted_transactions_are_known(recorded: Recorded,
     log = opened(recorded, tmp_path)
     dumped = recorded.mode / "dump" / f"{recorded.name}_{log.end_offset:020d}.snapshot.txt"
     if dumped.exists():
-        lines = [line for line in dumped.read_text().splitlines() if line.startswith("producerId")]
+        lines = [line for line in dumped.read_text("utf-8").splitlines() if line.startswith("producerId")]
         assert [_producer_line(entry) for entry in log.producers.entries.values()] == lines
     aborted = [
         f"version: 0 producerId: {one.producer_id} firstOffset: {one.first_offset} "
@@ -154,7 +154,10 @@ def test_epochs_producers_and_aborted_transactions_are_known(recorded: Recorded,
     ]
     indexes = (recorded.mode / "dump").glob(f"{recorded.name}_*.txnindex.txt")
     assert aborted == [
-        line for path in indexes for line in path.read_text().splitlines() if line.startswith("version")
+        line
+        for path in indexes
+        for line in path.read_text("utf-8").splitlines()
+        if line.startswith("version")
     ]
     if log.end_offset > log.log_start_offset:
         epochs = recorded.files()[log_files.LEADER_EPOCHS].decode().split("\n")[2:-1]

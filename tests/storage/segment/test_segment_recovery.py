@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def logged(*first_offsets: int) -> MemoryDisk:
     return disk
 
 
-def crashed(disk: MemoryDisk, **options: object) -> Log:
+def crashed(disk: MemoryDisk, **options: Any) -> Log:
     return open_log(disk, dataclasses.replace(SMALL, **options), clean=False)  # type: ignore[arg-type]
 
 

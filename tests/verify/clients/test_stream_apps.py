@@ -157,7 +157,7 @@ def streams_app(job: str, bootstrap: str, folder: Path) -> Iterator[subprocess.P
     try:
         yield app
     except BaseException:
-        print(log.read_text()[-6_000:])
+        print(log.read_text("utf-8")[-6_000:])
         raise
     finally:
         app.terminate()

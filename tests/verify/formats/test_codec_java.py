@@ -76,9 +76,9 @@ def test_apache_kafka_reads_writes_and_prints_the_same(
 ) -> None:  # M-C3
     made = list(samples(names))
     lines = [f"{name} {version} {message.encode(version).hex()}\n" for name, version, message in made]
-    (tmp_path / "in").write_text("".join(lines))
+    (tmp_path / "in").write_text("".join(lines), "utf-8")
     run_java(kafka, PROBE, str(tmp_path / "in"), str(tmp_path / "out"))
-    answers = (tmp_path / "out").read_text().splitlines()
+    answers = (tmp_path / "out").read_text("utf-8").splitlines()
     assert len(answers) == len(made)
     for (name, version, message), line, answer in zip(made, lines, answers, strict=True):
         encoded, text = answer.split(" ", 1)

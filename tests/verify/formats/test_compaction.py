@@ -178,7 +178,7 @@ def test_the_same_files_are_left(tmp_path: Path, run_java: Callable[..., str]) -
             lines.append(life.line(theirs, now_ms, target))
             life.clean_up_to = end
         plan_file = tmp_path / "plan.txt"
-        plan_file.write_text("\n".join(lines) + "\n")
+        plan_file.write_text("\n".join(lines) + "\n", "utf-8")
         theirs_ends = [int(line) for line in run_java("4.1.0", JAVA, str(plan_file)).split()]
         assert theirs_ends == ends, f"round {round_number}"
         for life in lives:

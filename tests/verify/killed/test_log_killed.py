@@ -72,7 +72,7 @@ def recovered_logs(folder: Path) -> list[Path]:
 
 
 def recovery_points(data: Path) -> dict[str, int]:
-    lines = (data / "recovery-point-offset-checkpoint").read_text().splitlines()[2:]
+    lines = (data / "recovery-point-offset-checkpoint").read_text("utf-8").splitlines()[2:]
     return {topic: int(offset) for topic, _, offset in map(str.split, lines)}
 
 

@@ -23,7 +23,7 @@ from tests.coordinator.shard_world import value_of
 QUICK = {"group.initial.rebalance.delay.ms": "0"}
 
 
-def classic_world(**settings: str) -> tuple[ConsumerWorld, str]:
+def classic_world(**settings: Any) -> tuple[ConsumerWorld, str]:
     """A stable classic group of one consumer that owns all of t."""
     given = {name.replace("_", "."): value for name, value in settings.items()}
     world = ConsumerWorld({**QUICK, **given})

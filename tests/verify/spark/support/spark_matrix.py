@@ -296,7 +296,7 @@ def stream_batches(
         .start
     )
     logged = [
-        json.loads((checkpoint / "offsets" / str(number)).read_text().splitlines()[-1])
+        json.loads((checkpoint / "offsets" / str(number)).read_text("utf-8").splitlines()[-1])
         for number in range(len(seen))
     ]
     return [seen, logged]
@@ -372,7 +372,7 @@ def main(bootstrap: str, jars: str, folder: str, out: str) -> None:
         )
     spark.stop()
     filler.close()
-    Path(out).write_text(json.dumps(found, indent=1))
+    Path(out).write_text(json.dumps(found, indent=1), "utf-8")
 
 
 if __name__ == "__main__":
