@@ -71,8 +71,8 @@ if shutil.which(COMPILER[0]) is not None:
         compiler.write_text(program, "utf-8")
         compiler.chmod(0o755)
         (project / "plain.c").write_text("int plain;\n", "utf-8")
-        done = subprocess.run([compiler, "-c", "plain.c"], cwd=project, check=False)
-        assert done.returncode == 0  # It does compile what needs no headers.
+        plain = subprocess.run([compiler, "-c", "plain.c"], cwd=project, check=False)
+        assert plain.returncode == 0  # It does compile what needs no headers.
         done = build(project, CC=str(compiler))
         assert done.returncode == 0, done.stderr
         (line,) = said(done)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *names: str) -> int:
-    monkeypatch.setattr(program.sys, "argv", ["bench", *names])
+    monkeypatch.setattr(sys, "argv", ["bench", *names])
     return program.main()
 
 

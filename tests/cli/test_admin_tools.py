@@ -63,7 +63,7 @@ def topic(tool: Call) -> str:
 def folder_of(tool: Call, topic: str) -> str:
     """Where partition 0 of a topic lies."""
     page = json.loads(tool("log-dirs", "--describe", "--topic-list", topic).out.splitlines()[-1])
-    homes = {
+    homes: dict[str, str] = {
         one["partition"]: each["logDir"]
         for each in page["brokers"][0]["logDirs"]
         for one in each["partitions"]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
         bootstrap_servers=bootstrap, group_id=f"read-{topic}", auto_offset_reset="earliest"
     ) as consumer:
         consumer.subscribe([topic])
-        found: list[bytes] = []
+        found: list[Any] = []
         for _ in range(PATIENCE_S * 10):
             found += [one.value for one in consumer.poll(timeout_ms=100)]
             if len(found) >= count:

@@ -71,7 +71,7 @@ def read(bootstrap: str, topic: str, count: int, partition: int = 0, offset: int
 def send(bootstrap: str, topic: str, rows: list[dict[str, Any]], **config: Any) -> list[int]:
     """The offsets that the broker gave."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **QUIET, **config})
-    outcomes: list[tuple[KafkaError | None, int]] = []
+    outcomes: list[tuple[KafkaError | None, Any]] = []
     for row in rows:
         producer.produce(
             topic,

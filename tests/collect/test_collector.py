@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ async def values(
         partition = TopicPartition(topic, 0)
         consumer.assign([partition])
         end = (await consumer.end_offsets([partition]))[partition]
-        found = []
+        found: list[Any] = []
         async with asyncio.timeout(PATIENCE_S):
             while len(found) < end:
                 found += [(one.key, one.value, one.headers) for one in await consumer.poll(timeout_ms=200)]

@@ -35,7 +35,7 @@ def _refusal(lab: Lab, request: object) -> KafkaError:
 
 
 def _topic(lab: Lab, **options: Any) -> Uuid:
-    lab.ask(creation("t", **options), CreateTopicsResponse)  # type: ignore[arg-type]
+    lab.ask(creation("t", **options), CreateTopicsResponse)
     return lab.image.topic_ids["t"]
 
 

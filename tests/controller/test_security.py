@@ -55,7 +55,7 @@ def _filter(name: str | None = None, pattern: int = PatternType.ANY, **more: Any
         "operation": Operation.ANY,
         "permission_type": Permission.ANY,
     }
-    return DeleteAclsRequest.Filter(**{**values, **more})  # type: ignore[arg-type]
+    return DeleteAclsRequest.Filter(**{**values, **more})
 
 
 def test_what_is_deleted_can_be_stored_again_also_after_a_restart() -> None:

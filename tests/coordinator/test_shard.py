@@ -58,7 +58,7 @@ def world() -> ShardWorld[Recorder]:
 
 
 def decision(*numbers: int, reply: object = "done", **more: Any) -> Callable[..., Decision[object]]:
-    made = Decision([entry(number) for number in numbers], reply, **more)  # type: ignore[arg-type]
+    made = Decision([entry(number) for number in numbers], reply, **more)
     return lambda machine, context: made
 
 

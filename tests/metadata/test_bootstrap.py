@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,8 @@ def test_the_first_snapshot_of_a_dynamic_quorum_is_that_of_apache_kafka(data: Pa
     our_header, *our_rest = ours[0].records()
     # The header has the time of an earlier moment than its batch; everything else must be equal.
     assert our_header.key == header.key
+    assert our_header.value is not None
+    assert header.value is not None
     assert len(our_header.value) == len(header.value)
     assert our_rest == rest
     assert [view.size for view in ours] == [view.size for view in theirs]
@@ -78,5 +81,6 @@ def test_many_records_are_split_into_batches(monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_levels_of_zero_are_not_written(release: str, expected: dict[str, int]) -> None:
     version, levels = choose_levels({}, metadata_version_named(release), dynamic_quorum=False, unstable=False)
-    assert {record.name: record.feature_level for record in first_records(version, levels)} == expected
+    records: list[Any] = list(first_records(version, levels))
+    assert {record.name: record.feature_level for record in records} == expected
     assert levels["kraft.version"] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_classes_are_found() -> None:
 
 
 def test_unknown_apis_are_refused() -> None:
-    for attempt in (lambda: api(93), lambda: api(-1), lambda: api_named("Nope")):
+    for attempt in (partial(api, 93), partial(api, -1), partial(api_named, "Nope")):
         with pytest.raises(ProtocolError) as caught:
             attempt()
         assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION

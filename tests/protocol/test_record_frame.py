@@ -102,7 +102,7 @@ def test_records_of_coordinators(recorded: Any, coordinator: str, count: int) ->
     for raw_key, raw_value, text in rows:
         assert raw_key is not None
         key = read_coordinator_key(raw_key, coordinator)
-        shown_key = {"type": str(key.schema.key), "data": to_json(key, 0)}
+        shown_key: dict[str, Any] = {"type": str(key.schema.key), "data": to_json(key, 0)}
         assert write_coordinator_key(key) == raw_key
         if raw_value is None:
             assert f"key: {json_text(shown_key)} payload: <DELETE>" == text

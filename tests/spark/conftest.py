@@ -9,7 +9,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,7 +23,7 @@ _numbers = itertools.count(1)
 # Each partition of a shuffle is a task and a state store in every batch.  And what writes checkpoints by default
 # starts processes for every file (`readlink`).  Checks in tests/verify that make a session of their own, all that
 # kill and restart among them, run with the default.
-FEW_ROWS = {
+FEW_ROWS: dict[str, Any] = {
     "spark.sql.shuffle.partitions": 1,
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"

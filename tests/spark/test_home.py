@@ -77,7 +77,7 @@ def test_processes_import_what_is_installed_and_answer_at_once(spark: SparkSessi
         yield pyarrow.RecordBatch.from_pydict(
             {
                 "pyspark": [pyspark.__file__],
-                "daemon": [f"{main.__spec__.name} {main.daemon.worker.__module__}"],
+                "daemon": [f"{main.__spec__ and main.__spec__.name} {main.daemon.worker.__module__}"],
             }
         )
 

@@ -128,9 +128,10 @@ def test_a_closed_connection_for_accumulators_is_no_error(
     from pyspark.accumulators import AccumulatorTCPServer, UpdateRequestHandler
 
     server = AccumulatorTCPServer(("127.0.0.1", 0), UpdateRequestHandler, "token")
-    _let_updates_end(SimpleNamespace(sparkContext=SimpleNamespace(_accumulatorServer=server)))  # type: ignore[arg-type]
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_accumulatorServer=server))
+    _let_updates_end(spark)
     with server:
-        with socket.create_connection(server.server_address) as connection:
+        with socket.create_connection(("127.0.0.1", server.server_address[1])) as connection:
             connection.sendall(sent)
         server.handle_request()
     told = capsys.readouterr().err

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from barnabas.client import NewTopic, TopicPartition
 from barnabas.client.sync import Admin, Producer

@@ -65,7 +65,7 @@ def records(values: Iterable[bytes], time: int = T0) -> list[Record]:
 
 def batch(count: int = 1, time: int = T0, size: int = 10, **fields: Any) -> bytearray:
     """What a client sends: offsets from 0 on."""
-    return build(records([b"v" * size] * count, time), **fields)  # type: ignore[arg-type]
+    return build(records([b"v" * size] * count, time), **fields)
 
 
 def write(log: Log, *counts: int, epoch: int = 0, time: int = T0) -> None:

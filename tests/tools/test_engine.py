@@ -22,7 +22,7 @@ class World:
         monkeypatch.delenv(engine.COMPILE_VARIABLE, raising=False)
         monkeypatch.setattr(engine, "judge", self.judge)
         monkeypatch.setattr(engine, "can_compile", lambda: compiler)
-        monkeypatch.setattr(engine.subprocess, "run", self.run)
+        monkeypatch.setattr(subprocess, "run", self.run)
 
     def judge(self, folder: object, asked: str | None) -> EngineState:
         assert asked is None  # What this one process is asked to run does not matter to the build.

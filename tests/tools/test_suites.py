@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(monkeypatch: pytest.MonkeyPatch, runs: Runs, *arguments: str) -> int:
     monkeypatch.setattr(suites, "run_ours", runs)
     monkeypatch.setattr(suites, "run_apache", runs)
-    monkeypatch.setattr(suites.sys, "argv", ["suites", *arguments])
+    monkeypatch.setattr(sys, "argv", ["suites", *arguments])
     return suites.main()
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,7 +18,7 @@ GREEN = [("test_a.py::one", "call", "passed"), ("test_b.py::two[x/y]", "call", "
 def told(reports: list[tuple[str, str, str]]) -> verify.Counts:
     counts = verify.Counts()
     for nodeid, when, outcome in reports:
-        report = SimpleNamespace(nodeid=f"tests/verify/{nodeid}", when=when, outcome=outcome)
+        report: Any = SimpleNamespace(nodeid=f"tests/verify/{nodeid}", when=when, outcome=outcome)
         counts.pytest_runtest_logreport(report)
     return counts
 
@@ -80,8 +83,8 @@ def run(
         plugins[0].by_file = told(reports).by_file
         return status
 
-    monkeypatch.setattr(verify.pytest, "main", pytest_main)
-    monkeypatch.setattr(verify.sys, "argv", ["verify", "broker", *arguments])
+    monkeypatch.setattr(pytest, "main", pytest_main)
+    monkeypatch.setattr(sys, "argv", ["verify", "broker", *arguments])
     return verify.main()
 
 
@@ -119,8 +122,8 @@ def test_all_parts_are_run_and_one_that_fails_fails_all(monkeypatch: pytest.Monk
         parts.append(command[-1])
         return int(command[-1] == "broker")
 
-    monkeypatch.setattr(verify.subprocess, "call", call)
-    monkeypatch.setattr(verify.sys, "argv", ["verify"])
+    monkeypatch.setattr(subprocess, "call", call)
+    monkeypatch.setattr(sys, "argv", ["verify"])
     assert verify.main() == 1
     assert parts == list(verify.PARTS)
 

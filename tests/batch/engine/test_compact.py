@@ -51,7 +51,7 @@ class Judge:
 
 def batch(start: int, *pairs: tuple[bytes | None, bytes | None], **fields: Any) -> bytes:
     records = [Record(start + n, NOW - 1000 + n, key, value) for n, (key, value) in enumerate(pairs)]
-    return bytes(build(records, base_offset=start, **fields))  # type: ignore[arg-type]
+    return bytes(build(records, base_offset=start, **fields))
 
 
 def compacted(chunk: bytes, judge: Judge | None = None, round_end: int = -1) -> list[BatchView]:
@@ -247,7 +247,7 @@ def test_any_records_are_walked_alike(payload: bytes, count: int, attributes: in
 
 def outcome(
     offset_map: Any, index: Any, filters: Any, walk_class: Any, chunk: Any, limit: Any, round_end: Any
-) -> Any:  # type: ignore[no-untyped-def]
+) -> Any:
     """What both walks make of a chunk, or the text of their refusal."""
     offsets, seen, judge = offset_map(100), walk_class(), Judge(last={4: 3})
     try:

@@ -18,7 +18,7 @@ from barnabas.protocol.messages.list_groups import ListGroupsRequest
 from barnabas.protocol.records.metadata import FeatureLevelRecord
 from tests.broker.worlds.front_world import Denying, Front, Wire
 
-OPTIONS = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "2"}
+OPTIONS: dict[str, Any] = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "2"}
 NO_WORDS = None
 
 

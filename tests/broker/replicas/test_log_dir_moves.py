@@ -22,7 +22,7 @@ DIRS = ("/data", "/other")
 
 
 def world(**more: Any) -> World:
-    made = World(dirs=DIRS, **more)  # type: ignore[arg-type]
+    made = World(dirs=DIRS, **more)
     made.topic("t", 2)
     return made
 

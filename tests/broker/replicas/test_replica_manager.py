@@ -145,7 +145,7 @@ def test_traffic_is_counted_by_topic_and_goes_with_it() -> None:
 
 
 def restarted(world: World, **fields: Any) -> World:
-    again = World(disk=world.disk, start=False, **fields)  # type: ignore[arg-type]
+    again = World(disk=world.disk, start=False, **fields)
     again.clock.now_ms = world.clock.now_ms
     again.image = world.image
     again.broker_epoch = 200

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import logging
 import re
+from typing import Any
 
 import pytest
 
@@ -158,7 +159,7 @@ def test_no_authorizer_and_a_bad_super_user() -> None:
 
 
 def test_a_broker_follows_rules_as_they_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"authorizer.class.name": STANDARD, "allow.everyone.if.no.acl.found": "true"}
+    options: dict[str, Any] = {"authorizer.class.name": STANDARD, "allow.everyone.if.no.acl.found": "true"}
     secret = rule("secret", principal="User:alice")
     asked = MetadataRequest(topics=[MetadataRequest.Topic(name="secret")], allow_auto_topic_creation=False)
     with Front(monkeypatch, **options) as front:

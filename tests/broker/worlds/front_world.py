@@ -190,7 +190,8 @@ class Front:
             self.reactor.serve(_TICK_NS)
 
     def connect(self, listener: str = "PLAINTEXT") -> Wire:
-        sock = socket.create_connection(tuple(self.broker.listeners[listener].address), timeout=120)
+        host, port = self.broker.listeners[listener].address
+        sock = socket.create_connection((host, port), timeout=120)
         sock.setblocking(False)
         self._sockets.append(sock)
         return Wire(self, sock)
@@ -255,7 +256,8 @@ class Wire:
             self._received += data
         if len(self._received) < 4:
             return False
-        return len(self._received) >= 4 + struct.unpack_from(">i", self._received)[0]
+        size: int = struct.unpack_from(">i", self._received)[0]
+        return len(self._received) >= 4 + size
 
 
 def names(rows: Iterable[Any]) -> list[Any]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import locale
+import platform
 import resource
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 
 from barnabas.batch import engine
 from barnabas.cli.doctor import command as doctor
-from barnabas.cli.doctor.command import Finding, State
+from barnabas.cli.doctor.findings import Finding, State
 from tests.cli.conftest import Call
 
 CHECKS = ["Python", "platform", "engine", "codecs", "extras", "open files", "disk", "locale", "port"]
@@ -102,14 +105,14 @@ def test_few_open_files_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_old_python_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor.sys, "version_info", (3, 10, 9))
+    monkeypatch.setattr(sys, "version_info", (3, 10, 9))
     assert doctor.check_python().state is State.BROKEN
 
 
 def test_another_platform_and_another_locale_are_hints(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
     assert doctor.check_platform().state is State.HINT
-    monkeypatch.setattr(doctor.locale, "getpreferredencoding", lambda do: "ANSI_X3.4-1968")
+    monkeypatch.setattr(locale, "getpreferredencoding", lambda do: "ANSI_X3.4-1968")
     assert doctor.check_locale().state is State.HINT
 
 

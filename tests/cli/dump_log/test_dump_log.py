@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.base.ids import Uuid
 from barnabas.batch.build import build
 from barnabas.batch.compression import Codec
 from barnabas.batch.control import ControlType, EndTransactionMarker, build_marker, control_key
@@ -52,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write_log(values: list[Record], **options: Any) -> str:
     name = f"{FIRST}.log"
-    Path(name).write_bytes(build(values, **options))  # type: ignore[arg-type]
+    Path(name).write_bytes(build(values, **options))
     return name
 
 
@@ -620,7 +621,7 @@ def test_transactions_in_the_words_of_both_releases(barnabas: Call, folder: Path
 
 
 def test_share_state(barnabas: Call, folder: Path) -> None:
-    key = ShareUpdateKey(group_id="g", topic_id=bytes(16), partition=2)
+    key = ShareUpdateKey(group_id="g", topic_id=Uuid(bytes(16)), partition=2)
     name = write_log([Record(0, TIME, write_coordinator_key(key), None)])
     ended = barnabas("dump-log", "--share-group-state-decoder", "--files", name)
     assert contents(ended.out) == [
@@ -645,9 +646,11 @@ def test_metadata_records_that_cannot_be_read_are_passed_over(barnabas: Call, fo
 
 def test_remote_records(barnabas: Call, folder: Path) -> None:
     topic = "AAAAAAAAAAAAAAAAAAAAAA"
-    partition = RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry(name="t", id=bytes(16), partition=3)
+    partition = RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry(
+        name="t", id=Uuid(bytes(16)), partition=3
+    )
     segment = RemoteLogSegmentMetadataRecord.RemoteLogSegmentIdEntry(
-        topic_id_partition=partition, id=bytes(16)
+        topic_id_partition=partition, id=Uuid(bytes(16))
     )
     epochs = [
         RemoteLogSegmentMetadataRecord.SegmentLeaderEpochEntry(leader_epoch=2, offset=5),

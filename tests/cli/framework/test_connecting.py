@@ -35,7 +35,7 @@ PATIENCE_S = 120
 FLAG = {"leader-election": "--admin.config"}
 
 
-def parsed(*arguments: str, **flags: bool) -> Any:
+def parsed(*arguments: str, **flags: Any) -> Any:
     parser = KafkaParser("barnabas thing", "A thing.")
     add_connection_flags(parser, **flags)
     return parser, parser.parse(arguments)
@@ -126,7 +126,7 @@ def test_at_a_terminal_it_is_told_what_is_waited_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answers: bool
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    admin = Promise(answers)
+    admin: Any = Promise(answers)
     try:
         connecting.reach(admin, "barnabas thing", "a:1")
     except CommandError as error:

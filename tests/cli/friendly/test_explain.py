@@ -46,7 +46,8 @@ def causes(barnabas: Call, group: str) -> Callable[..., list[dict[str, object]]]
     def explain(*options: str) -> list[dict[str, object]]:
         ended = barnabas("explain", group, "-o", "json", "--watch", WATCH, *options)
         assert ended.code == Exit.OK, ended.err
-        return json.loads(ended.out)
+        found: list[dict[str, object]] = json.loads(ended.out)
+        return found
 
     return explain
 

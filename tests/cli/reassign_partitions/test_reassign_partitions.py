@@ -91,7 +91,7 @@ def part(number: int, *replicas: int, **more: Any) -> dict[str, Any]:
 
 
 def test_moves_under_way_are_listed() -> None:
-    cluster = Cluster()
+    cluster: Any = Cluster()
     cluster.moving = {MV1: Reassignment((3, 1, 2), (3,), (2,)), MV0: Reassignment((1, 2), (), ())}
     assert moves_under_way(cluster) == (
         "Current partition reassignments:\n"
@@ -103,7 +103,7 @@ def test_moves_under_way_are_listed() -> None:
 def test_throttles_name_who_sends_and_who_receives(
     plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = Cluster()
+    cluster: Any = Cluster()
     execute(cluster, plan([part(0, 2, 3), part(1, 3, 1)], "--throttle", "1000"))
     # As recorded with three brokers of Apache Kafka.
     assert cluster.altered["mv"] == {
@@ -125,7 +125,7 @@ def test_throttles_name_who_sends_and_who_receives(
 
 
 def test_while_others_move_additional_is_needed(plan: Callable[..., Any]) -> None:
-    cluster = Cluster()
+    cluster: Any = Cluster()
     cluster.moving = {MV1: Reassignment((3, 1, 2), (3,), (2,))}
     with pytest.raises(CommandError, match="there is an existing partition assignment"):
         execute(cluster, plan([part(0, 2, 3)]))
@@ -137,13 +137,13 @@ def test_while_others_move_additional_is_needed(plan: Callable[..., Any]) -> Non
 
 
 def test_the_number_of_replicas_may_be_protected(plan: Callable[..., Any]) -> None:
-    cluster = Cluster()
+    cluster: Any = Cluster()
     execute(cluster, plan([part(0, 1, 2, 3)], "--disallow-replication-factor-change"))
     assert cluster.asked == [({MV0: (1, 2, 3)}, False)]
 
 
 def test_each_refusal_has_its_line(plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
-    cluster = Cluster()
+    cluster: Any = Cluster()
     cluster.refusals = {
         MV0: KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no place"),
         MV1: KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no partition"),
@@ -157,7 +157,7 @@ def test_each_refusal_has_its_line(plan: Callable[..., Any], capsys: pytest.Capt
 def test_a_folder_is_asked_for_until_the_replica_has_arrived(
     plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = Cluster()
+    cluster: Any = Cluster()
     execute(cluster, plan([part(0, 3, log_dirs=["/d"])]))
     assert cluster.folder_attempts == 3
     assert "Successfully started moving log directory to /d for replica mv-0 with broker 3" in (
@@ -166,7 +166,7 @@ def test_a_folder_is_asked_for_until_the_replica_has_arrived(
 
 
 def test_but_not_for_ever(plan: Callable[..., Any]) -> None:
-    cluster = Cluster()
+    cluster: Any = Cluster()
     cluster.folder_attempts = -1_000_000
     with pytest.raises(
         CommandError, match="Timed out before log directory move could be started for: mv-0-3"
@@ -177,7 +177,7 @@ def test_but_not_for_ever(plan: Callable[..., Any]) -> None:
 def test_moves_are_cancelled_and_throttles_taken_away(
     plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = Cluster()
+    cluster: Any = Cluster()
     cluster.moving = {
         MV0: Reassignment((1, 2, 3), (3,), ()),
         TopicPartition("x", 0): Reassignment((1,), (), ()),
@@ -199,7 +199,7 @@ def test_moves_are_cancelled_and_throttles_taken_away(
 def test_throttles_stay_while_anything_moves(
     plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = Cluster()
+    cluster: Any = Cluster()
     cluster.moving = {MV0: Reassignment((1, 2, 3), (3,), ())}
     verify(cluster, plan([part(0, 2, 3), part(1, 3, 1)]))
     assert not cluster.altered
@@ -225,7 +225,7 @@ def test_how_far_the_move_of_a_replica_is(state: Any, line: str) -> None:
 
 
 def generated(
-    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], *flags: str
+    cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], *flags: str
 ) -> list[list[int]]:
     file = tmp_path / "topics.json"
     file.write_text('{"topics": [{"topic": "mv"}]}', "utf-8")
@@ -248,7 +248,7 @@ def test_a_plan_is_proposed_for_the_brokers_that_are_named(
 def test_racks_of_only_some_brokers_are_refused_unless_racks_do_not_count(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = Cluster(("r1", "r2", None))
+    cluster: Any = Cluster(("r1", "r2", None))
     with pytest.raises(CommandError, match="Not all brokers have rack information"):
         generated(cluster, tmp_path, capsys)
     assert len(generated(cluster, tmp_path, capsys, "--disable-rack-aware")) == 2

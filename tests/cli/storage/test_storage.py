@@ -68,6 +68,7 @@ def features(folder: Path) -> dict[str, int]:
     for batch in batches((folder / "bootstrap.checkpoint").read_bytes()):
         assert batch.crc_ok()
         for record in () if batch.is_control else batch.records():
+            assert record.value is not None
             message, version = read_metadata_record(record.value)
             content = to_json(message, version)
             if "featureLevel" in content:

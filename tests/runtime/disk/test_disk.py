@@ -503,7 +503,7 @@ def run(disk: Disk, root: str, steps: list[tuple[object, ...]]) -> list[object]:
                 case str(method), str(name):
                     getattr(disk, method)(f"{root}/{name}")
         except OSError as error:
-            seen.append(errno.errorcode[error.errno])
+            seen.append(errno.errorcode[error.errno or 0])
     seen.append([(handle.path[len(root) :], handle.read_at(0, handle.size)) for handle in handles])
     for handle in handles:
         handle.close()

@@ -247,7 +247,7 @@ def test_nobody_there_is_told(network: TcpNetwork) -> None:
 
 def test_a_connect_that_nobody_answers_times_out(reactor: Reactor, monkeypatch: pytest.MonkeyPatch) -> None:
     network = TcpNetwork(reactor, limits=NetworkLimits(connect_timeout_ms=5))
-    monkeypatch.setattr(socket.socket, "connect_ex", lambda self, address: errno.EINPROGRESS)
+    monkeypatch.setattr(socket, "connect_ex", lambda self, address: errno.EINPROGRESS)
     monkeypatch.setattr(Reactor, "want", lambda self, watch, mask: None)
     client = Collect()
     network.connect("127.0.0.1", 9, client)
@@ -401,14 +401,14 @@ def test_loopback_sockets_are_tuned(
         seen.append((option, value))
         original(self, level, option, value)
 
-    monkeypatch.setattr(socket.socket, "setsockopt", setsockopt)
+    monkeypatch.setattr(socket, "setsockopt", setsockopt)
     with socket.socket() as sock:
         tcp.tune(sock, "127.0.0.1")
         on_loopback = list(seen)
         seen.clear()
         tcp.tune(sock, "192.0.2.1")
         assert seen == [(socket.TCP_NODELAY, 1)]
-    expected = [(socket.TCP_NODELAY, 1)]
+    expected: list[tuple[int, int | bytes]] = [(socket.TCP_NODELAY, 1)]
     if available:
         expected.append((socket.TCP_CONGESTION, b"reno"))
     assert on_loopback == expected

@@ -12,7 +12,7 @@ START_MS = 1_790_000_000_000
 
 
 def made(count: int, seed: int = 1, **options: Any) -> tuple[Generator, list[bytes]]:
-    generator = Generator(seed, start_ms=START_MS, **options)  # type: ignore[arg-type]
+    generator = Generator(seed, start_ms=START_MS, **options)
     lines = [line.text for line in generator.lines(count)]
     return generator, lines + [line.text for line in generator.rest()]
 

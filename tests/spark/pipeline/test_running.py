@@ -63,7 +63,8 @@ def read(bootstrap: str, topic: str) -> list[tuple[str, int]]:
         end = consumer.end_offsets([where])[where]
         while consumer.position(where) < end:
             for record in consumer.poll(timeout_ms=1000):
-                row = json.loads(record.value or b"")
+                assert isinstance(record.value, bytes)
+                row = json.loads(record.value)
                 found.append((row["what"], row["amount"]))
     return found
 

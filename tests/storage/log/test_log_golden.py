@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from tests.storage.logs import HandClock, open_log, read_all
 MODES = ("kraft-3.9.1", "kraft-4.1.0", "zk-3.9.1")
 # What the recorded topics were created with; see the list of options in the recorded commands.
 KEEP = {"retention_ms": -1, "index_interval_bytes": 0}
-TOPICS: dict[str, dict[str, int]] = {
+TOPICS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("plain", "idempotent", "txn", "defaults"), KEEP),
     **{f"codec-{codec}": KEEP for codec in ("none", "gzip", "snappy", "lz4", "zstd")},
     "rolled": {**KEEP, "segment_ms": 60_000},

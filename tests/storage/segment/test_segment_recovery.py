@@ -26,7 +26,7 @@ def logged(*first_offsets: int) -> MemoryDisk:
 
 
 def crashed(disk: MemoryDisk, **options: Any) -> Log:
-    return open_log(disk, dataclasses.replace(SMALL, **options), clean=False)  # type: ignore[arg-type]
+    return open_log(disk, dataclasses.replace(SMALL, **options), clean=False)
 
 
 def set_offset(disk: MemoryDisk, number: int, offset: int) -> None:

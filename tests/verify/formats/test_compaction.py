@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,7 @@ class Life:
         codec = Codec.NONE if self.plain_only else draw.choice(list(Codec))
         append_time = draw.random() < 0.2
         timestamp_type = TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
-        common = {
+        common: dict[str, Any] = {
             "base_offset": offset,
             "leader_epoch": 0,
             "codec": codec,

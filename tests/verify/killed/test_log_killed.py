@@ -180,7 +180,7 @@ def records_of(log: Log, end: int, skipped: set[int]) -> list[Seen]:
 
 def aborted_offsets(log: Log) -> set[int]:
     """Offsets that a read_committed consumer skips, by the transaction index."""
-    skipped = set()
+    skipped: set[Any] = set()
     spans = log.aborted_transactions(0, log.end_offset)
     for segment in log.segments:
         for head in segment.heads():

@@ -250,6 +250,7 @@ def test_every_control_record_of_a_quorum(same: Callable[..., str], tmp_path: Pa
     }
     rows: list[tuple[bytes | None, bytes | None]] = []
     for kind, message_class in kinds.items():
+        assert issubclass(message_class, Message)
         # Apache Kafka 4.1 writes and reads version 0 of each, whatever the record says.
         message: Any = sample(message_class.schema, 0)
         message.version = 0

@@ -25,7 +25,9 @@ def says(*partitions: int, topic: Uuid = T) -> Owned:
 
 
 def member(state: MemberState = MemberState.STABLE, epoch: int = 5, **more: Any) -> ConsumerMember:
-    return replace(ConsumerMember("m", member_epoch=epoch, previous_member_epoch=4, state=state), **more)  # type: ignore[arg-type]  # fields by name
+    return replace(
+        ConsumerMember("m", member_epoch=epoch, previous_member_epoch=4, state=state), **more
+    )  # fields by name
 
 
 def nobody(topic: Uuid, partition: int) -> bool:
