@@ -38,7 +38,7 @@ from barnabas.runtime.loop.workers import LoopWorkers, ThreadWorkers
 from barnabas.runtime.network.tcp import TcpNetwork
 from barnabas.runtime.random import SystemRandom
 from barnabas.storage.refused import StorageRefused
-from tests.broker.worlds.front_world import Front, Wire
+from tests.broker.worlds.front_world import Front, Wire, serve_until
 
 CYCLES = 100
 
@@ -81,11 +81,7 @@ class Loop:
             raise errors[0]
 
     def until(self, condition: Callable[[], bool]) -> None:
-        for _ in range(20_000):
-            if condition():
-                return
-            self.reactor.serve(1_000_000)
-        raise AssertionError("it never came to be")
+        serve_until(self.reactor, condition)
 
     def serve_for_a_while(self, ticks: int = 5) -> None:
         for _ in range(ticks):
@@ -309,10 +305,9 @@ def test_a_failed_folder_is_told_to_the_controller(monkeypatch: pytest.MonkeyPat
     with Front(monkeypatch, log_dirs="/data,/more") as front:
         fatal: list[BaseException] = []
         front.broker.on_fatal = fatal.append
-        metadata: Any = front.broker.metadata
         manager = front.broker.replicas.storage.manager
         manager.fail("/more", OSError(errno.ENOSPC, "full"))
-        front.until(lambda: any(getattr(one, "offline_log_dirs", None) for one, _, _ in metadata.asked))
+        front.until(lambda: any(getattr(one, "offline_log_dirs", None) for one, _, _ in front.metadata.asked))
         assert not fatal
         assert "barnabas_offline_log_dirs 1" in front.broker.metrics.text()
         manager.fail("/data", OSError(errno.EIO, "broken"))

@@ -169,9 +169,9 @@ def test_a_broker_follows_rules_as_they_come_and_go(monkeypatch: pytest.MonkeyPa
             return answered
 
         assert code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        front.broker.metadata.commit(secret)  # type: ignore[attr-defined]  # a stand-in
+        front.metadata.commit(secret)
         assert code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "whether there is one is not told"
-        front.broker.metadata.commit(RemoveAccessControlEntryRecord(id=secret.id))  # type: ignore[attr-defined]
+        front.metadata.commit(RemoveAccessControlEntryRecord(id=secret.id))
         assert code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
