@@ -13,7 +13,7 @@ from tools.mutants.operators import mutants
 from tools.mutants.scratch import Scratch, tree_hash
 from tools.mutants.source import Mutant
 from tools.mutants.tracing import Trace, trace_tree
-from tools.mutants.trial import KILLED, SURVIVED, TIMED_OUT, try_mutant
+from tools.mutants.trial import CUT_SHORT, KILLED, SURVIVED, try_mutant
 
 PROJECT = Path(__file__).resolve().parents[2]
 COUNTING = "src/barnabas/counting.py"
@@ -105,7 +105,7 @@ def test_a_fault_by_which_a_test_hangs_is_told_from_the_others(
 ) -> None:
     monkeypatch.setattr(trial, "LEAST_LIMIT_S", 1.0)
     verdict = try_mutant(fault("number -= 1"), Trace([COUNTS], [0.0]), scratch)
-    assert (verdict.outcome, verdict.by) == (TIMED_OUT, COUNTS)
+    assert (verdict.outcome, verdict.by) == (CUT_SHORT, COUNTS)
 
 
 def test_a_failure_that_does_not_come_again_was_chance(

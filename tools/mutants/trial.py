@@ -18,7 +18,8 @@ from tools.mutants.source import Mutant
 from tools.mutants.tracing import Trace
 
 KILLED = "killed"
-TIMED_OUT = "timed out"
+# The process hung, or ended, in the middle of a test.
+CUT_SHORT = "cut short"
 SURVIVED = "survived"
 # A test that hangs has met a mutant: far more than its own seconds, as the machine may be busy.
 LEAST_LIMIT_S = 60.0
@@ -70,8 +71,8 @@ def _stage(
         if ended.code in (ALL_PASSED, NOTHING_TO_RUN):
             return None
         if not ended.failed:
-            # Nothing could be imported, or the process ended in the middle of a test.
-            outcome = TIMED_OUT if ended.code == -signal.SIGKILL or ended.last else KILLED
+            # Where no test has begun, nothing could be imported.
+            outcome = CUT_SHORT if ended.last else KILLED
             return Verdict(outcome, ended.last or "the collection of the tests", chances)
         by = ended.failed[0]
         if len(chances) >= MOST_CHANCES or run_tests(scratch, [by], trace.seconds_of()).code != ALL_PASSED:
@@ -81,19 +82,25 @@ def _stage(
 
 
 def in_order(tests: Iterable[str], mutant: Mutant, trace: Trace) -> list[str]:
-    """By file: the mirror of the source first, then its package, then the others; the quick ones first."""
+    """By file, the likeliest first: the mirror of the source, those of its folder, those that reach the line.
+
+    A broker that several tests share has run its lines for the first of them only, so that the others in its
+    file are likely too.  Among equals the quick ones come first.
+    """
     seconds = trace.seconds_of()
+    reaching = {test.split("::")[0] for test in trace.covering(mutant)}
     files: dict[str, list[str]] = {}
     for test in sorted(tests):
         files.setdefault(test.split("::")[0], []).append(test)
     source = PurePosixPath(mutant.path)
     mirror = PurePosixPath("tests", *source.parts[2:-1])
 
-    def rank(file: str) -> tuple[bool, bool, bool, float]:
+    def rank(file: str) -> tuple[bool, bool, bool, bool, float]:
         path = PurePosixPath(file)
         return (
             path != mirror / f"test_{source.name}",
             path.parent != mirror,
+            file not in reaching,
             path.parts[:2] != mirror.parts[:2],
             sum(seconds.get(test, 0.0) for test in files[file]),
         )
