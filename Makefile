@@ -19,7 +19,7 @@ $(VENV)/.ready: pyproject.toml setup.py requirements/dev.txt $(ENGINE)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
-test: setup ## the tests: under ten minutes on two cores
+test: setup ## the tests: under twelve minutes on two cores
 	$(BIN)/python -m pytest -n $(JOBS)
 
 lint: setup ## ruff, mypy --strict, import-linter

@@ -9,6 +9,7 @@ A run that was stopped goes on where it was, as long as the sources and the test
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
 
+from barnabas.cli.framework.exits import Exit
 from tools.mutants import record as records
 from tools.mutants.choice import candidates, choose
 from tools.mutants.scratch import Scratch, end_leftovers, tree_hash
@@ -31,6 +33,8 @@ DATA = PROJECT / "docs" / "mutants.json"
 
 def main() -> int:
     options = _parser().parse_args()
+    # As Ctrl+C: the tests that run are ended too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.TERMINATED))
     chosen = choose(candidates(PROJECT), PROJECT, options.count, options.seed)
     if options.only:
         chosen = [mutant for mutant in chosen if mutant.package in options.only]

@@ -54,7 +54,8 @@ def trace_tree(scratch: Scratch, kept: Path, jobs: int, tests: str = "tests") ->
     shutil.rmtree(folder, ignore_errors=True)
     _run(scratch, folder, jobs, tests)
     interpreted = folder / "interpreted"
-    _run(scratch, interpreted, jobs, TESTS_OF_THE_ENGINE, **{ENGINE_VARIABLE: INTERPRETED})
+    if TESTS_OF_THE_ENGINE.startswith(tests):
+        _run(scratch, interpreted, jobs, TESTS_OF_THE_ENGINE, **{ENGINE_VARIABLE: INTERPRETED})
     trace = _outcomes(folder)
     # Tracing makes tests slow, and slow ones may fail for that alone.
     trace.failing = [test for test in trace.failing if not passes(scratch, test)]
