@@ -76,14 +76,14 @@ def main() -> int:
     wanted = chosen(rows, asked)
     # As Ctrl+C does: the servers that were started are ended too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    known: dict[str, Any] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    known: dict[str, Any] = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
     with House() as house:
         for family in families(wanted):
             for result in measure(family, house, lambda line: print(line, file=sys.stderr)):
                 name = result.row.name
                 known[name] = figures(result)
                 print(section(result.row, known[name]), flush=True)
-            FIGURES.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+            FIGURES.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", "utf-8")
             write_page(PAGE, NOTES, rows, known)
     return 0
 

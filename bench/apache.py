@@ -38,7 +38,7 @@ class ApacheServer:
     def pid(self) -> int:
         if self._launched is not None:
             return self._launched.pid
-        return int((self.home / NODE / "pid").read_text().split()[0])
+        return int((self.home / NODE / "pid").read_text("utf-8").split()[0])
 
     @property
     def rss_bytes(self) -> int:

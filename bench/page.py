@@ -113,6 +113,6 @@ def summary(rows: dict[str, Row], known: dict[str, Any]) -> str:
 
 def write_page(page: Path, notes: Path, rows: dict[str, Row], known: dict[str, Any]) -> None:
     sections = [section(rows[name], known[name]) for name in rows if name in known]
-    ending = notes.read_text() if notes.exists() else ""
+    ending = notes.read_text("utf-8") if notes.exists() else ""
     parts = [INTRODUCTION, summary(rows, known), "## All rows\n", *sections, ending]
-    page.write_text("\n".join(parts).rstrip() + "\n")
+    page.write_text("\n".join(parts).rstrip() + "\n", "utf-8")

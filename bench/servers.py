@@ -149,7 +149,7 @@ class OurServer:
             **self._settings,
         }
         self.home.mkdir(parents=True, exist_ok=True)
-        self._file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        self._file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8")
         command = [sys.executable, "-m", "barnabas", "storage", "format", "-t", CLUSTER_ID]
         subprocess.run(
             [*command, "-c", str(self._file)], check=True, capture_output=True, env=self._environment

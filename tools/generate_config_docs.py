@@ -124,7 +124,7 @@ def _falls_back(option: Option) -> str:
 
 def main() -> int:
     PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(page())
+    PAGE.write_text(page(), "utf-8")
     return 0
 
 

@@ -4,20 +4,48 @@ from __future__ import annotations
 
 import os
 import socket
+from itertools import cycle, islice
 
 # Below the ports that outgoing connections are given.
+_LISTENING = range(10_000, 22_000)
+# Each process begins elsewhere, so that runs side by side do not look for the same ones at the same time.
+_ports = islice(cycle(_LISTENING), os.getpid() * 97 % len(_LISTENING), None)
 _ORACLE_BASES = range(23_000, 32_500, 211)
 # Where the oracle's brokers listen, from the first port that was asked for.
 _OF_THE_ORACLE = (1, 101)
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ones, as they are taken together before they are let go."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Different ones, and none that this process has handed out lately.
+
+    The system would choose among the ports of outgoing connections, and one of those could take a port before
+    the server does for which it was found.
+    """
+    found: list[int] = []
+    for port in islice(_ports, len(_LISTENING)):
+        if is_free(port):
+            found.append(port)
+            if len(found) == count:
+                return found
+    raise RuntimeError("no free ports")
+
+
+def free_pair() -> int:
+    """A free port whose next one is free too."""
+    for _ in range(len(_LISTENING)):
+        first, second = free_ports(2)
+        if second == first + 1:
+            return first
+    raise RuntimeError("no free ports")
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen there now, on every interface."""
+    try:
+        socket.create_server(("", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def free_oracle_base() -> int:

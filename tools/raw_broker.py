@@ -65,7 +65,7 @@ class BrokerProcess:
     def rss_bytes(self) -> int:
         """Of the process now, where the system tells; else 0."""
         with contextlib.suppress(OSError):
-            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE_BYTES
+            return int(Path(f"/proc/{self.pid}/statm").read_text("utf-8").split()[1]) * PAGE_BYTES
         return 0
 
     @property
@@ -97,7 +97,7 @@ class BrokerProcess:
         watch.cancel()
         if "listens on " not in first:
             self.kill()
-            raise RuntimeError(f"the broker did not start: {first}{self.log.read_text()[-2000:]}")
+            raise RuntimeError(f"the broker did not start: {first}{self.log.read_text('utf-8')[-2000:]}")
         host, _, port = first.split("listens on ")[1].split()[0].rpartition(":")
         self.address = (host, int(port))
 

@@ -84,7 +84,7 @@ def main(names: Sequence[str]) -> int:
         path = SESSIONS / f"{name}.txt"
         session = read_session(path)
         record(session, differences)
-        path.write_text(session.text())
+        path.write_text(session.text(), "utf-8")
     return 0
 
 

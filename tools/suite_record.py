@@ -88,7 +88,7 @@ class Record:
 def load(path: Path) -> Record:
     if not path.exists():
         return Record()
-    kept = json.loads(path.read_text())
+    kept = json.loads(path.read_text("utf-8"))
     return Record(_side(kept[APACHE]), _side(kept[BARNABAS]))
 
 
@@ -107,7 +107,7 @@ def _side(kept: Mapping[str, Mapping[str, Mapping[str, str]]]) -> Side:
 
 def save(path: Path, record: Record) -> None:
     kept = {"how": _HOW, APACHE: _kept(record.apache), BARNABAS: _kept(record.barnabas)}
-    path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+    path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def _kept(side: Side) -> dict[str, object]:

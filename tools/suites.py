@@ -61,7 +61,7 @@ def running(folder: Path) -> Iterator[tuple[str, int]]:
     """A broker of ours; its address and its process id.  It is stopped at the end."""
     port, controller_port = free_ports(2)
     config = folder / "server.properties"
-    config.write_text(properties(folder, port, controller_port))
+    config.write_text(properties(folder, port, controller_port), "utf-8")
     cluster = subprocess.run([BARNABAS, "storage", "random-uuid"], capture_output=True, text=True, check=True)
     formatting = [str(BARNABAS), "storage", "format", "-t", cluster.stdout.strip(), "-c", str(config)]
     subprocess.run(formatting, check=True, stdout=subprocess.DEVNULL)
@@ -88,7 +88,7 @@ def _wait_until_it_listens(broker: subprocess.Popen[bytes], port: int, log: Path
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    raise SystemExit(f"the broker did not start:\n{log.read_text()[-2000:]}")
+    raise SystemExit(f"the broker did not start:\n{log.read_text('utf-8')[-2000:]}")
 
 
 # Runs ------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def _run(command: list[str], suites: Sequence[str], logs: Path, more: dict[str, 
     print(done.stdout, flush=True)
     parts = _SECTION.split(done.stdout)
     for name, printed in zip(parts[1::2], parts[2::2], strict=True):
-        (logs / f"{name}.out").write_text(printed)
+        (logs / f"{name}.out").write_text(printed, "utf-8")
     return {name: read_results(name, SUITES, logs) for name in suites}
 
 
@@ -176,7 +176,7 @@ def main() -> int:
     record = load(KEPT)
     decide(record.barnabas if ours else record.apache, record, wanted, ours=ours)
     save(KEPT, record)
-    PAGE.write_text(page(record))
+    PAGE.write_text(page(record), "utf-8")
     return _report(record, wanted)
 
 

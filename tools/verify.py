@@ -122,7 +122,7 @@ def run_part(part: str, of_commit: str, arguments: list[str]) -> int:
 
 
 def record(part: str, counts: Counts, of_commit: str, seconds: float) -> None:
-    parts = json.loads(DATA.read_text()) if DATA.exists() else {}
+    parts = json.loads(DATA.read_text("utf-8")) if DATA.exists() else {}
     parts[part] = {
         "commit": of_commit,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
@@ -132,8 +132,8 @@ def record(part: str, counts: Counts, of_commit: str, seconds: float) -> None:
             name: {outcome: found[outcome] for outcome in OUTCOMES} for name, found in counts.by_file.items()
         },
     }
-    DATA.write_text(json.dumps(parts, indent=1, sort_keys=True) + "\n")
-    PAGE.write_text(page(parts))
+    DATA.write_text(json.dumps(parts, indent=1, sort_keys=True) + "\n", "utf-8")
+    PAGE.write_text(page(parts), "utf-8")
 
 
 def main() -> int:

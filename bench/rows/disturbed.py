@@ -162,7 +162,7 @@ def turn_on_compaction(server: Server, topic: str) -> None:
 
 def is_compacted(server: Server, topic: str) -> bool:
     checkpoint = server.data / "cleaner-offset-checkpoint"
-    return checkpoint.exists() and f"{topic} 0 " in checkpoint.read_text()
+    return checkpoint.exists() and f"{topic} 0 " in checkpoint.read_text("utf-8")
 
 
 def during_compaction(server: Server, batches: list[bytearray]) -> dict[str, float]:

@@ -84,11 +84,11 @@ def write_log(folder: Path) -> None:
         write_segment(folder, number)
     end_offset = SEGMENTS * PAIRS * OFFSETS_IN_PAIR
     (folder / f"{end_offset:020}.snapshot").write_bytes(EMPTY_SNAPSHOT)
-    (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n", "utf-8")
 
 
 def rss_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
+    return int(Path("/proc/self/statm").read_text("utf-8").split()[1]) * PAGE_BYTES
 
 
 def look(folder: Path) -> dict[str, float]:

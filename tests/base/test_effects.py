@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from barnabas.base.effects import Effect, Event
 
 
 @pytest.mark.parametrize("kind", [*Effect.__args__, *Event.__args__], ids=lambda kind: kind.__name__)
-def test_every_word_is_frozen_and_slotted(kind: type) -> None:
+def test_every_word_is_frozen_and_slotted(kind: Any) -> None:
     assert kind.__dataclass_params__.frozen
     assert not hasattr(kind, "__dict__") or "__slots__" in vars(kind)
     assert tuple(field.name for field in dataclasses.fields(kind)) == vars(kind)["__slots__"]

@@ -9,7 +9,7 @@ from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 
 
 def test_every_code_has_apache_kafkas_name_text_and_kind(data: Path) -> None:
-    recorded = json.loads((data / "errors.json").read_text())
+    recorded = json.loads((data / "errors.json").read_text("utf-8"))
     ours = [
         [int(row.code), row.code.name, row.retriable, row.invalid_metadata, row.text]
         for row in ERRORS.values()

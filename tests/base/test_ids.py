@@ -14,7 +14,7 @@ from barnabas.runtime.random import SeededRandom, random_uuid
 
 @pytest.fixture
 def vectors(data: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads((data / "vectors" / "uuid.json").read_text())
+    rows: list[dict[str, Any]] = json.loads((data / "vectors" / "uuid.json").read_text("utf-8"))
     return rows
 
 

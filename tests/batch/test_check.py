@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -30,13 +31,13 @@ LOG_APPEND = TimestampType.LOG_APPEND_TIME
 
 
 def check(
-    batch: bytes | bytearray, origin: Origin = Origin.CLIENT, version: int = 12, **rules: object
+    batch: bytes | bytearray, origin: Origin = Origin.CLIENT, version: int = 12, **rules: Any
 ) -> CheckedBatch:
     view = only_batch(batch, version)
-    return check_batch(view, CheckRules(**rules), now_ms=START, origin=origin)  # type: ignore[arg-type]
+    return check_batch(view, CheckRules(**rules), now_ms=START, origin=origin)
 
 
-def refusal(batch: bytes | bytearray, version: int = 12, **rules: object) -> KafkaError:
+def refusal(batch: bytes | bytearray, version: int = 12, **rules: Any) -> KafkaError:
     with pytest.raises(KafkaError) as caught:
         check(batch, version=version, **rules)
     return caught.value
@@ -162,7 +163,7 @@ def test_times_out_of_range() -> None:
     """Trap 20: INVALID_TIMESTAMP."""
     times = [START, START - DAY_MS - 1, START + 3_600_001, -1]
     batch = build([Record(index, time, b"k") for index, time in enumerate(times)])
-    limits = {"timestamp_before_max_ms": DAY_MS, "timestamp_after_max_ms": 3_600_000}
+    limits: dict[str, Any] = {"timestamp_before_max_ms": DAY_MS, "timestamp_after_max_ms": 3_600_000}
     error = refusal(batch, **limits)
     assert isinstance(error, InvalidRecords)
     assert error.code is ErrorCode.INVALID_TIMESTAMP

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_markers_round_trip(commit: bool) -> None:
     assert batch_marker(view) == marker
 
 
-QUORUM = [
+QUORUM: list[Any] = [
     SnapshotHeaderRecord(version=0, last_contained_log_timestamp=START),
     KRaftVersionRecord(version=0, kraft_version=1),
     VotersRecord(

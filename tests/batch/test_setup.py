@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def build(project: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def build(project: Path, **environment: Any) -> subprocess.CompletedProcess[str]:
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("BARNABAS_")}
     return subprocess.run(
         [sys.executable, "-W", "ignore", "setup.py", "--quiet", "build_ext", "--inplace"],
@@ -70,8 +71,8 @@ if shutil.which(COMPILER[0]) is not None:
         compiler.write_text(program, "utf-8")
         compiler.chmod(0o755)
         (project / "plain.c").write_text("int plain;\n", "utf-8")
-        done = subprocess.run([compiler, "-c", "plain.c"], cwd=project, check=False)
-        assert done.returncode == 0  # It does compile what needs no headers.
+        plain = subprocess.run([compiler, "-c", "plain.c"], cwd=project, check=False)
+        assert plain.returncode == 0  # It does compile what needs no headers.
         done = build(project, CC=str(compiler))
         assert done.returncode == 0, done.stderr
         (line,) = said(done)

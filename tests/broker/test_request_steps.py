@@ -137,7 +137,7 @@ def test_work_that_nobody_waits_for_any_more_ends() -> None:
     pace = Pace()
     ended: list[bool] = []
 
-    def steps() -> Generator[None, None, None]:
+    def steps() -> Generator[Any, None, None]:
         try:
             yield from pace.steps("", 100 * SLICE_NS)
         finally:

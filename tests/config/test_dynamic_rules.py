@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.config.errors import ConfigError
@@ -15,7 +17,7 @@ LOCAL_MS = "for configuration log.local.retention.ms"
 LOCAL_BYTES = "for configuration log.local.retention.bytes"
 
 
-def step(**changes: str) -> None:
+def step(**changes: Any) -> None:
     """From the defaults to these; `_` stands for `.`."""
     wanted = {name.replace("_", "."): value for name, value in changes.items()}
     check_step(BROKER.parse(STATIC, Mode.KRAFT), BROKER.parse({**STATIC, **wanted}, Mode.KRAFT))

@@ -23,7 +23,7 @@ def test_files_are_read_as_java_reads_them() -> None:
             got = loads(data)
         except PropertiesError as error:
             assert "Malformed \\uxxxx encoding" in str(error)
-            got = None  # type: ignore[assignment]
+            got = None
         assert got == expected, data
 
 

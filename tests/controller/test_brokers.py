@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -33,8 +35,8 @@ def _refusal(lab: Lab, request: object) -> KafkaError:
     return refused.value
 
 
-def _topic(lab: Lab, **options: int) -> Uuid:
-    lab.ask(creation("t", **options), CreateTopicsResponse)  # type: ignore[arg-type]
+def _topic(lab: Lab, **options: Any) -> Uuid:
+    lab.ask(creation("t", **options), CreateTopicsResponse)
     return lab.image.topic_ids["t"]
 
 

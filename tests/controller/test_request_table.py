@@ -17,12 +17,12 @@ def test_answers_and_records_are_apache_kafkas(data: Path) -> None:
     # M-E1
     lab = Lab()
     lab.join()
-    expected = json.loads((data / "controller" / "answers.json").read_text())
+    expected = json.loads((data / "controller" / "answers.json").read_text("utf-8"))
     assert len(expected) == len(CASES)
     for case, answer in zip(CASES, expected, strict=True):
         assert answer_form(case, lab.ask(case.request, Message, case.version)) == answer, case.request
     written = [_form(lab, record) for record in lab.written if not isinstance(record, RegisterBrokerRecord)]
-    assert written == json.loads((data / "controller" / "records.json").read_text())
+    assert written == json.loads((data / "controller" / "records.json").read_text("utf-8"))
 
 
 def _form(lab: Lab, record: Message) -> object:

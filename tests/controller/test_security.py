@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -43,9 +45,7 @@ def _create(lab: Lab, *rules: CreateAclsRequest.AclCreation) -> list[tuple[int, 
     return [(one.error_code, one.error_message) for one in answer.results]
 
 
-def _filter(
-    name: str | None = None, pattern: int = PatternType.ANY, **more: object
-) -> DeleteAclsRequest.Filter:
+def _filter(name: str | None = None, pattern: int = PatternType.ANY, **more: Any) -> DeleteAclsRequest.Filter:
     values: dict[str, object] = {
         "resource_type_filter": ResourceType.ANY,
         "resource_name_filter": name,
@@ -55,7 +55,7 @@ def _filter(
         "operation": Operation.ANY,
         "permission_type": Permission.ANY,
     }
-    return DeleteAclsRequest.Filter(**{**values, **more})  # type: ignore[arg-type]
+    return DeleteAclsRequest.Filter(**{**values, **more})
 
 
 def test_what_is_deleted_can_be_stored_again_also_after_a_restart() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -56,8 +57,8 @@ def world() -> ShardWorld[Recorder]:
     return made
 
 
-def decision(*numbers: int, reply: object = "done", **more: object) -> Callable[..., Decision[object]]:
-    made = Decision([entry(number) for number in numbers], reply, **more)  # type: ignore[arg-type]
+def decision(*numbers: int, reply: object = "done", **more: Any) -> Callable[..., Decision[object]]:
+    made = Decision([entry(number) for number in numbers], reply, **more)
     return lambda machine, context: made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ TELEMETRY = {71, 72}
 
 @pytest.fixture(scope="module")
 def recorded(data: Path) -> Any:
-    return json.loads((data / "protocol" / "api-keys.json").read_text())
+    return json.loads((data / "protocol" / "api-keys.json").read_text("utf-8"))
 
 
 def test_as_apache_kafka_4_1_has_it(recorded: Any) -> None:
@@ -65,7 +66,7 @@ def test_header_versions(recorded: Any, kafka: str) -> None:
 
 @pytest.mark.parametrize("listener", ["broker", "controller"])
 def test_announced_as_by_apache_kafka_4_1(data: Path, listener: str) -> None:
-    answers = json.loads((data / "protocol" / "api-versions.json").read_text())
+    answers = json.loads((data / "protocol" / "api-versions.json").read_text("utf-8"))
     recorded = {key: (low, high) for key, low, high in answers[f"kraft-4.1.0-{listener}"]["v3"]["api_keys"]}
     hidden = ZOOKEEPER_MODE | TELEMETRY
     ours = {}
@@ -93,7 +94,7 @@ def test_classes_are_found() -> None:
 
 
 def test_unknown_apis_are_refused() -> None:
-    for attempt in (lambda: api(93), lambda: api(-1), lambda: api_named("Nope")):
+    for attempt in (partial(api, 93), partial(api, -1), partial(api_named, "Nope")):
         with pytest.raises(ProtocolError) as caught:
             attempt()
         assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION

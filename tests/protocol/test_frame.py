@@ -37,7 +37,7 @@ API_VERSIONS = api_named("ApiVersions")
 @pytest.fixture(scope="module")
 def answers(data: Path) -> Any:
     """What Apache Kafka brokers and controllers answered to ApiVersions."""
-    return json.loads((data / "protocol" / "api-versions.json").read_text())
+    return json.loads((data / "protocol" / "api-versions.json").read_text("utf-8"))
 
 
 def frame(text: str) -> bytes:
@@ -136,6 +136,7 @@ def test_api_versions_is_answered_with_header_0(answers: Any) -> None:
             version = int(name[1:])
             correlation_id, response = read_response(recorded, API_VERSIONS, version)
             assert correlation_id == 7
+            assert isinstance(response, ApiVersionsResponse)
             assert [[key.api_key, key.min_version, key.max_version] for key in response.api_keys] == node[
                 name
             ]["api_keys"]
@@ -220,12 +221,13 @@ def test_slices_of_files_are_sent_as_they_are() -> None:  # M-E2
     )
     topic = FetchResponse.FetchableTopicResponse(topic="t", partitions=[partition])
     response = FetchResponse(throttle_time_ms=0, responses=[topic])
-    pieces = write_response_pieces(response, 12, 3)
+    pieces: list[Any] = list(write_response_pieces(response, 12, 3))
     assert part in pieces
     joined = b"".join(piece.read() if isinstance(piece, FileSlice) else piece for piece in pieces)
     assert joined == write_response(response, 12, 3)
     assert frame_size(joined) == len(joined) - 4
     _, decoded = read_response(joined[4:], api_named("Fetch"), 12)
+    assert isinstance(decoded, FetchResponse)
     assert decoded.responses[0].partitions[0].records == b"batch"
     assert isinstance(decoded.responses[0].partitions[0].records, memoryview)
     assert response.encode(12) == decoded.encode(12)

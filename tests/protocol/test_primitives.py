@@ -25,7 +25,7 @@ from barnabas.protocol.primitives import (
 
 
 def test_apache_kafkas_varints(data: Path) -> None:
-    vectors = json.loads((data / "vectors" / "primitives.json").read_text())
+    vectors = json.loads((data / "vectors" / "primitives.json").read_text("utf-8"))
     ints = [vector for vector in vectors if "int" in vector]
     longs = [vector for vector in vectors if "long" in vector]
     assert len(ints) == 15

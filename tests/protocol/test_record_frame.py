@@ -53,7 +53,7 @@ CONTROL: dict[str, type[Message]] = {
 @pytest.fixture(scope="module")
 def recorded(data: Path) -> Any:
     """Keys and values out of Apache Kafka's logs, with the text that its dump-log showed for them."""
-    return json.loads((data / "protocol" / "records.json").read_text())
+    return json.loads((data / "protocol" / "records.json").read_text("utf-8"))
 
 
 def of_kind(recorded: Any, kind: str) -> list[tuple[bytes | None, bytes | None, str]]:
@@ -102,7 +102,7 @@ def test_records_of_coordinators(recorded: Any, coordinator: str, count: int) ->
     for raw_key, raw_value, text in rows:
         assert raw_key is not None
         key = read_coordinator_key(raw_key, coordinator)
-        shown_key = {"type": str(key.schema.key), "data": to_json(key, 0)}
+        shown_key: dict[str, Any] = {"type": str(key.schema.key), "data": to_json(key, 0)}
         assert write_coordinator_key(key) == raw_key
         if raw_value is None:
             assert f"key: {json_text(shown_key)} payload: <DELETE>" == text
@@ -145,7 +145,7 @@ def test_quorum_state_files(version: int, text: str) -> None:
 
 
 def test_consumer_protocol(data: Path) -> None:
-    vectors = json.loads((data / "protocol" / "consumer-protocol.json").read_text())
+    vectors = json.loads((data / "protocol" / "consumer-protocol.json").read_text("utf-8"))
     assert len(vectors) == 8
     for vector in vectors:
         raw = bytes.fromhex(vector["hex"])

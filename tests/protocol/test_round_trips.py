@@ -14,6 +14,7 @@ from barnabas.protocol.schema import Message
 from .catalogue import instances, messages, versions
 
 # Few examples of each of the thousand pairs of message and version; the profile `long` takes more.
+assert hypothesis.settings.default is not None
 EXAMPLES = hypothesis.settings.default.max_examples // 6
 SETTINGS = hypothesis.settings(
     max_examples=EXAMPLES,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.protocol.messages.describe_acls import DescribeAclsRequest
@@ -11,7 +13,7 @@ from tests.security.test_rules import rule
 
 
 def asked(
-    name: str | None = None, pattern: int = PatternType.ANY, kind: int = ResourceType.ANY, **more: object
+    name: str | None = None, pattern: int = PatternType.ANY, kind: int = ResourceType.ANY, **more: Any
 ) -> DescribeAclsRequest:
     values: dict[str, object] = {"principal_filter": None, "host_filter": None, "operation": Operation.ANY}
     values |= {"permission_type": Permission.ANY, **more}

@@ -13,7 +13,7 @@ from barnabas.batch.build import build
 from barnabas.batch.columnar import columns
 from barnabas.batch.records import Record
 from barnabas.batch.view import HEADER_SIZE, BatchView
-from batch.samples import record_lists
+from tests.batch.samples import record_lists
 
 from .twins import plain, running
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from fastcrc import crc32
 from hypothesis import given, settings
@@ -47,9 +49,9 @@ class Judge:
         return compress(Codec(codec), data)
 
 
-def batch(start: int, *pairs: tuple[bytes | None, bytes | None], **fields: object) -> bytes:
+def batch(start: int, *pairs: tuple[bytes | None, bytes | None], **fields: Any) -> bytes:
     records = [Record(start + n, NOW - 1000 + n, key, value) for n, (key, value) in enumerate(pairs)]
-    return bytes(build(records, base_offset=start, **fields))  # type: ignore[arg-type]
+    return bytes(build(records, base_offset=start, **fields))
 
 
 def compacted(chunk: bytes, judge: Judge | None = None, round_end: int = -1) -> list[BatchView]:
@@ -243,7 +245,9 @@ def test_any_records_are_walked_alike(payload: bytes, count: int, attributes: in
     )
 
 
-def outcome(offset_map, index, filters, walk_class, chunk, limit, round_end):  # type: ignore[no-untyped-def]
+def outcome(
+    offset_map: Any, index: Any, filters: Any, walk_class: Any, chunk: Any, limit: Any, round_end: Any
+) -> Any:
     """What both walks make of a chunk, or the text of their refusal."""
     offsets, seen, judge = offset_map(100), walk_class(), Judge(last={4: 3})
     try:

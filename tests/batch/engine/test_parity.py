@@ -12,7 +12,7 @@ from librt.strings import BytesWriter
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.batch.view import BatchView
-from batch.samples import record_lists
+from tests.batch.samples import record_lists
 
 from .twins import plain, running
 
@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def test_the_twins_are_not_the_same() -> None:
-    assert running("walk").__file__.endswith((".so", ".pyd"))
+    assert str(running("walk").__file__).endswith((".so", ".pyd"))
     assert plain("walk").__dict__["walk"].__code__.co_filename.endswith("walk.py")
 
 

@@ -7,7 +7,7 @@ from fastcrc import crc32
 from librt.strings import BytesWriter
 
 from barnabas.batch.engine.varints import read_varint, read_varlong, size_of_varint, write_varint
-from batch.samples import vectors
+from tests.batch.samples import vectors
 
 
 def test_recorded_numbers() -> None:

@@ -42,7 +42,8 @@ def world_with_records() -> World:
 
 def by_version(world: World, request: FetchRequest, version: int) -> FetchRequest:
     """Names or ids, as the version has them."""
-    for topic in [*request.topics, *request.forgotten_topics_data]:
+    topics: list[Any] = [*request.topics, *request.forgotten_topics_data]
+    for topic in topics:
         if version >= 13:
             topic.topic_id = world.image.topic_ids.get(topic.topic, Uuid(bytes(15) + b"\x99"))
             topic.topic = ""

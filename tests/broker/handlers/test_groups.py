@@ -106,7 +106,7 @@ def test_who_asks_first_has_the_topic_made_with_apache_kafkas_settings(front: Fr
     assert len(topic.partitions) == 4
     asked = [
         request.topics[0]
-        for request, _, _ in front.broker.metadata.asked  # type: ignore[attr-defined]  # a stand-in
+        for request, _, _ in front.metadata.asked
         if isinstance(request, CreateTopicsRequest)
     ]
     assert [one.name for one in asked] == [CONSUMER_OFFSETS]
@@ -134,7 +134,7 @@ def test_a_topic_that_cannot_be_made_is_told_to_who_runs_the_broker(
 ) -> None:
     with Front(monkeypatch, None, **{**OPTIONS, "offsets.topic.replication.factor": "3"}) as front:
         refused = KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "there is 1 broker")
-        front.broker.metadata.answers[CreateTopicsRequest] = refused  # type: ignore[attr-defined]
+        front.metadata.answers[CreateTopicsRequest] = refused
         wire = front.connect()
         assert wire.ask(find(), 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert wire.ask(find(), 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -13,7 +13,7 @@ from barnabas.batch.compression import Codec
 from barnabas.broker.handlers import produce
 from barnabas.broker.replicas.transaction_checks import TransactionalWrite, Verdicts
 from barnabas.broker.security.authorizer import Operation, Resource
-from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.runtime.loop.promise import Promise
 from tests.broker.worlds.data_world import Forbid, World, batch_of, produce_request
 
@@ -53,7 +53,7 @@ def by_handle(world: World, request: ProduceRequest, version: int) -> bytes:
         answer = produce.handle(world, wire, world.context(0, version))  # type: ignore[arg-type]  # the test's broker
     except KafkaError as error:
         answer = produce.refuse(wire, error.code, error.message)
-    assert isinstance(answer, produce.ProduceResponse)
+    assert isinstance(answer, ProduceResponse)
     return answer.encode(version)
 
 

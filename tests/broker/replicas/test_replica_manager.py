@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -147,8 +148,8 @@ def test_traffic_is_counted_by_topic_and_goes_with_it() -> None:
 # Starting and stopping
 
 
-def restarted(world: World, **fields: object) -> World:
-    again = World(disk=world.disk, start=False, **fields)  # type: ignore[arg-type]
+def restarted(world: World, **fields: Any) -> World:
+    again = World(disk=world.disk, start=False, **fields)
     again.clock.now_ms = world.clock.now_ms
     again.image = world.image
     again.broker_epoch = 200
@@ -275,7 +276,7 @@ def test_an_option_that_cannot_be_read_does_not_stop_the_partition(caplog: pytes
 # Followers (the seams of a cluster)
 
 
-def follower_fetch(offset: int, *, epoch: int = 100, **fields: int) -> FetchRequest:
+def follower_fetch(offset: int, *, epoch: int = 100, **fields: Any) -> FetchRequest:
     request = fetch_request("orders", {0: offset}, **fields)
     request.replica_state = FetchRequest.ReplicaState(replica_id=2, replica_epoch=epoch)
     request.topics[0].topic = ""

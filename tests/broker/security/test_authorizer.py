@@ -7,6 +7,7 @@ import logging
 import re
 import sys
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -164,7 +165,7 @@ def test_no_authorizer_and_a_bad_super_user() -> None:
 
 
 def test_a_broker_follows_rules_as_they_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"authorizer.class.name": STANDARD, "allow.everyone.if.no.acl.found": "true"}
+    options: dict[str, Any] = {"authorizer.class.name": STANDARD, "allow.everyone.if.no.acl.found": "true"}
     secret = rule("secret", principal="User:alice")
     asked = MetadataRequest(topics=[MetadataRequest.Topic(name="secret")], allow_auto_topic_creation=False)
     with Front(monkeypatch, **options) as front:
@@ -174,9 +175,9 @@ def test_a_broker_follows_rules_as_they_come_and_go(monkeypatch: pytest.MonkeyPa
             return answered
 
         assert code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        front.broker.metadata.commit(secret)  # type: ignore[attr-defined]  # a stand-in
+        front.metadata.commit(secret)
         assert code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "whether there is one is not told"
-        front.broker.metadata.commit(RemoveAccessControlEntryRecord(id=secret.id))  # type: ignore[attr-defined]
+        front.metadata.commit(RemoveAccessControlEntryRecord(id=secret.id))
         assert code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

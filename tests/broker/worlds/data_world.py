@@ -217,7 +217,7 @@ class World:
         log_dirs.open()
         self.directory_ids = dict(zip(dirs, (DIRECTORY, OTHER_DIRECTORY), strict=False))
         self.replicas = ReplicaManager(
-            self,  # type: ignore[arg-type]  # its channel and clock are ours
+            self,  # its channel and clock are ours
             self.disk,
             log_dirs,
             self.directory_ids,

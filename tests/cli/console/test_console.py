@@ -136,12 +136,12 @@ def test_values_that_cannot_be_right_are_refused(produce: Tool, flags: list[str]
 
 def test_files_of_properties_and_flags_that_count_more(produce: Tool, consume: Tool, tmp_path: Path) -> None:
     reader, producer = tmp_path / "reader.properties", tmp_path / "producer.properties"
-    reader.write_text("parse.key=true\nkey.separator=;\n")
-    producer.write_text("client.id=from-a-file\nlinger.ms=0\n")
+    reader.write_text("parse.key=true\nkey.separator=;\n", "utf-8")
+    producer.write_text("client.id=from-a-file\nlinger.ms=0\n", "utf-8")
     files = ("--reader-config", str(reader), "--producer.config", str(producer))
     assert produce("a;b\n", *files)[0] == 0
     assert produce("c:d\n", *files, "--reader-property", "key.separator=:")[0] == 0
-    reader.write_text("print.key=true\nkey.separator=;\n")
+    reader.write_text("print.key=true\nkey.separator=;\n", "utf-8")
     shown = consume("--from-beginning", "--max-messages", "2", "--formatter-config", str(reader))
     assert values(shown) == ["a;b", "c;d"]
     again = ("--formatter-config", str(reader), "--formatter-property", "key.separator=!")
@@ -238,7 +238,7 @@ def test_flags_of_the_consumer_become_its_properties(tmp_path: Path) -> None:
     assert grouped["group.id"] == "g"
     assert "enable.auto.commit" not in grouped
     file = tmp_path / "consumer.properties"
-    file.write_text("group.id=in-file\nclient.id=me\nfetch.min.bytes=5\n")
+    file.write_text("group.id=in-file\nclient.id=me\nfetch.min.bytes=5\n", "utf-8")
     in_file = consumer_properties("--consumer.config", str(file), "--consumer-property", "fetch.min.bytes=6")
     assert (in_file["group.id"], in_file["client.id"], in_file["fetch.min.bytes"]) == ("in-file", "me", "6")
     assert consumer_properties("--command-property", "client.id=x")["client.id"] == "x"

@@ -158,7 +158,7 @@ def test_wrong_command_lines(barnabas: Call, arguments: tuple[str, ...], said: s
 )
 def test_a_cluster_that_does_not_answer(barnabas: Call, arguments: tuple[str, ...], tmp_path: Path) -> None:
     config = tmp_path / "quick.properties"
-    config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n")
+    config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n", "utf-8")
     ended = barnabas(*arguments, "-b", "127.0.0.1:1", "--command-config", str(config))
     assert ended.code == Exit.UNREACHABLE
     assert ended.err.count("\n") == 1
@@ -377,7 +377,7 @@ def test_the_doctor_looks_at_a_cluster(barnabas: Call, bootstrap: str, tmp_path:
 
 def test_the_doctor_says_that_a_cluster_does_not_answer(barnabas: Call, tmp_path: Path) -> None:
     config = tmp_path / "quick.properties"
-    config.write_text("default.api.timeout.ms=500\n")
+    config.write_text("default.api.timeout.ms=500\n", "utf-8")
     ended = barnabas("doctor", "-b", "127.0.0.1:1", "--command-config", str(config), "-o", "jsonl")
     assert ended.code == Exit.FAILED
     last = json.loads(ended.out.splitlines()[-1])

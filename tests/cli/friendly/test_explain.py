@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def admin(bootstrap: str) -> Iterator[Admin]:
 
 @pytest.fixture
 def send(bootstrap: str, topic: str) -> Callable[..., None]:
-    def send(*values: bytes, **options: object) -> None:
+    def send(*values: bytes, **options: Any) -> None:
         with Producer(bootstrap_servers=bootstrap, **options) as producer:
             for delivery in [producer.send(topic, value) for value in values]:
                 delivery.result(PATIENCE_S)
@@ -45,13 +46,14 @@ def causes(barnabas: Call, group: str) -> Callable[..., list[dict[str, object]]]
     def explain(*options: str) -> list[dict[str, object]]:
         ended = barnabas("explain", group, "-o", "json", "--watch", WATCH, *options)
         assert ended.code == Exit.OK, ended.err
-        return json.loads(ended.out)
+        found: list[dict[str, object]] = json.loads(ended.out)
+        return found
 
     return explain
 
 
 @contextmanager
-def member(bootstrap: str, topic: str, group: str, **options: object) -> Iterator[Consumer]:
+def member(bootstrap: str, topic: str, group: str, **options: Any) -> Iterator[Consumer]:
     """A consumer that has its partitions, as far as there are any for it."""
     settings = {"enable_auto_commit": False, "auto_offset_reset": "earliest", **options}
     with Consumer(bootstrap_servers=bootstrap, group_id=group, **settings) as consumer:

@@ -25,7 +25,7 @@ from barnabas.cli.friendly.yaml_text import yaml_item
 
 NOW_MS = 1_700_000_000_000
 COLUMNS = (Column("name"), Column("size", is_number=True), Column("tags"), Column("note", is_wide=True))
-ROWS = [
+ROWS: list[dict[str, object]] = [
     {"name": "a", "size": 1, "tags": ["x", "y"], "note": "line\nbreak"},
     {"name": "long" * 30, "size": None, "tags": [], "note": None},
 ]
@@ -67,7 +67,7 @@ def test_machines_get_everything() -> None:
 
 
 def test_yaml() -> None:
-    row = {
+    row: dict[str, object] = {
         "a b": 1,
         "null": None,
         "t": True,

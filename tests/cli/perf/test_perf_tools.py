@@ -90,7 +90,7 @@ def test_numbers_and_metrics(produce: Tool, places: Places, topic: str) -> None:
 
 def test_texts_of_a_file(produce: Tool, places: Places, topic: str, tmp_path: Path) -> None:
     file = tmp_path / "texts"
-    file.write_text("one\ntwo\nthree\n\n")
+    file.write_text("one\ntwo\nthree\n\n", "utf-8")
     flags = ("--num-records", "30", "--throughput", "-1", "--payload-file", str(file))
     code, out, _ = produce(*flags)
     assert code == 0
@@ -134,7 +134,7 @@ def test_transactions(places: Places, topic: str) -> None:
 
 def test_properties_of_a_file_of_flags_and_of_the_tool(tmp_path: Path) -> None:
     file = tmp_path / "producer.properties"
-    file.write_text("bootstrap.servers=file:1\nclient.id=from-a-file\ntransactional.id=old\n")
+    file.write_text("bootstrap.servers=file:1\nclient.id=from-a-file\ntransactional.id=old\n", "utf-8")
 
     def properties(*flags: str) -> dict[str, object]:
         words = ["--topic", "t", "--num-records", "1", "--payload-monotonic", "--throughput", "-1", *flags]
@@ -207,7 +207,7 @@ def test_flags_of_the_consumer_become_its_properties(tmp_path: Path) -> None:
     assert properties("--socket-buffer-size", "4096")["receive.buffer.bytes"] == 4096
     assert properties("--group", "g")["group.id"] == "g"
     file = tmp_path / "consumer.properties"
-    file.write_text("client.id=me\ngroup.id=theirs\n")
+    file.write_text("client.id=me\ngroup.id=theirs\n", "utf-8")
     given = properties("--consumer.config", str(file), "--group", "mine")
     assert (given["client.id"], given["group.id"]) == ("me", "mine")
 
@@ -253,7 +253,7 @@ def test_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_latency_with_properties_of_a_file(places: Places, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
-    file.write_text("client.id=mine\n")
+    file.write_text("client.id=mine\n", "utf-8")
     code, out, errors = run_ours(["e2e-latency", places.server, "latency", "5", "1", "10", str(file)])
     assert code == 0, errors
     assert re.fullmatch(

@@ -38,7 +38,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     # Nobody answers there, and that must not take long.
     monkeypatch.setattr(pipeline_status, "ASK_TIMEOUT_MS", 300)
-    Path("orders.py").write_text(PIPELINE)
+    Path("orders.py").write_text(PIPELINE, "utf-8")
     return "orders.py"
 
 
@@ -49,8 +49,8 @@ def checkpoint_of(sink: str) -> Path:
     for name in ("offsets", "commits"):
         (folder / name).mkdir(parents=True)
     for number in ("0", "1"):
-        (folder / "offsets" / number).write_text('v1\n{"batchWatermarkMs":0}\n{"orders":{"0":7}}')
-    (folder / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":1700000000000}')
+        (folder / "offsets" / number).write_text('v1\n{"batchWatermarkMs":0}\n{"orders":{"0":7}}', "utf-8")
+    (folder / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":1700000000000}', "utf-8")
     return folder
 
 
@@ -140,7 +140,7 @@ def test_a_report_is_written_by_the_pipeline(file: str, capsys: pytest.CaptureFi
         more.write('pipeline.report = lambda settings, path: Path(path).write_text(settings["table"])\n')
     assert main(["pipeline", "report", file, "--out", "page.html", "--set", "table=here"]) == 0
     assert capsys.readouterr().out == "page.html\n"
-    assert Path("page.html").read_text() == "here"
+    assert Path("page.html").read_text("utf-8") == "here"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.cli.conftest import Call
 
 
 @pytest.fixture(autouse=True)
-def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BARNABAS_STATE", str(tmp_path / "state"))
 
 

@@ -81,7 +81,7 @@ def test_the_life_of_a_daemon(site: Site, barnabas: Call) -> None:
     assert "has stopped" in stopped.out
     assert (site.data / ".kafka_cleanshutdown").exists()
 
-    lines = [json.loads(line) for line in Path(row["log"]).read_text().splitlines()]
+    lines = [json.loads(line) for line in Path(row["log"]).read_text("utf-8").splitlines()]
     assert any("serves PLAINTEXT" in line["message"] for line in lines)
     assert lines[-1]["message"] == "node 1 has stopped"
     assert not [line for line in lines if line["level"] in ("ERROR", "CRITICAL")]
@@ -129,7 +129,7 @@ def test_a_daemon_says_why_it_does_not_start(site: Site) -> None:
     assert "barnabas storage format" in refused.stderr
     assert refused.stderr.count("\n") == 1
     # Also in its log, where whoever was not at the terminal looks; it never ran, so it has not stopped.
-    (line,) = (site.folder / "logs" / "server-1.log").read_text().splitlines()
+    (line,) = (site.folder / "logs" / "server-1.log").read_text("utf-8").splitlines()
     assert " CRITICAL " in line and "not formatted" in line
 
 
@@ -273,7 +273,7 @@ def test_servers_that_ended_without_a_word_are_swept_away(
     assert running_servers(disk) == []
     info = ServerInfo(os.getpid(), 3, ["broker"], "c", 0, {"PLAINTEXT": "h:1"})
     registration = Registration(disk, info)
-    (tmp_path / "run" / "node-9-99999.pid").write_text("{}")
+    (tmp_path / "run" / "node-9-99999.pid").write_text("{}", "utf-8")
     assert running_servers(disk) == [info]
     assert not (tmp_path / "run" / "node-9-99999.pid").exists()
     registration.end()

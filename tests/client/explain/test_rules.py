@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -38,15 +39,15 @@ WELL = PartitionFacts(
 )
 
 
-def causes(*partitions: PartitionFacts, group: Group = STABLE, **more: object) -> list[Cause]:
+def causes(*partitions: PartitionFacts, group: Group = STABLE, **more: Any) -> list[Cause]:
     return [one.cause for one in diagnose(facts(*partitions, group=group, **more))]
 
 
-def facts(*partitions: PartitionFacts, group: Group = STABLE, **more: object) -> Facts:
+def facts(*partitions: PartitionFacts, group: Group = STABLE, **more: Any) -> Facts:
     return Facts(group, partitions, watched_ms=1_000, now_ms=100_000, **more)
 
 
-def at(offset: int, **changes: object) -> PartitionFacts:
+def at(offset: int, **changes: Any) -> PartitionFacts:
     return replace(WELL, committed_before=offset, committed=offset, **changes)
 
 

@@ -11,7 +11,7 @@ from barnabas.client import NewTopic, OffsetAndMetadata, RecordMetadata, TopicPa
 from barnabas.client import errors as client_errors
 from barnabas.client.sync import Admin, Consumer, Producer
 
-QUICK = {"fetch_max_wait_ms": 50, "auto_offset_reset": "earliest"}
+QUICK: dict[str, Any] = {"fetch_max_wait_ms": 50, "auto_offset_reset": "earliest"}
 
 
 def test_from_a_topic_to_its_records(bootstrap: str, topic: str, group: str) -> None:

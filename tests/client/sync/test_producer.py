@@ -68,7 +68,7 @@ def test_what_cannot_be_sent_raises_in_send(
         one.name
         for request, _ in broker.asked
         if isinstance(request, MetadataRequest)
-        for one in request.topics
+        for one in request.topics or ()
     }
     assert names == {TOPIC}, "no other name was asked for"
 

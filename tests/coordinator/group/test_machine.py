@@ -49,7 +49,8 @@ def test_records_of_kinds_of_groups_that_are_not_served_are_passed_over(
 
 def test_many_unreadable_records_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     world = ShardWorld(lambda: GroupMachine(3))
-    world.store.batches.append(([(b"\x7f\xff", b"")] * 10_000, None))
+    unknown: list[tuple[bytes, bytes | None]] = [(b"\x7f\xff", b"")] * 10_000
+    world.store.batches.append((unknown, None))
     world.reload()
     lines = [record.getMessage() for record in caplog.records if "passed over" in record.getMessage()]
     assert len(lines) == MAX_LINES_PER_LOAD + 1

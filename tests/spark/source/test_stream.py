@@ -26,7 +26,7 @@ TEN = [b"%d" % number for number in range(10)]
 ALL = ReadAllAvailable()
 
 
-def reader_of(bootstrap: str, topic: str, **options: str) -> StreamReader:
+def reader_of(bootstrap: str, topic: str, **options: Any) -> StreamReader:
     options.setdefault("fetchOffset__retryIntervalMs", "1")
     given = options_of(bootstrap, topic, **options)
     made = stream_reader(source_schema(given), given)

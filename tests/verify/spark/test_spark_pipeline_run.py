@@ -53,7 +53,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_a_run_ends_cleanly_and_goes_on(bootstrap: str, tmp_path: Path) -> None:
-    (tmp_path / "orders.toml").write_text(PIPELINE)
+    (tmp_path / "orders.toml").write_text(PIPELINE, "utf-8")
     create(bootstrap, "orders")
     create(bootstrap, "copied")
     at = ["orders.toml", "--set", f"bootstrap={bootstrap}"]
@@ -102,7 +102,7 @@ def test_a_run_ends_cleanly_and_goes_on(bootstrap: str, tmp_path: Path) -> None:
     until(has_done(3))
     third.terminate()
     assert third.wait(PATIENCE_S) == 0
-    lines = (tmp_path / "log").read_text().splitlines()
+    lines = (tmp_path / "log").read_text("utf-8").splitlines()
     assert lines[-1] == "orders: stopped; run it again and it goes on from its checkpoint"
     assert any(line.startswith("copy: batch ") for line in lines)
     # Each record once.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -413,7 +414,8 @@ def test_a_committed_record_that_cannot_be_applied_stops_the_node(monkeypatch: p
     def refuse(self: Delta, record: object) -> None:
         raise InconsistentRecordError("planted")
 
-    monkeypatch.setitem(delta_module._HANDLERS, TopicRecord, refuse)
+    handlers: Any = delta_module._HANDLERS
+    monkeypatch.setitem(handlers, TopicRecord, refuse)
     kraft.run(30)
     (error,) = kraft.failures
     assert isinstance(error, MetadataLoadError)
@@ -433,7 +435,8 @@ def test_a_log_that_no_node_can_apply_fails_the_start(monkeypatch: pytest.Monkey
     def refuse(self: Delta, record: object) -> None:
         raise InconsistentRecordError("planted")
 
-    monkeypatch.setitem(delta_module._HANDLERS, TopicRecord, refuse)
+    handlers: Any = delta_module._HANDLERS
+    monkeypatch.setitem(handlers, TopicRecord, refuse)
     kraft.restart()
     failed: list[BaseException] = []
     kraft.started.then(lambda _: None, failed.append)

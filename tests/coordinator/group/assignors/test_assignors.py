@@ -50,7 +50,7 @@ def test_every_partition_of_a_subscribed_topic_has_exactly_one_owner(seed: int) 
         if changed.instance_id in group.static_members:
             members.pop(group.static_members[changed.instance_id])
             members[changed.member_id] = changed
-        names = set()
+        names: set[str] = set()
         for member in members.values():
             names |= member.subscribed_names
             if member.regex in group.resolved:

@@ -133,7 +133,7 @@ def golden_group() -> ClassicGroup:
             "/h",
             rebalance_timeout_ms=60_000,
             session_timeout_ms=10_000,
-            protocols=[("range", b"sub")],
+            protocols=(("range", b"sub"),),
         ),
         "consumer",
     )

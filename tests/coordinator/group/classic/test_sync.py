@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -17,9 +19,9 @@ from tests.coordinator.group.worlds.classic_world import (
 from tests.coordinator.shard_world import COMMIT_TIMEOUT_MS, PENDING, value_of
 
 
-def joined(world: ClassicWorld, count: int, **more: object) -> list[str]:
+def joined(world: ClassicWorld, count: int, **more: Any) -> list[str]:
     """Members of generation 1 that wait for nothing; the leader comes first."""
-    joins = [world.joining(version=3, **more) for _ in range(count)]  # type: ignore[arg-type]
+    joins = [world.joining(version=3, **more) for _ in range(count)]
     world.pass_ms(2 * INITIAL_DELAY_MS)
     answers = [value_of(one) for one in joins]
     return sorted((one.member_id for one in answers), key=lambda one: one != answers[0].leader)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -18,8 +20,8 @@ from tests.coordinator.group.worlds.consumer_world import (
 
 def two(world: ConsumerWorld, **more: str) -> None:
     """A group of two at rest."""
-    world.beat("a", 0, **{"instance_id": more["a"]} if "a" in more else {})
-    world.beat("b", 0, **{"instance_id": more["b"]} if "b" in more else {})
+    world.beat("a", 0, instance_id=more.get("a"))
+    world.beat("b", 0, instance_id=more.get("b"))
     world.settle("a", "b")
 
 
@@ -212,7 +214,7 @@ def test_only_an_empty_group_can_be_deleted(kind: str) -> None:
     world.beat("a", 0)
     if kind == "empty":
         world.beat("a", -1)
-    results: list[dict[str, ErrorCode]] = []
+    results: list[Any] = []
     world.ask(lambda machine, context: machine.delete([GROUP], context)).then(results.append, results.append)
     if kind == "empty":
         assert results == [{GROUP: ErrorCode.NONE}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,10 @@ def says(*partitions: int, topic: Uuid = T) -> Owned:
     return [ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=topic, partitions=list(partitions))]
 
 
-def member(state: MemberState = MemberState.STABLE, epoch: int = 5, **more: object) -> ConsumerMember:
-    return replace(ConsumerMember("m", member_epoch=epoch, previous_member_epoch=4, state=state), **more)  # type: ignore[arg-type]  # fields by name
+def member(state: MemberState = MemberState.STABLE, epoch: int = 5, **more: Any) -> ConsumerMember:
+    return replace(
+        ConsumerMember("m", member_epoch=epoch, previous_member_epoch=4, state=state), **more
+    )  # fields by name
 
 
 def nobody(topic: Uuid, partition: int) -> bool:

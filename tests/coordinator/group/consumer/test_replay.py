@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def step(world: ConsumerWorld, chance: random.Random) -> None:
         world.pass_ms(chance.choice([1_000, 20_000, 61_000]))
     elif member is None or what < 0.15:
         instance = f"instance {member_id}" if chance.random() < 0.3 else None
-        subscribed = {"subscribed_topic_regex": PATTERN} if chance.random() < 0.3 else {}
+        subscribed: dict[str, Any] = {"subscribed_topic_regex": PATTERN} if chance.random() < 0.3 else {}
         names = chance.sample(["t", "u"], chance.randint(1, 2))
         world.beat(member_id, 0, names=names, instance_id=instance, **subscribed)
     elif what < 0.25:

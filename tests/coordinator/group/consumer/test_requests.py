@@ -12,7 +12,12 @@ from barnabas.coordinator.group.consumer.options import MigrationPolicy, assigno
 from barnabas.coordinator.group.consumer.requests import check_heartbeat
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
-JOINING = {"member_epoch": 0, "rebalance_timeout_ms": 1, "subscribed_topic_names": [], "topic_partitions": []}
+JOINING: dict[str, Any] = {
+    "member_epoch": 0,
+    "rebalance_timeout_ms": 1,
+    "subscribed_topic_names": [],
+    "topic_partitions": [],
+}
 LIVING: dict[str, Any] = {"member_epoch": 1}
 
 

@@ -25,7 +25,7 @@ from tests.coordinator.shard_world import value_of
 QUICK = {"group.initial.rebalance.delay.ms": "0"}
 
 
-def classic_world(**settings: str) -> tuple[ConsumerWorld, str]:
+def classic_world(**settings: Any) -> tuple[ConsumerWorld, str]:
     """A stable classic group of one consumer that owns all of t."""
     given = {name.replace("_", "."): value for name, value in settings.items()}
     world = ConsumerWorld({**QUICK, **given})
@@ -58,7 +58,9 @@ def test_a_classic_group_becomes_a_consumer_group_when_such_a_member_joins() -> 
     assert rejoin(world, classic, t=kept).generation_id == 2
     assert world.classic_assignment(world.sync(classic, 2).assignment)["t"] == kept
     assert world.heartbeat(classic, 2) is ErrorCode.NONE
-    assert sorted([*kept, *world.told(world.beat("m", 2))[1]["t"]]) == [0, 1, 2, 3]
+    given = world.told(world.beat("m", 2))[1]
+    assert given is not None
+    assert sorted([*kept, *given["t"]]) == [0, 1, 2, 3]
     check_invariants(group)
 
 
@@ -376,4 +378,6 @@ def test_who_may_fetch_offsets_and_who_commits_in_transactions() -> None:
     group.validate_offset_commit("", None, -1, transactional=True, api_version=0)
     group.validate_offset_commit("m", None, 1, transactional=True, api_version=3)
     assert group.is_subscribed_to("t")
-    assert group.offset_expiration()(7) == 7
+    expiration = group.offset_expiration()
+    assert expiration is not None
+    assert expiration(7) == 7

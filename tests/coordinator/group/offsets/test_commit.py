@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -106,7 +108,7 @@ def test_a_generation_of_no_group_is_refused(version: int, code: ErrorCode) -> N
 def test_the_group_is_asked_who_may_commit() -> None:
     world = OffsetsWorld()
     group = world.put_stub("g")
-    who = {"generation_id_or_member_epoch": 4, "member_id": "m", "group_instance_id": "i"}
+    who: dict[str, Any] = {"generation_id_or_member_epoch": 4, "member_id": "m", "group_instance_id": "i"}
     assert world.commit("g", {"t": {0: 5}}, 9, **who) == {"t": {0: NONE}}
     assert group.asked == [("m", "i", 4, False, 9)]
     group.refusal = KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
@@ -153,7 +155,7 @@ def test_an_offset_of_a_transaction_counts_when_it_is_committed() -> None:
     world = OffsetsWorld()
     world.commit("g", {"t": {0: 5}})
     assert world.commit_in_transaction("g", {"t": {0: 6}, "u": {1: 7}}) == {"t": {0: NONE}, "u": {1: NONE}}
-    assert world.store.batches[-1][1] == ProducerStamp(1, 0)  # type: ignore[index]
+    assert world.store.batches[-1][1] == ProducerStamp(1, 0)
     assert world.fetch("g") == {"t": {0: 5}}
     world.end(committed=True)
     assert world.fetch("g") == {"t": {0: 6}, "u": {1: 7}}

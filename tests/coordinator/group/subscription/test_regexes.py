@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -54,14 +56,16 @@ def test_what_re2_does_not_take_is_refused_with_the_reason(pattern: str, fault: 
     ],
 )
 def test_a_pattern_stands_for_the_topics_that_it_matches_as_a_whole(pattern: str, topics: set[str]) -> None:
-    world = ConsumerWorld(**dict.fromkeys(("t", "t1", "t-2", "x"), 1))
+    partitions: dict[str, Any] = dict.fromkeys(("t", "t1", "t-2", "x"), 1)
+    world = ConsumerWorld(**partitions)
     check(pattern)
     found = resolve([pattern], world.image, lambda _: True, 7)[pattern]
     assert (found.topics, found.version, found.timestamp_ms) == (topics, world.image.offset, 7)
 
 
 def test_patterns_that_would_take_for_ever_do_not() -> None:
-    world = ConsumerWorld(**{"a" * 200: 1})
+    long: dict[str, Any] = {"a" * 200: 1}
+    world = ConsumerWorld(**long)
     assert resolve(["(a|aa)+b"], world.image, lambda _: True, 0)["(a|aa)+b"].topics == frozenset()
 
 

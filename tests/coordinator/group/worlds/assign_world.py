@@ -17,7 +17,10 @@ from barnabas.coordinator.group.subscription.subscription import TopicHashes, is
 from barnabas.coordinator.group.subscription.target import ASSIGNORS, compute_target
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import EMPTY_IMAGE, Image
-from barnabas.protocol.records.consumer_group import ConsumerGroupTargetAssignmentMemberKey
+from barnabas.protocol.records.consumer_group import (
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+)
 from barnabas.protocol.records.metadata import PartitionRecord, RegisterBrokerRecord, TopicRecord
 
 Case = dict[str, Any]
@@ -95,12 +98,15 @@ def answer(case: Case) -> dict[str, Any]:
     if previous != changed.member_id:
         targets.pop(previous, None)
     for member_id, value in written.items():
+        assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
         targets[member_id] = {one.topic_id: frozenset(one.partitions) for one in value.topic_partitions}
     names = [topic["name"] for topic in case["topics"]]
     return {
         "targets": {member: _to_json(target) for member, target in targets.items()},
         "written": sorted(written),
-        "hashes": {name: _signed(topic_hash(image.topic_named(name), image)) for name in names},
+        "hashes": {
+            name: _signed(topic_hash(topic, image)) for name in names if (topic := image.topic_named(name))
+        },
         "hash": TopicHashes().of_group(names, image),
     }
 

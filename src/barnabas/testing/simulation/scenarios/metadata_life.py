@@ -367,7 +367,7 @@ def _end_well(world: World, life: MetadataLife) -> None:
 # ----------------------------------------------------------------------------------------- the planted bugs
 
 
-@planted("metadata: answers before the commit", scenario="metadata-life", within_seeds=20)
+@planted("metadata: answers before the commit", scenario="metadata-life")
 def answers_before_commit() -> Iterator[None]:
     """A request is answered when its records are in the page cache."""
 
@@ -388,14 +388,14 @@ def answers_before_commit() -> Iterator[None]:
         yield
 
 
-@planted("metadata: deposed, and nothing is forgotten", scenario="metadata-life", within_seeds=40)
+@planted("metadata: deposed, and nothing is forgotten", scenario="metadata-life")
 def keeps_uncommitted() -> Iterator[None]:
     """A controller that loses leadership keeps what was not committed."""
     with patched(Controller, "deactivate", lambda self, committed: None):
         yield
 
 
-@planted("metadata: reports what is not committed", scenario="metadata-life", within_seeds=20)
+@planted("metadata: reports what is not committed", scenario="metadata-life")
 def reports_uncommitted() -> Iterator[None]:
     """Publishers hear of everything in the log as soon as something is committed."""
     healthy = RaftStore._report
@@ -407,14 +407,14 @@ def reports_uncommitted() -> Iterator[None]:
         yield
 
 
-@planted("metadata: batches are not synced", scenario="metadata-life", within_seeds=20)
+@planted("metadata: batches are not synced", scenario="metadata-life")
 def batches_not_synced() -> Iterator[None]:
     """Only the quorum's state reaches the disk before it counts."""
     with patched(MetadataFolder, "_mark_unsynced", lambda self: None):
         yield
 
 
-@planted("metadata: a new segment's name is not synced", scenario="metadata-life", within_seeds=40)
+@planted("metadata: a new segment's name is not synced", scenario="metadata-life")
 def segment_name_not_synced() -> Iterator[None]:
     """The file of a new segment is synced, its name in the folder is not."""
     healthy = MetadataFolder._mark_unsynced
@@ -428,7 +428,7 @@ def segment_name_not_synced() -> Iterator[None]:
         yield
 
 
-@planted("metadata: votes are not synced", scenario="metadata-life", within_seeds=40)
+@planted("metadata: votes are not synced", scenario="metadata-life")
 def votes_not_synced() -> Iterator[None]:
     """The quorum's state is replaced, but nobody waits for the disk."""
     healthy = WholeFiles.write_atomically
@@ -440,7 +440,7 @@ def votes_not_synced() -> Iterator[None]:
         yield
 
 
-@planted("metadata: the same epoch again", scenario="metadata-life", within_seeds=20)
+@planted("metadata: the same epoch again", scenario="metadata-life")
 def same_epoch_again() -> Iterator[None]:
     """A node that starts again goes on in the epoch that it led in before."""
     healthy = RaftNode._stand
@@ -452,7 +452,7 @@ def same_epoch_again() -> Iterator[None]:
         yield
 
 
-@planted("metadata: snapshots are not synced", scenario="metadata-life", within_seeds=60)
+@planted("metadata: snapshots are not synced", scenario="metadata-life")
 def snapshots_not_synced() -> Iterator[None]:
     """A snapshot gets its name while its content is in memory only."""
 
@@ -468,7 +468,7 @@ def snapshots_not_synced() -> Iterator[None]:
         yield
 
 
-@planted("metadata: a snapshot of what is not committed", scenario="metadata-life", within_seeds=60)
+@planted("metadata: a snapshot of what is not committed", scenario="metadata-life")
 def snapshot_of_uncommitted() -> Iterator[None]:
     """A snapshot is named after the committed image and holds the controller's newest one."""
     healthy = KraftMetadata.committed
@@ -488,7 +488,7 @@ def snapshot_of_uncommitted() -> Iterator[None]:
         yield
 
 
-@planted("metadata: the log goes too early", scenario="metadata-life", within_seeds=60)
+@planted("metadata: the log goes too early", scenario="metadata-life")
 def log_goes_too_early() -> Iterator[None]:
     """Of the log only the last segment is kept, wherever the snapshot ends."""
     healthy = MetadataFolder.delete_before
