@@ -30,7 +30,7 @@ from barnabas.protocol.messages.create_topics import CreateTopicsRequest, Create
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from barnabas.testing.stall_attack import Existing, StallAttack, attacks
+from barnabas.testing.hostile.stall_attack import Existing, StallAttack, attacks
 from tools.raw_broker import BrokerProcess, RawConnection
 
 SIZES = (100_000, 1_000_000)

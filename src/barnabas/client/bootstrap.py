@@ -12,7 +12,7 @@ from barnabas.client.addresses import bootstrap_nodes
 from barnabas.client.errors.local import NoBrokersError
 from barnabas.client.model import Node
 from barnabas.config.settings import Settings
-from barnabas.runtime.resolver import Resolver
+from barnabas.runtime.network.resolver import Resolver
 
 CANONICAL = "resolve_canonical_bootstrap_servers_only"
 REBOOTSTRAP = "rebootstrap"

@@ -29,8 +29,8 @@ from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, 
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.schema import Message
 from barnabas.runtime.network.asyncio_network import AsyncioNetwork
+from barnabas.runtime.network.resolver import Resolver, SystemResolver
 from barnabas.runtime.random import Random, SystemRandom
-from barnabas.runtime.resolver import Resolver, SystemResolver
 
 logger = logging.getLogger(__name__)
 

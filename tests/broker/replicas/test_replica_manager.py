@@ -10,8 +10,8 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import UNASSIGNED_DIR, Uuid
-from barnabas.broker.replica_transitions import FIRST_RETRY_MS
 from barnabas.broker.replicas.hosted_partition import Become, Hosted, Transition
+from barnabas.broker.replicas.transitions import FIRST_RETRY_MS
 from barnabas.metadata.image import ConfigResource
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
 from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest

@@ -33,7 +33,7 @@ from barnabas.runtime.loop.timers import Timers
 from barnabas.runtime.network.network import Address
 from barnabas.runtime.random import SeededRandom
 from barnabas.storage.directories.log_dirs import LogDirs
-from tests.broker.steps import begun
+from tests.broker.worlds.steps import begun
 
 T0 = 1_700_000_000_000
 BROKER = 1

@@ -33,8 +33,8 @@ from barnabas.runtime.network.network import Address
 from barnabas.runtime.network.tcp import TcpNetwork
 from barnabas.runtime.random import SeededRandom
 from barnabas.storage.directories.meta_properties import V1, MetaProperties, write_meta_properties
-from tests.broker.steps import begun
 from tests.broker.worlds.fake_metadata import FakeMetadata
+from tests.broker.worlds.steps import begun
 
 CLUSTER_ID = "IbvkabpoSYqtPFrap8D0hg"
 PEER = Address("127.0.0.1", 50_000)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps
+from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, Resource
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import is_internal
 from barnabas.broker.coordinators.transaction_errors import told_to
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps, awaited, each
+from barnabas.broker.network.request_steps import Steps, awaited, each
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.coordinator.txn.transaction import EPOCH_BUMP_LEVEL
 from barnabas.protocol.messages.add_partitions_to_txn import (

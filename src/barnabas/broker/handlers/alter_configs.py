@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.admin import config_changes
-from barnabas.broker.controller_requests import ask_in_chunks, check_count
+from barnabas.broker.network.controller_requests import ask_in_chunks, check_count
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps, each
+from barnabas.broker.network.request_steps import Steps, each
 from barnabas.metadata.image import ConfigResource
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 

@@ -10,9 +10,9 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.controller_requests import ask_by_partition
+from barnabas.broker.network.controller_requests import ask_by_partition
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps
+from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

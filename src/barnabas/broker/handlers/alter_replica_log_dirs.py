@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps
+from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,

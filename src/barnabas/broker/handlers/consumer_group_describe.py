@@ -15,7 +15,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.coordinators.consumer_group_requests import check_enabled
 from barnabas.broker.coordinators.group_requests import answered
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps, awaited
+from barnabas.broker.network.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.consumer.describe import not_described

@@ -9,9 +9,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.controller_requests import ask_in_chunks, check_count
+from barnabas.broker.network.controller_requests import ask_in_chunks, check_count
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps, each
+from barnabas.broker.network.request_steps import Steps, each
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 

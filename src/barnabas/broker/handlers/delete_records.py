@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import is_internal
 from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.network.request_steps import Steps, awaited, each
 from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.broker.replicas.replica_manager import ReplicaManager
-from barnabas.broker.request_steps import Steps, awaited, each
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from barnabas.replica.purgatory import DelayedOperation

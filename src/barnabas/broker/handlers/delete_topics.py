@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
-from barnabas.broker.controller_requests import ask_in_chunks, check_count
+from barnabas.broker.network.controller_requests import ask_in_chunks, check_count
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps
+from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 

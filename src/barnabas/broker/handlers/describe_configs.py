@@ -15,7 +15,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import check_topic_name
 from barnabas.broker.admin import loggers
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps
+from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.config.layers import ConfigSource, Entry, Synonym
 from barnabas.config.option import Type

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.base.topic_names import fault_of
 from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.replicas.replica_manager import ReplicaManager
-from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.describe_producers import (
     DescribeProducersRequest,

@@ -14,7 +14,7 @@ from barnabas.base.ids import ZERO_UUID
 from barnabas.base.topic_names import is_internal, is_valid
 from barnabas.broker.metadata import cluster_view
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps, each
+from barnabas.broker.network.request_steps import Steps, each
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.metadata.image import Image
 from barnabas.metadata.topics import Topic

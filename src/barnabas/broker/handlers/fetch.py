@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.broker.network.request_context import Answer, RequestContext
+from barnabas.broker.network.request_steps import Steps, awaited, chunks
 from barnabas.broker.replicas.fetch import FIRST_VERSION_WITH_TOPIC_IDS, Fetch, Wanted
 from barnabas.broker.replicas.partition_reads import PartitionData, Reader, error_data
-from barnabas.broker.request_steps import Steps, awaited, chunks
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.replica.fetch_sessions import PartitionKey, Session

@@ -14,8 +14,8 @@ from barnabas.base.errors import ERRORS, ErrorCode
 from barnabas.base.hashing import partition_for_group
 from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.replicas.current_leader import leader_endpoint
-from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 

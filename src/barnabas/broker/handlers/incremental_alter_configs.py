@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.admin import config_changes, loggers
-from barnabas.broker.controller_requests import ask_in_chunks, check_count
+from barnabas.broker.network.controller_requests import ask_in_chunks, check_count
 from barnabas.broker.network.request_context import RequestContext, own_words
-from barnabas.broker.request_steps import Steps, each
+from barnabas.broker.network.request_steps import Steps, each
 from barnabas.config.layers import broker_option
 from barnabas.config.option import Type
 from barnabas.metadata.image import ConfigResource

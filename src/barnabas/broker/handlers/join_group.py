@@ -14,7 +14,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.coordinators.group_requests import answered, caller_of, check_member_request
 from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.coordinator.decision import Context, Decision
-from barnabas.coordinator.group.classic_changes import refused_join
+from barnabas.coordinator.group.classic.changes import refused_join
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from barnabas.runtime.loop.promise import Promise

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.replicas.replica_manager import ReplicaManager
-from barnabas.broker.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.storage.failure import StorageFailure

@@ -13,7 +13,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.broker.coordinators.offset_topics import TopicResults, check_count, told
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps, awaited
+from barnabas.broker.network.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
-from barnabas.broker.controller_requests import split_topics
 from barnabas.broker.coordinators.offset_topics import told
+from barnabas.broker.network.controller_requests import split_topics
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import Steps, awaited, each
+from barnabas.broker.network.request_steps import Steps, awaited, each
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine

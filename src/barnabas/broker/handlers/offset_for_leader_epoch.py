@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.request_context import RequestContext
+from barnabas.broker.network.request_steps import Steps, each
 from barnabas.broker.replicas.replica_manager import ReplicaManager
-from barnabas.broker.request_steps import Steps, each
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,

@@ -25,10 +25,10 @@ from barnabas.batch.view import (
     batch_size,
 )
 from barnabas.broker.network.request_context import Answer, RequestContext
-from barnabas.broker.produce_many import produce_in_parts
+from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.replicas.fast_produce import quick
 from barnabas.broker.replicas.produce import FIRST_VERSION_WITH_TOPIC_IDS, Produce, Write
-from barnabas.broker.request_steps import Steps
+from barnabas.broker.replicas.produce_many import produce_in_parts
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.element_count import has_many_elements
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse

@@ -12,7 +12,7 @@ from barnabas.base.lag import lag
 from barnabas.cli.consumer_groups.errors import say
 from barnabas.cli.framework.columns import padded_row
 from barnabas.cli.framework.exits import Exit
-from barnabas.cli.log_starts import log_starts
+from barnabas.cli.framework.log_starts import log_starts
 from barnabas.client.admin.records import OffsetSpec
 from barnabas.client.model import NO_EPOCH, OffsetAndMetadata, TopicPartition, by_topic
 

@@ -124,7 +124,7 @@ def group_rows(admin: Admin, names: Sequence[str]) -> list[Row]:
 def offset_rows(admin: Admin, groups: Sequence[GroupDescription]) -> list[Row]:
     """Every partition that a group has committed to or is assigned."""
     from barnabas.base.lag import lag
-    from barnabas.cli.log_starts import log_starts
+    from barnabas.cli.framework.log_starts import log_starts
     from barnabas.client.admin.records import OffsetSpec
 
     if not groups:

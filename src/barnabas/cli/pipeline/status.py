@@ -85,7 +85,7 @@ def _bounds(read: Sequence[Offsets], bootstrap: str) -> tuple[Bounds, str]:
     """Where the logs of all partitions of these topics start and end."""
     from barnabas.base.errors import KafkaError
     from barnabas.cli.framework.kafka_errors import sentence
-    from barnabas.cli.log_starts import log_starts
+    from barnabas.cli.framework.log_starts import log_starts
     from barnabas.client.admin.records import OffsetSpec
     from barnabas.client.model import TopicPartition
     from barnabas.client.sync import Admin

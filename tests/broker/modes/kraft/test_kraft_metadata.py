@@ -12,8 +12,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.batch.control import read_quorum_message
 from barnabas.batch.view import BatchView
-from barnabas.broker.modes import raft_store
-from barnabas.broker.modes.kraft import controller_driver
+from barnabas.broker.modes.kraft import controller_driver, raft_store
 from barnabas.config.errors import ConfigError
 from barnabas.metadata import delta as delta_module
 from barnabas.metadata.delta import Delta, InconsistentRecordError

@@ -24,8 +24,8 @@ from barnabas.broker.modes.kraft.quorum_setup import (
     registration_request,
     static_voters,
 )
+from barnabas.broker.modes.kraft.raft_store import RaftStore
 from barnabas.broker.modes.kraft.snapshot_generator import SnapshotGenerator
-from barnabas.broker.modes.raft_store import RaftStore
 from barnabas.config.node.listeners import Endpoint
 from barnabas.config.node.node import Node
 from barnabas.controller.activation import CannotActivateError, activation_records

@@ -18,7 +18,7 @@ from barnabas.batch.build import build
 from barnabas.batch.control import build_quorum_batch
 from barnabas.batch.records import Record
 from barnabas.batch.view import BatchView, batches
-from barnabas.broker.modes.committed_checkpoint import refuse_damage, write_checkpoint
+from barnabas.broker.modes.kraft.committed_checkpoint import refuse_damage, write_checkpoint
 from barnabas.broker.modes.kraft.snapshot_files import SnapshotFiles, newest_snapshot_offset
 from barnabas.config import Settings
 from barnabas.metadata.bootstrap import METADATA_FOLDER

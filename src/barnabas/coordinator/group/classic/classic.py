@@ -14,12 +14,12 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.coordinator.decision import Context, Decision, ProducerStamp
 from barnabas.coordinator.entry import Entry
 from barnabas.coordinator.group.caller import Caller
+from barnabas.coordinator.group.classic.changes import ClassicChanges
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
 from barnabas.coordinator.group.classic.join import Joins
 from barnabas.coordinator.group.classic.rebalance import Rebalances
 from barnabas.coordinator.group.classic.records import group_of
 from barnabas.coordinator.group.classic.sync import Syncs, left
-from barnabas.coordinator.group.classic_changes import ClassicChanges
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.part import Part
 from barnabas.coordinator.group.table import Group

@@ -16,11 +16,11 @@ from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.caller import Caller
+from barnabas.coordinator.group.classic.changes import refused_join
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
 from barnabas.coordinator.group.classic.member import ClassicMember, protocols_of
 from barnabas.coordinator.group.classic.rebalance import Rebalances, joined
 from barnabas.coordinator.group.classic.records import group_entry, new_group_entry
-from barnabas.coordinator.group.classic_changes import refused_join
 from barnabas.coordinator.group.table import GroupKind
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from barnabas.runtime.loop.promise import Promise

@@ -23,10 +23,10 @@ from barnabas.base.errors import ErrorCode
 from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import NOTHING, Context, Decision
 from barnabas.coordinator.events import EventKind
+from barnabas.coordinator.group.classic.changes import ClassicChanges, refused_join
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
 from barnabas.coordinator.group.classic.member import NO_ASSIGNMENT, ClassicMember
 from barnabas.coordinator.group.classic.records import group_entry
-from barnabas.coordinator.group.classic_changes import ClassicChanges, refused_join
 from barnabas.coordinator.timers import Due
 from barnabas.protocol.messages.join_group import JoinGroupResponse
 from barnabas.protocol.messages.sync_group import SyncGroupResponse

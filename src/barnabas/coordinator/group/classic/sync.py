@@ -14,10 +14,10 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import Changes, Context, Decision
 from barnabas.coordinator.events import EventKind
+from barnabas.coordinator.group.classic.changes import ClassicChanges
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
 from barnabas.coordinator.group.classic.rebalance import Rebalances, synced
 from barnabas.coordinator.group.classic.records import group_entry
-from barnabas.coordinator.group.classic_changes import ClassicChanges
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

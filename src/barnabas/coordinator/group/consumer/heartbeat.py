@@ -15,8 +15,8 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.coordinator.decision import Changes, Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.caller import Caller
+from barnabas.coordinator.group.classic.changes import refused_join
 from barnabas.coordinator.group.classic.group import ClassicGroup
-from barnabas.coordinator.group.classic_changes import refused_join
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.joining import (
     check_epoch,

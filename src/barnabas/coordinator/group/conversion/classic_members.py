@@ -17,9 +17,9 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.coordinator.decision import Changes, Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.caller import Caller
+from barnabas.coordinator.group.classic.changes import refused_join
 from barnabas.coordinator.group.classic.join import FIRST_VERSION_THAT_NEEDS_IDS, UNKNOWN_MEMBER
 from barnabas.coordinator.group.classic.sync import left
-from barnabas.coordinator.group.classic_changes import refused_join
 from barnabas.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from barnabas.coordinator.group.consumer.joining import (
     check_instance,

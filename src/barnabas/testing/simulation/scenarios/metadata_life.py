@@ -20,9 +20,9 @@ from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
 from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
 from barnabas.broker.modes.kraft.metadata_folder import MetadataFolder, log_options
 from barnabas.broker.modes.kraft.metadata_folder_loader import batches_up_to, snapshot_batches
+from barnabas.broker.modes.kraft.raft_store import RaftStore
 from barnabas.broker.modes.kraft.snapshot_files import SnapshotFiles
 from barnabas.broker.modes.kraft.snapshot_generator import SnapshotGenerator
-from barnabas.broker.modes.raft_store import RaftStore
 from barnabas.config.node.node import Node as Configuration
 from barnabas.controller.configs.configs import OpType
 from barnabas.controller.machine import Controller

@@ -8,14 +8,14 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
-from barnabas.broker.controller_requests import ask_in_chunks, check_count, split_topics
-from barnabas.broker.produce_many import produce_in_parts
-from barnabas.broker.request_steps import CHUNK_ELEMENTS
+from barnabas.broker.network.controller_requests import ask_in_chunks, check_count, split_topics
+from barnabas.broker.network.request_steps import CHUNK_ELEMENTS
+from barnabas.broker.replicas.produce_many import produce_in_parts
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.runtime.loop.promise import Promise
-from tests.broker.steps import begun
 from tests.broker.worlds.front_world import call_of
+from tests.broker.worlds.steps import begun
 
 Topic = ElectLeadersRequest.TopicPartitions
 

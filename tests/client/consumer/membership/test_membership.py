@@ -10,7 +10,7 @@ import pytest
 from barnabas.client.consumer.membership.membership import Handover
 from barnabas.client.consumer.subscription import Subscription
 from barnabas.client.model import TopicPartition
-from tests.client.consumer.membership import Heard
+from tests.client.consumer.membership.members import Heard
 from tests.client.scripted import TOPIC
 
 Run = Callable[[Any], Any]

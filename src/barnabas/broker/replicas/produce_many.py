@@ -13,7 +13,7 @@ from typing import Any
 
 from barnabas.base.ids import Uuid
 from barnabas.broker.network.request_context import Answer
-from barnabas.broker.request_steps import CHUNK_ELEMENTS, Steps, awaited
+from barnabas.broker.network.request_steps import CHUNK_ELEMENTS, Steps, awaited
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.runtime.loop.promise import Promise
 

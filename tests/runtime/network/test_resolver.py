@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.runtime.resolver import SystemResolver
+from barnabas.runtime.network.resolver import SystemResolver
 
 HOSTS = {
     "cluster": ["10.0.0.1", "10.0.0.2", "10.0.0.1", "10.0.0.3"],

@@ -20,7 +20,7 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.client.consumer.membership import member
+from tests.client.consumer.membership.members import member
 from tests.client.live.work import until
 from tests.client.scripted import TOPIC, TOPIC_ID, ScriptedBroker, scripted
 

@@ -18,8 +18,8 @@ from barnabas.client.waiting import Deadline
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
-from tests.client.consumer.membership import QUICK
-from tests.client.consumer.test_positions import fetched
+from tests.client.consumer.membership.members import QUICK
+from tests.client.consumer.offsets.test_positions import fetched
 from tests.client.scripted import TOPIC, Hangup, ScriptedBroker, scripted
 
 Run = Callable[[Any], Any]

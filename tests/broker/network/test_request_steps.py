@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.request_steps import MAX_TURNS, RequestWork, Steps, awaited, chunks, each, finished
+from barnabas.broker.network.request_steps import (
+    MAX_TURNS,
+    RequestWork,
+    Steps,
+    awaited,
+    chunks,
+    each,
+    finished,
+)
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import Timers
 

@@ -9,7 +9,7 @@ from barnabas.runtime.loop.poller import READ
 from barnabas.runtime.loop.timers import Timers
 from barnabas.runtime.network.connection import ConnectionContext, StreamConnection
 from barnabas.runtime.network.network import Address, NetworkLimits
-from barnabas.runtime.receive_budget import STALLED_NS
+from barnabas.runtime.network.receive_budget import STALLED_NS
 from tests.runtime.network.test_connection import Frames, PaperWire
 
 SECOND_NS = 1_000_000_000

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.publishers import publishers_for
+from barnabas.broker.metadata.publishers import publishers_for
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import EMPTY_IMAGE, ConfigResource
 from barnabas.protocol.records.metadata import ConfigRecord, NoOpRecord

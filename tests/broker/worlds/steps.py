@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import GeneratorType
 from typing import Any
 
-from barnabas.broker.request_steps import RequestWork
+from barnabas.broker.network.request_steps import RequestWork
 from barnabas.runtime.loop.timers import Timers
 
 

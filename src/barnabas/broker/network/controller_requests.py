@@ -13,7 +13,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.request_steps import CHUNK_ELEMENTS, Steps, awaited, chunks
+from barnabas.broker.network.request_steps import CHUNK_ELEMENTS, Steps, awaited, chunks
 from barnabas.controller.decision import MAX_RECORDS_PER_BATCH, too_large
 from barnabas.protocol.schema import Message
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.broker.metrics.registry import Metrics
+from barnabas.broker.network.request_steps import SLICE_NS
 from barnabas.broker.network.routes import Role, routes_for
-from barnabas.broker.request_steps import SLICE_NS
 from barnabas.config.option import Mode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.runtime.loop.reactor import Reactor
-from barnabas.testing.stall_attack import Existing, Kind, StallAttack, attacks
+from barnabas.testing.hostile.stall_attack import Existing, Kind, StallAttack, attacks
 from tests.broker.worlds.front_world import CLOSED, Front, Wire, node_of
 
 SIZE = 60_000

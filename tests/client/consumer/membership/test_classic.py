@@ -19,7 +19,7 @@ from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResp
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.client.consumer.membership import member
+from tests.client.consumer.membership.members import member
 from tests.client.live.work import until
 from tests.client.scripted import TOPIC, ScriptedBroker, scripted
 
