@@ -127,3 +127,17 @@ def test_a_topic_sticks_to_a_partition_for_a_batch_of_bytes(run: Run) -> None:
         assert topic.sticky is not first
 
     run(work())
+
+
+def test_a_flush_ends_the_lingering_of_every_open_batch(run: Run) -> None:
+    async def work() -> None:
+        accumulator = made()
+        queues = accumulator.topic(layout(1, 1)).queues
+        for partition_queue in queues:
+            accumulator.open_batch(partition_queue, 10)
+        assert not accumulator.sendable
+        accumulator.make_all_due()
+        assert [partition_queue.due for partition_queue in queues] == [True, True]
+        assert list(accumulator.sendable) == queues
+
+    run(work())
