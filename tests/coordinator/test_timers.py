@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.coordinator.decision import Decision
+from barnabas.coordinator.decision import NOTHING, Decision
 from barnabas.coordinator.timers import SWEEP_ABOVE, Timers
 
 
@@ -87,3 +87,12 @@ def test_dead_timers_do_not_pile_up() -> None:
         ring.set(f"member {number}", 1_000)
         ring.timers.cancel(f"member {number}")
     assert len(ring.timers._queue) <= SWEEP_ABOVE + 1
+
+
+def test_a_timer_that_is_moved_earlier_again_and_again_leaves_no_heap_of_dead_ones() -> None:
+    timers = Timers()
+    for delay_ms in range(10_000, 0, -1):
+        timers.schedule("one", delay_ms, lambda context: NOTHING)
+    assert len(timers) == 1
+    assert len(timers._queue) <= SWEEP_ABOVE + 1
+    assert timers.next_deadline() == 1
