@@ -137,19 +137,6 @@ def refused_write_left_behind() -> Iterator[None]:
         yield
 
 
-@planted("truncation-keeps-the-recovery-point", scenario=FINDS, within_seeds=4 * SEEDS)
-def truncation_keeps_the_recovery_point() -> Iterator[None]:
-    """After a truncation the recovery point stays beyond the end, so that what follows is not recovered."""
-
-    def cut_back(self: Log, offset: int) -> None:
-        self._reader.forget()
-        self._cuts += 1
-        self.end_offset = offset
-
-    with patched(Log, "_cut_back", cut_back):
-        yield
-
-
 @planted("cleaner-cleans-the-undecided", scenario=FINDS, within_seeds=2 * SEEDS)
 def cleaner_cleans_the_undecided() -> Iterator[None]:
     """Compaction goes on into transactions that are still open, whose values may never count."""
