@@ -136,19 +136,6 @@ def refused_write_left_behind() -> Iterator[None]:
         yield
 
 
-@planted("truncation-keeps-the-recovery-point", scenario=FINDS, first_seed=196)
-def truncation_keeps_the_recovery_point() -> Iterator[None]:
-    """After a truncation the recovery point stays beyond the end, so that what follows is not recovered."""
-
-    def cut_back(self: Log, offset: int) -> None:
-        self._reader.forget()
-        self._cuts += 1
-        self.end_offset = offset
-
-    with patched(Log, "_cut_back", cut_back):
-        yield
-
-
 @planted("cleaner-cleans-the-undecided", scenario=FINDS)
 def cleaner_cleans_the_undecided() -> Iterator[None]:
     """Compaction goes on into transactions that are still open, whose values may never count."""
