@@ -57,19 +57,23 @@ def sort_out(
     for one in resources:
         seen[one.resource_type, one.resource_name] += 1
         yield None
+    repeated = KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     left: list[R] = []
     decided: list[tuple[R, KafkaError | None]] = []
     for one in resources:
         yield None
+        if seen[one.resource_type, one.resource_name] > 1:
+            decided.append((one, repeated))
+            continue
         try:
-            if seen[one.resource_type, one.resource_name] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             if look_at(one):
                 decided.append((one, None))
             else:
                 left.append(one)
         except KafkaError as error:
-            decided.append((one, error))
+            # Kept without its trace, which holds all that was looked at: thousands may be kept.
+            error.__cause__ = error.__context__ = None
+            decided.append((one, error.with_traceback(None)))
     return left, decided
 
 
