@@ -249,6 +249,11 @@ class Broker:
         self.lifecycle.ready_to_unfence().then(partial(self._go_on, self._unfenced, done), done.fail)
 
     def _unfenced(self, done: Promise[None]) -> None:
+        """What the controller gave us to lead is taken up in slices: clients come when that is done."""
+        taken_up = self.replicas.transit(())
+        taken_up.then(partial(self._go_on, self._serve, done), done.fail)
+
+    def _serve(self, done: Promise[None]) -> None:
         for broker_listener in self._listeners.values():
             if broker_listener.role is not Role.CONTROLLER:
                 broker_listener.open()
