@@ -197,13 +197,13 @@ def test_progress_in_a_log_and_on_a_terminal(file: str) -> None:
     # The next block takes the place of the first.
     view.show(running, is_last=True)  # type: ignore[arg-type]
     assert terminal.getvalue() == first + "\x1b[3F\x1b[J" + first
-    view.say("stopped")
+    view.print("stopped")
     assert terminal.getvalue().endswith("orders: stopped\n")
 
 
 def test_a_master_that_is_silent_is_told_of(capfd: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGALRM)
-    with pipeline_run._telling_of_silence("orders", "spark://host:7077"):
+    with pipeline_run._reporting_silent_master("orders", "spark://host:7077"):
         assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= pipeline_run.MASTER_SILENT_S
         signal.raise_signal(signal.SIGALRM)
     assert capfd.readouterr().err == (
@@ -211,7 +211,7 @@ def test_a_master_that_is_silent_is_told_of(capfd: pytest.CaptureFixture[str]) -
     )
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    with pipeline_run._telling_of_silence("orders", "local[2]"):
+    with pipeline_run._reporting_silent_master("orders", "local[2]"):
         assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
@@ -221,7 +221,7 @@ def test_errors_of_queries_are_told_by_us_alone(capsys: pytest.CaptureFixture[st
 
     loggers = [PySparkLogger.getLogger(name) for name in pipeline_run.QUERY_LOGGERS]
     try:
-        pipeline_run._tell_errors_once()
+        pipeline_run._silence_query_loggers()
         for logger in loggers:
             logger.error("a column is not there", errorClass="UNRESOLVED_COLUMN")
         assert capsys.readouterr() == ("", "")

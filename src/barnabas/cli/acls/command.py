@@ -185,6 +185,6 @@ def confirmed(question: str) -> bool:
     answer = sys.stdin.readline()
     if not answer:
         raise UsageError(
-            f"{PROGRAM}: no confirmation was given, so nothing is removed; use --force to remove without confirmation"
+            f"{PROGRAM}: not confirmed, nothing is removed; --force removes without confirmation"
         )
     return answer.strip().lower() == "y"

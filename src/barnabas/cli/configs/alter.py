@@ -94,7 +94,8 @@ def alter_user_or_client(admin: Admin, entities: Entities, added: dict[str, str]
         unknown = [name for name in names if name not in allowed]
         if unknown:
             raise UsageError(
-                f"{message.format(verb)} using --bootstrap-server. Unexpected config names: {','.join(unknown)}"
+                f"{message.format(verb)} using --bootstrap-server. "
+                f"Unexpected config names: {','.join(unknown)}"
             )
     credentials = [name for name in (*added, *deleted) if name in MECHANISMS]
     if not credentials:

@@ -74,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
 def _reporting_errors(arguments: Sequence[str]) -> Iterator[None]:
     """Reports errors of the cluster with the prefix of Apache Kafka's tool; ConfigError passes unchanged."""
     from barnabas.base.errors import KafkaError
-    from barnabas.cli.framework.kafka_errors import exit_code, words
+    from barnabas.cli.framework.kafka_errors import exit_code, message_of
     from barnabas.config.errors import ConfigError
 
     try:
@@ -84,7 +84,7 @@ def _reporting_errors(arguments: Sequence[str]) -> Iterator[None]:
     except KafkaError as error:
         line = " ".join(arguments)
         raise CommandError(
-            f"Error while executing config command with args '{line}': {words(error)}", exit_code(error)
+            f"Error while executing config command with args '{line}': {message_of(error)}", exit_code(error)
         ) from error
 
 

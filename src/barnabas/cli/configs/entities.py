@@ -105,10 +105,10 @@ def check_entities(options: Namespace) -> Entities:
 
 def _check_types(entities: Entities) -> None:
     _refuse_duplicates(list(entities.types))
-    for entity_type in entities.types:
-        if entity_type not in TYPES:
+    for kind in entities.types:
+        if kind not in TYPES:
             raise UsageError(
-                f"Invalid entity type {entity_type}, the entity type must be one of {', '.join(TYPES)} with a "
+                f"Invalid entity type {kind}, the entity type must be one of {', '.join(TYPES)} with a "
                 "--bootstrap-server or --bootstrap-controller argument"
             )
     if not entities.types:

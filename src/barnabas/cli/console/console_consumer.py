@@ -16,7 +16,7 @@ from barnabas.cli.framework.arguments import KafkaParser
 from barnabas.cli.framework.connecting import add_connection_flags, client_properties
 from barnabas.cli.framework.exits import CommandError, Exit, one_line
 from barnabas.cli.framework.flag_rules import FlagRules
-from barnabas.cli.framework.interrupts import Ending, ending_by
+from barnabas.cli.framework.interrupts import Shutdown, shutting_down_on_signal
 from barnabas.cli.framework.key_values import key_values
 from barnabas.cli.framework.numbers import long_integer, whole_number
 
@@ -107,10 +107,10 @@ def run(arguments: Sequence[str]) -> int:
     consumer = Consumer(properties)
     loop = ConsumeLoop(consumer, formatter, options, properties)
     try:
-        with ending_by(consumer.wakeup) as ending:
+        with shutting_down_on_signal(consumer.wakeup) as shutdown:
             try:
                 start(consumer, options, offset)
-                loop.run(ending)
+                loop.run(shutdown)
             finally:
                 loop.close()
     finally:
@@ -118,10 +118,10 @@ def run(arguments: Sequence[str]) -> int:
         print(f"Processed a total of {loop.count} messages", file=sys.stderr)
         if options.enable_systest_events:
             print("shutdown_complete")
-    return Exit.OK if ending.code is None else ending.code
+    return Exit.OK if shutdown.code is None else shutdown.code
 
 
-# Flags -----------------------------------------------------------------------------------------
+# Flags ------------------------------------------------------------------------------------------------------
 
 
 def check(rules: FlagRules, options: Namespace) -> None:
@@ -184,8 +184,8 @@ def consumer_properties(parser: KafkaParser, rules: FlagRules, options: Namespac
 def group_id(
     rules: FlagRules, options: Namespace, in_file: dict[str, object], given: dict[str, str]
 ) -> str | None:
-    places = (options.group, in_file.get("group.id"), given.get("group.id"))
-    groups = dict.fromkeys(str(group) for group in places if group is not None)
+    sources = (options.group, in_file.get("group.id"), given.get("group.id"))
+    groups = dict.fromkeys(str(group) for group in sources if group is not None)
     if len(groups) > 1:
         rules.refuse(
             "The group ids provided in different places (directly using '--group', "
@@ -248,13 +248,13 @@ class ConsumeLoop:
         # Records that were polled but not printed yet.
         self._left: list[ConsumerRecord] = []
 
-    def run(self, ending: Ending) -> None:
+    def run(self, shutdown: Shutdown) -> None:
         max_messages: int | None = self._options.max_messages
         max_messages = None if max_messages == NO_LIMIT else max_messages
         timeout_ms = self._options.timeout_ms
         patience_ms = None if timeout_ms is None or timeout_ms < 0 else timeout_ms
         last_ns, is_known = self._monotonic_ns(), False
-        while not ending.is_wanted and (max_messages is None or self.count < max_messages):
+        while not shutdown.is_requested and (max_messages is None or self.count < max_messages):
             idle_ms = (self._monotonic_ns() - last_ns) // 1_000_000
             if patience_ms is not None and idle_ms >= patience_ms and self.count + idle_ms > 0:
                 return self._timed_out(patience_ms)
@@ -267,13 +267,13 @@ class ConsumeLoop:
             )
             if self._left:
                 is_known = True
-                self._print_all(ending)
+                self._print_all(shutdown)
                 last_ns = self._monotonic_ns()
         return None
 
-    def _print_all(self, ending: Ending) -> None:
+    def _print_all(self, shutdown: Shutdown) -> None:
         self._left.reverse()
-        while self._left and not ending.is_wanted:
+        while self._left and not shutdown.is_requested:
             record = self._left.pop()
             self.count += 1
             try:

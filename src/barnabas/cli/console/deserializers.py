@@ -108,13 +108,11 @@ def deserializer(properties: Mapping[str, str], option: str, program: str) -> Te
     if name in _TEXTS:
         return _TEXTS[name]
     known = ", ".join(sorted([*_TEXTS, "String"]))
-    raise UsageError(
-        f"{program}: {option}={given} cannot be loaded (Java classes are not supported); available: {known}"
-    )
+    raise UsageError(f"{program}: {option}={given} cannot be loaded (there is no Java); available: {known}")
 
 
 def _encoding(properties: Mapping[str, str], option: str) -> str:
-    """A deserializer's own properties are prefixed with the option; StringDeserializer has one, with two names."""
+    """A deserializer's own properties have the option as a prefix; StringDeserializer has one, with two names."""
     for name in (f"{option}.{option}.encoding", f"{option}.deserializer.encoding"):
         if name in properties:
             return properties[name]

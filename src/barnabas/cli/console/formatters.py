@@ -142,5 +142,5 @@ def formatter(class_name: str, properties: Mapping[str, str], program: str) -> F
         return internal_formatter(name)
     known = ", ".join((DEFAULT, "LoggingMessageFormatter", "NoOpMessageFormatter", *_INTERNAL))
     raise UsageError(
-        f"{program}: the formatter {class_name} cannot be loaded (Java classes are not supported); available: {known}"
+        f"{program}: the formatter {class_name} cannot be loaded (there is no Java); available: {known}"
     )
