@@ -139,7 +139,7 @@ def test_places(text: str, place: object) -> None:
 
 
 def test_what_is_no_place_is_told() -> None:
-    with pytest.raises(ValueError, match="'somewhere' is no place in a log: write earliest, latest"):
+    with pytest.raises(ValueError, match="'somewhere' is not a position in a log: write earliest, latest"):
         parse_position("somewhere", NOW_MS)
 
 

@@ -133,7 +133,7 @@ def test_a_log_without_its_beginning_sends_to_the_snapshot(
 @pytest.mark.parametrize(
     ("content", "code", "words"),
     [
-        (b"", Exit.NOT_FOUND, "there are no records of metadata in it"),
+        (b"", Exit.NOT_FOUND, "the file has no metadata records"),
         (b"\0" * 61, Exit.FAILED, "smaller than minimum record overhead"),
     ],
 )

@@ -98,7 +98,7 @@ def test_reset_asks_and_keeps_what_was_written(file: str, capsys: pytest.Capture
     written = Path("tables/orders")
     written.mkdir(parents=True)
     assert main(["pipeline", "reset", file]) == 2
-    assert "there is no terminal to ask at" in capsys.readouterr().err
+    assert "no terminal to confirm on" in capsys.readouterr().err
     assert main(["pipeline", "reset", file, "--dry-run"]) == 0
     assert folder.is_dir()
     told = capsys.readouterr().err
@@ -118,7 +118,7 @@ def test_reset_tells_which_files_are_in_the_way(file: str, capsys: pytest.Captur
     assert main(["pipeline", "reset", file, "--yes"]) == 0
     told = capsys.readouterr()
     assert "then move tables/orders away, or give table another path" in told.out + told.err
-    assert "orders: begins anew when that folder is away\n" in told.err
+    assert "orders: starts from the beginning once that folder is moved\n" in told.err
 
 
 def test_reset_leaves_what_belongs_to_others(file: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,7 +151,7 @@ def test_a_report_is_written_by_the_pipeline(file: str, capsys: pytest.CaptureFi
         (["graph", "orders.py", "--set", "table"], 2, "--set table: give KEY=VALUE"),
         (["run", "orders.py", "--once", "--every", "1 second"], 2, "--once ends by itself; leave out --every"),
         (["run", "orders.py", "--only", "bed"], 2, "orders has no sink bed; there is bad, table"),
-        (["run", "orders.py", "--set", "checkpoint=orders.py"], 1, "orders.py is no folder that can be written to (File"),
+        (["run", "orders.py", "--set", "checkpoint=orders.py"], 1, "orders.py is not a writable folder (File"),
         (["reset", "orders.py", "--only", "bed"], 2, "orders has no sink bed; there is bad, table"),
         (["rum", "orders.py"], 2, "unknown command rum (did you mean run?)"),
     ],
@@ -207,7 +207,7 @@ def test_a_master_that_is_silent_is_told_of(capfd: pytest.CaptureFixture[str]) -
         assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= pipeline_run.MASTER_SILENT_S
         signal.raise_signal(signal.SIGALRM)
     assert capfd.readouterr().err == (
-        "orders: spark://host:7077 has not taken the application yet; Spark waits for about a minute\n"
+        "orders: spark://host:7077 has not accepted the application yet; Spark waits for about a minute\n"
     )
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

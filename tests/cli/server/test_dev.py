@@ -109,6 +109,6 @@ def test_status_says_that_topics_may_be_hidden(
     monkeypatch.setattr(status, "running_servers", lambda disk: [info])
     answer = MetadataResponse(brokers=[], topics=[], cluster_authorized_operations=operations)
     monkeypatch.setattr(single_request, "send_request", lambda *asked: answer)
-    assert ("an authorizer hides others" in barnabas("status").out) is is_told
+    assert ("an authorizer may hide others" in barnabas("status").out) is is_told
     (row,) = json.loads(barnabas("status", "-o", "json").out)
     assert row["topics_may_be_hidden"] is is_told

@@ -112,7 +112,7 @@ def deserializer(properties: Mapping[str, str], option: str, program: str) -> Te
 
 
 def _encoding(properties: Mapping[str, str], option: str) -> str:
-    """A deserializer's own properties have the option as a prefix; StringDeserializer has one, with two names."""
+    """Properties of a deserializer are prefixed with the option; the encoding has two names."""
     for name in (f"{option}.{option}.encoding", f"{option}.deserializer.encoding"):
         if name in properties:
             return properties[name]

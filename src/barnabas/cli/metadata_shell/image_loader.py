@@ -48,7 +48,7 @@ def _replay(replay: Replay, batch: BatchView, path: str) -> None:
         replay.take(_records(batch, path), batch.last_offset, batch.leader_epoch, batch.max_timestamp)
     except InconsistentRecordError as error:
         raise CommandError(
-            f"{path}: the records at offset {batch.base_offset} need others that are not in this file ({error});"
+            f"{path}: the records at offset {batch.base_offset} need records that are missing here ({error});"
             " if the start of the log was deleted, use the .checkpoint next to it"
         ) from error
 
