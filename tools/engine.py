@@ -14,7 +14,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from barnabas.batch.engine import INTERPRETED, STALE, EngineState, judge
+from barnabas.batch.engine import INTERPRETED, STALE, EngineState, select_engine
 from barnabas.cli.doctor.command import engine_finding
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -37,12 +37,12 @@ def needs_build(state: EngineState) -> bool:
 
 
 def main() -> int:
-    state = judge(ENGINE, None)
-    if needs_build(state):
+    state = select_engine(ENGINE, None)
+    if is_due(state):
         built = subprocess.run(BUILD, cwd=PROJECT, stdout=subprocess.DEVNULL, check=False)
         if built.returncode:
             return built.returncode
-        state = judge(ENGINE, None)
+        state = select_engine(ENGINE, None)
     finding = engine_finding(state)
     print(f"engine {finding.found}" + (f" -> {finding.advice}" if finding.advice else ""))
     return 0
