@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.build import build
 from barnabas.batch.compression import Codec, compress
-from barnabas.batch.legacy import OldBatch, all_batches, repair_lz4_header, short_xxhash32
+from barnabas.batch.legacy import OldBatch, all_batches, repair_lz4_header, short_xxhash32, up_converted
 from barnabas.batch.records import Record, TimestampType
 from barnabas.batch.view import BatchView, CorruptBatch
 
@@ -61,6 +61,14 @@ def test_a_log_append_time_wrapper_gives_its_timestamp_to_all_messages() -> None
     wrapper = OldBatch(old_message(71, 1, 8 | Codec.GZIP, None, compress(Codec.GZIP, inside)))
     assert wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert [(r.offset, r.timestamp) for r in wrapper.records()] == [(70, START + 71), (71, START + 71)]
+
+
+def test_a_batch_of_an_old_format_is_converted_with_its_offsets_and_times() -> None:
+    inside = old_message(0, 1, 0, b"a", b"1") + old_message(1, 1, 0, b"b", b"2")
+    wrapper = OldBatch(old_message(71, 1, 8 | Codec.GZIP, None, compress(Codec.GZIP, inside)))
+    converted = up_converted(wrapper)
+    assert converted.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert list(converted.records()) == list(wrapper.records())
 
 
 def test_a_wrapper_with_offset_zero_keeps_the_inner_offsets() -> None:

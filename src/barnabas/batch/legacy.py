@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from struct import Struct
 
 from barnabas.base.errors import ErrorCode
+from barnabas.batch.build import build
 from barnabas.batch.compression import DECOMPRESSED_LIMIT, Codec, decompress
 from barnabas.batch.faults import CorruptBatch
 from barnabas.batch.frames import LZ4_MAGIC
@@ -204,6 +205,11 @@ def repair_lz4_header(frame: bytes) -> bytes:
     end = 14 if frame[4] & 0x08 else 6
     checksum = short_xxhash32(frame[4:end]) >> 8 & 0xFF
     return frame[:end] + bytes((checksum,)) + frame[end + 1 :]
+
+
+def up_converted(batch: OldBatch) -> BatchView:
+    """A batch of an old format in the current one, from which columns are read."""
+    return BatchView(bytes(build(list(batch.records()), timestamp_type=batch.timestamp_type)))
 
 
 def short_xxhash32(data: bytes) -> int:
