@@ -75,5 +75,5 @@ def test_an_open_bootstrap_transaction_is_aborted_and_begun_anew() -> None:
 def test_what_no_leader_can_go_on_from() -> None:
     with pytest.raises(CannotActivateError, match="storage format"):
         activation_records(_fresh().state, [], in_transaction=False)
-    with pytest.raises(CannotActivateError, match="does not know"):
+    with pytest.raises(CannotActivateError, match="does not support"):
         activation_records(Lab("3.5").controller.state, [], in_transaction=True)
