@@ -40,7 +40,7 @@ def activation_records(
     level = levels.get(METADATA_VERSION, 0) if is_empty else state.image.metadata_version
     if is_empty and METADATA_VERSION not in levels:
         raise CannotActivateError(
-            "the metadata log is empty and bootstrap.checkpoint names no metadata.version; run"
+            "the metadata log is empty and bootstrap.checkpoint contains no metadata.version; run"
             " `barnabas storage format` with this configuration"
         )
     if in_transaction and level < TRANSACTIONS_LEVEL:

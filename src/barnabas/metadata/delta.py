@@ -239,7 +239,7 @@ class Delta:
 
     def _remove_acl(self, record: records.RemoveAccessControlEntryRecord) -> None:
         if record.id not in self._current("acls"):
-            raise InconsistentRecordError(f"there is no access rule {record.id}")
+            raise InconsistentRecordError(f"there is no ACL {record.id}")
         self.acls.add(record.id)
         self._set(acls=self._current("acls").delete(record.id))
 

@@ -58,7 +58,7 @@ class MetadataFolderLoader:
             except InconsistentRecordError as error:
                 raise MetadataLoadError(
                     f"the committed records up to offset {batch.last_offset} of the metadata log contradict"
-                    f" what is before them: {error}"
+                    f" earlier records: {error}"
                 ) from error
 
     def publish(self) -> bool:

@@ -50,7 +50,7 @@ class MetadataTransaction:
             self._held = []
             return ()
         if held is None:
-            raise InconsistentRecordError("a transaction ends that has not begun")
+            raise InconsistentRecordError("a transaction ends without having begun")
         self._held = None
         return held if isinstance(boundary, EndTransactionRecord) else ()
 

@@ -1,7 +1,7 @@
 """SCRAM credentials as stored in the metadata log (KIP-554): derived keys, never the password.
 
 Contains the mechanisms, the key derivation (RFC 5802), and the parser for credentials given when a cluster is
-formatted (KIP-900).  The SCRAM exchange with a client belongs elsewhere.
+formatted (KIP-900).
 """
 
 from __future__ import annotations

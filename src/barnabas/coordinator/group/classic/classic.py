@@ -142,7 +142,7 @@ class ClassicGroups(GroupComponent):
     def apply(self, entry: Entry, stamp: ProducerStamp | None) -> None:
         """Live groups wrote the entry themselves: their state is replaced when the decision is accepted."""
         key, value = entry.key, entry.value
-        assert isinstance(key, GroupMetadataKey), "keys of this component"
+        assert isinstance(key, GroupMetadataKey), "the only key type of this component"
         known = self.machine.table.get(key.group)
         if value is None:
             if isinstance(known, ClassicGroup):

@@ -156,7 +156,7 @@ class JoinDecisions:
         changes = self._rebalances.changes(group, context)
         changes.group.change(_updated(member, request))
         changes.wait_for_join(member_id, promise)
-        reason = f"{member_id} joins again during {state} (client's reason: {reason_of(request)})"
+        reason = f"{member_id} rejoins during {state} (client's reason: {reason_of(request)})"
         self._rebalances.rebalance_or_complete(changes, reason)
         return changes.decision(promise)
 
@@ -209,7 +209,7 @@ class JoinDecisions:
     ) -> None:
         """Called when the new id of a static member is committed; responds with the current generation.
 
-        The member must not take itself for the leader and compute an assignment.  If its version cannot skip
+        The member must not act as the leader and compute an assignment.  If its version cannot skip
         the assignment, the response names the previous leader.
         """
         group = self._rebalances.classic(group_id)

@@ -142,6 +142,6 @@ def read_key(key: bytes) -> tuple[str, str, int, int]:
     except struct.error as error:
         raise ProtocolError(f"the key of an offset cannot be read: {error}") from error
     if not _NAMES_START <= middle <= end - _INT16.size:
-        raise ProtocolError("the key of an offset has a name of a negative length")
+        raise ProtocolError("the key of an offset contains a negative length")
     group, topic = key[_NAMES_START:middle], key[middle + _INT16.size : end]
     return group.decode(), topic.decode(), partition, end + _PARTITION.size
