@@ -561,7 +561,7 @@ def test_a_voter_of_another_folder() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("quorum-state", b"{}", "data_version is no number"),
+        ("quorum-state", b"{}", "data_version is not a number"),
         ("00000000000000000009-0000000001.checkpoint", b"", "the end of the snapshot is missing"),
         ("00000000000000000009-0000000001.checkpoint", b"x" * 99, "no batch begins here"),
     ],
