@@ -23,7 +23,7 @@ from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.sliced_work import SlicedWork
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.txn.ending import EndRequest, NeedsProducerId
-from barnabas.coordinator.txn.listing import Filter, describe
+from barnabas.coordinator.txn.listing import Filter
 from barnabas.coordinator.txn.machine import (
     Ended,
     Initialised,
@@ -180,12 +180,6 @@ class Transactions:
         self._replicas.producer_ids.next().then(then, fail)
 
     # What administrators ask
-
-    def describe(self, transactional_id: str) -> Promise[Transaction]:
-        def decide(machine: TransactionMachine, _: Context) -> Decision[Transaction]:
-            return Decision((), describe(machine.transactions, transactional_id))
-
-        return self.shards.ask(transactional_id, decide)
 
     def matching(self, wanted: Filter) -> Promise[list[Transaction]]:
         """Of all coordinators here; refused while one of them is loading."""

@@ -8,7 +8,7 @@ version 1 on for transactions too; from 4 on for many keys at once (KIP-699); th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from barnabas.base.errors import ERRORS, ErrorCode
 from barnabas.base.hashing import partition_for_group
@@ -17,6 +17,7 @@ from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.replicas.current_leader import leader_endpoint
 from barnabas.broker.security.authorizer import Operation, Resource
+from barnabas.metadata.topics import Topic
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class _Found(NamedTuple):
     port: int = -1
 
 
+# The leaders that a request has looked up, by partition of the coordinators' topic.
+_Leaders: TypeAlias = dict[int, _Found]
+
 _KINDS = {
     0: _Kind(CONSUMER_OFFSETS, Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
     1: _Kind(TRANSACTION_STATE, Resource.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
@@ -56,7 +60,7 @@ def handle(
     if kind is None and request.key_type != _SHARE:
         return _refused(request, ErrorCode.INVALID_REQUEST, is_batch=is_batch)
     if not is_batch:
-        found = _find(broker, context, kind, request.key)
+        found = _find(broker, context, kind, request.key, {})
         text = "NONE" if found.code is ErrorCode.NONE else ERRORS[found.code].text
         return FindCoordinatorResponse(
             error_code=found.code,
@@ -71,13 +75,14 @@ def handle(
 def _find_all(
     broker: Broker, request: FindCoordinatorRequest, context: RequestContext, kind: _Kind | None
 ) -> Steps[FindCoordinatorResponse]:
-    """A key that is named again is looked for once and answered each time, as in Apache Kafka."""
-    found: dict[str, FindCoordinatorResponse.Coordinator] = {}
+    """A key that is named more than once is looked up once and answered each time, as in Apache Kafka."""
+    coordinators: dict[str, FindCoordinatorResponse.Coordinator] = {}
+    leaders: _Leaders = {}
     for key in request.coordinator_keys:
-        if key not in found:
-            found[key] = _coordinator(key, _find(broker, context, kind, key), "")
+        if key not in coordinators:
+            coordinators[key] = _coordinator(key, _find(broker, context, kind, key, leaders), "")
         yield None
-    return FindCoordinatorResponse(coordinators=[found[key] for key in request.coordinator_keys])
+    return FindCoordinatorResponse(coordinators=[coordinators[key] for key in request.coordinator_keys])
 
 
 def refuse(request: FindCoordinatorRequest, code: ErrorCode, text: str) -> FindCoordinatorResponse:
@@ -100,7 +105,7 @@ def _refused(request: FindCoordinatorRequest, code: ErrorCode, *, is_batch: bool
     )
 
 
-def _find(broker: Broker, context: RequestContext, kind: _Kind | None, key: str) -> _Found:
+def _find(broker: Broker, context: RequestContext, kind: _Kind | None, key: str, leaders: _Leaders) -> _Found:
     if kind is None:
         return _Found(ErrorCode.INVALID_REQUEST)
     if not broker.authorizer.allows(context, Operation.DESCRIBE, kind.resource, key):
@@ -109,7 +114,15 @@ def _find(broker: Broker, context: RequestContext, kind: _Kind | None, key: str)
     if topic is None:
         broker.auto_topics.create_internal(kind.topic)
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    state = topic.partitions.get(partition_for_group(key, len(topic.partitions)))
+    index = partition_for_group(key, len(topic.partitions))
+    leader = leaders.get(index)
+    if leader is None:
+        leader = leaders[index] = _leader(broker, context, topic, index)
+    return leader
+
+
+def _leader(broker: Broker, context: RequestContext, topic: Topic, index: int) -> _Found:
+    state = topic.partitions.get(index)
     leader = None if state is None else leader_endpoint(broker.image, state.leader, context.listener)
     if leader is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
