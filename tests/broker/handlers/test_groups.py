@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from barnabas.broker.coordinators.group_requests import caller_of, gathered
+from barnabas.broker.coordinators.group_requests import caller_of, gather
 from barnabas.broker.coordinators.shards import Shards
 from barnabas.broker.handlers import (
     consumer_group_describe,
@@ -359,14 +359,14 @@ def test_addresses_are_written_as_java_writes_them(host: str, shown: str) -> Non
 
 def test_answers_of_several_shards_come_together_in_order() -> None:
     promises: list[Promise[int]] = [Promise(), Promise()]
-    both = gathered(promises)
+    both = gather(promises)
     promises[1].set(1)
     assert not both.done
     promises[0].set(0)
     assert value_of(both) == [0, 1]
-    assert value_of(gathered([])) == []
+    assert value_of(gather([])) == []
     failing: list[Promise[int]] = [Promise(), Promise()]
-    failed = gathered(failing)
+    failed = gather(failing)
     error = KafkaError(ErrorCode.NOT_COORDINATOR)
     for one in failing:
         one.fail(error)

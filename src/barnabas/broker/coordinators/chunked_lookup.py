@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
 from barnabas.base.errors import KafkaError
-from barnabas.broker.coordinators.group_requests import answered
+from barnabas.broker.coordinators.group_requests import recover
 from barnabas.broker.coordinators.shards import Shards
 from barnabas.broker.network.request_steps import Steps, awaited, chunks
 from barnabas.coordinator.decision import Context, Decision
@@ -55,4 +55,4 @@ def _look_up_chunk(
     refused: Callable[[str, KafkaError], R],
 ) -> Promise[dict[str, R]]:
     promise = shards.ask_partition(index, lambda machine, context: decide(machine, context, ids))
-    return answered(promise, lambda error: {key: refused(key, error) for key in ids})
+    return recover(promise, lambda error: {key: refused(key, error) for key in ids})

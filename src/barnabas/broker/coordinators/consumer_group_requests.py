@@ -26,7 +26,7 @@ def check_enabled(broker: Broker) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
 
 
-def seen_by(broker: Broker, context: RequestContext) -> Sees:
+def topic_visibility(broker: Broker, context: RequestContext) -> Sees:
     """Which topics this client may see, also when its request has long been answered."""
     asked = RequestContext(
         context.api_key,

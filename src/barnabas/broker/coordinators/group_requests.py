@@ -39,7 +39,7 @@ def check_member_request(broker: Broker, context: RequestContext, group_id: str)
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
 
 
-def answered(promise: Promise[R], refused: Callable[[KafkaError], R]) -> Promise[R]:
+def recover(promise: Promise[R], refused: Callable[[KafkaError], R]) -> Promise[R]:
     """Its value, or the answer that tells its error; faults of ours go on as they are."""
     answer: Promise[R] = Promise()
 
@@ -53,7 +53,7 @@ def answered(promise: Promise[R], refused: Callable[[KafkaError], R]) -> Promise
     return answer
 
 
-def gathered(promises: Sequence[Promise[R]]) -> Promise[list[R]]:
+def gather(promises: Sequence[Promise[R]]) -> Promise[list[R]]:
     """All values in their order, or the first error."""
     answer: Promise[list[R]] = Promise()
     values: dict[int, R] = {}

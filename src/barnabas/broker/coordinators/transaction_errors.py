@@ -8,7 +8,7 @@ from __future__ import annotations
 from barnabas.base.errors import ErrorCode, KafkaError
 
 
-def told_to(version: int, first_with_fenced: int, error: BaseException) -> BaseException:
+def error_for_version(version: int, first_with_fenced: int, error: BaseException) -> BaseException:
     """PRODUCER_FENCED came with KIP-588; before, a fenced producer heard INVALID_PRODUCER_EPOCH."""
     if (
         version < first_with_fenced

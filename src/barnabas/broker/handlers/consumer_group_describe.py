@@ -1,9 +1,9 @@
 """ConsumerGroupDescribe (api key 69), versions 0 to 1.
 
-State, epochs and members of consumer groups (KIP-848), with what each member owns and is to own.  A group
-that is not there, or is of another kind, is GROUP_ID_NOT_FOUND.  With what the client may do to it, if it
-asks (KIP-430).  A group with a topic that the client may not see is not told of.  From version 1 on with the
-protocol that each member uses.
+Describes state, epochs and members of consumer groups (KIP-848), with the current and the target assignment
+of each member.  A group that does not exist or is not a consumer group gets GROUP_ID_NOT_FOUND.  Authorized
+operations are included on request (KIP-430).  A group with a topic that the client may not describe is not
+shown.  From version 1 on members have a type: the protocol that they use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""CreateAcls (key 30, versions 1-3): store access rules (KIP-140, KIP-290).
+"""CreateAcls (key 30, versions 1-3): stores ACLs (KIP-140, KIP-290).
 
-* SECURITY_DISABLED where no authorizer is configured: rules that nobody judges by would be believed in.
-* Each rule is taken or refused by itself; one that is there already is taken and not stored again.
+* SECURITY_DISABLED if no authorizer is configured: users would rely on ACLs that are not enforced.
+* Each ACL succeeds or fails independently; one that exists already succeeds and is not stored again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) 
 
 
 def refuse(request: CreateAclsRequest, code: ErrorCode, message: str) -> CreateAclsResponse:
-    """Every rule gets the error."""
+    """Every ACL gets the error."""
     results = [
         CreateAclsResponse.AclCreationResult(error_code=code, error_message=message)
         for _ in request.creations

@@ -1,6 +1,6 @@
 """DeleteGroups (api key 42), versions 0 to 2.
 
-Groups without members are forgotten with their offsets (KIP-229), whatever kind they are of.
+Deletes empty groups of any type, with their offsets (KIP-229).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def handle(
 
 
 def refuse(request: DeleteGroupsRequest, code: ErrorCode, text: str) -> DeleteGroupsResponse:
-    return _answer(dict.fromkeys(request.groups_names, code))
+    return _response(dict.fromkeys(request.groups_names, code))
 
 
 def _may_delete(broker: Broker, request_context: RequestContext, name: str) -> bool:
@@ -55,10 +55,10 @@ def _error_code(_: str, error: KafkaError) -> ErrorCode:
     return error.code
 
 
-def _answer(results: Results) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(throttle_time_ms=0, results=[_result(one) for one in results.items()])
+def _response(results: Results) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(throttle_time_ms=0, results=[_result(result) for result in results.items()])
 
 
-def _result(one: tuple[str, ErrorCode]) -> DeleteGroupsResponse.DeletableGroupResult:
-    name, code = one
+def _result(result: tuple[str, ErrorCode]) -> DeleteGroupsResponse.DeletableGroupResult:
+    name, code = result
     return DeleteGroupsResponse.DeletableGroupResult(group_id=name, error_code=code)

@@ -1,7 +1,8 @@
 """DescribeGroups (api key 15), versions 0 to 6.
 
-State, protocol and members of classic groups.  A group that is not there is described as Dead, from version 6
-on with an error (KIP-1043).  From version 3 on with what the client may do to it, if it asks (KIP-430).
+Describes state, protocol and members of classic groups.  A group that does not exist is described as Dead,
+from version 6 on with an error (KIP-1043).  From version 3 on authorized operations are included on request
+(KIP-430).
 """
 
 from __future__ import annotations

@@ -46,9 +46,7 @@ class TopicResults(Generic[Asked, Result]):
         self._key = key
         self._refused: dict[object, Result] = {}
 
-    def sort_out(
-        self, broker: Broker, context: RequestContext, topics: Iterable[Asked]
-    ) -> Steps[list[Asked]]:
+    def select(self, broker: Broker, context: RequestContext, topics: Iterable[Asked]) -> Steps[list[Asked]]:
         """The topics to ask the coordinator about, each with its partitions that exist."""
         kept = []
         for topic in topics:
@@ -113,6 +111,6 @@ def check_count(topics: Iterable[Topic]) -> None:
         raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
-def told(error: KafkaError) -> ErrorCode:
+def client_error_code(error: KafkaError) -> ErrorCode:
     """The code that a client hears for a coordinator's error."""
     return ErrorCode.UNKNOWN_SERVER_ERROR if error.code in _FAULTS_OF_OURS else error.code
