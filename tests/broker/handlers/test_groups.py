@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from barnabas.broker.coordinators.group_requests import caller_of, gather
+from barnabas.broker.coordinators.group_requests import caller_of
 from barnabas.broker.coordinators.shards import Shards
 from barnabas.broker.handlers import (
     consumer_group_describe,
@@ -32,10 +32,8 @@ from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.list_groups import ListGroupsRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from barnabas.protocol.schema import Message
-from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.network.network import Address
 from tests.broker.worlds.front_world import Denying, Front, Wire, call_of
-from tests.coordinator.shard_world import value_of
 
 OPTIONS = {
     "offsets.topic.replication.factor": "1",
@@ -270,13 +268,13 @@ RESULTS = ("groups", "results", "transaction_states")
 def look_ups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The partitions whose shards are queried from now on."""
     queried: list[int] = []
-    ask_partition = Shards.ask_partition
+    submit_to_partition = Shards.submit_to_partition
 
     def counted(shards: Shards[Any], index: int, decide: Any) -> Any:
         queried.append(index)
-        return ask_partition(shards, index, decide)
+        return submit_to_partition(shards, index, decide)
 
-    monkeypatch.setattr(Shards, "ask_partition", counted)
+    monkeypatch.setattr(Shards, "submit_to_partition", counted)
     return queried
 
 
@@ -355,22 +353,6 @@ def test_addresses_are_written_as_java_writes_them(host: str, shown: str) -> Non
     call = call_of(11, 9)
     call.peer = Address(host, 5000)
     assert caller_of(call) == ("test", shown, 9)
-
-
-def test_answers_of_several_shards_come_together_in_order() -> None:
-    promises: list[Promise[int]] = [Promise(), Promise()]
-    both = gather(promises)
-    promises[1].set(1)
-    assert not both.done
-    promises[0].set(0)
-    assert value_of(both) == [0, 1]
-    assert value_of(gather([])) == []
-    failing: list[Promise[int]] = [Promise(), Promise()]
-    failed = gather(failing)
-    error = KafkaError(ErrorCode.NOT_COORDINATOR)
-    for one in failing:
-        one.fail(error)
-    assert value_of(failed) is error
 
 
 def test_a_member_that_is_gone_when_its_answer_comes_harms_nobody(front: Front) -> None:

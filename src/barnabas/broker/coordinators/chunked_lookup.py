@@ -1,4 +1,4 @@
-"""Requests that name many groups or transactional ids, answered by their coordinators in chunks.
+"""Look-ups of many groups or transactional ids in their coordinators, in chunks.
 
 A query costs a shard the same for one id and for a hundred, so the ids of one shard are looked up together.
 A chunk is small enough not to hold the loop.
@@ -54,5 +54,5 @@ def _look_up_chunk(
     decide: DecideChunk[M, R],
     refused: Callable[[str, KafkaError], R],
 ) -> Promise[dict[str, R]]:
-    promise = shards.ask_partition(index, lambda machine, context: decide(machine, context, ids))
+    promise = shards.submit_to_partition(index, lambda machine, context: decide(machine, context, ids))
     return recover(promise, lambda error: {key: refused(key, error) for key in ids})

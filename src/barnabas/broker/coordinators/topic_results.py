@@ -1,7 +1,7 @@
-"""What requests about offsets have in common: which of their partitions exist, and one answer made of two.
+"""Results by topic and partition, shared by the handlers of the offset APIs.
 
-What lives here: sorting out what no coordinator needs to be asked about, and putting those refusals beside
-the coordinator's results.  What may not: offsets.
+Partitions that do not exist or are not authorized are refused by the handler; their errors are merged with
+the coordinator's results.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from barnabas.broker.security.authorizer import Operation, Resource
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
-# What a coordinator's log refuses a batch for is no fault of the one who commits.
-_FAULTS_OF_OURS = frozenset(
+# Errors of an append to the coordinator's log that the client did not cause.
+_INTERNAL_ERRORS = frozenset(
     (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE)
 )
-# Offsets that one request may commit or delete: a batch of max.message.bytes as it is by default has no more.
+# Offsets that one request may commit or delete: a batch of the default max.message.bytes holds no more.
 MAX_PARTITIONS = 10_000
 
 
@@ -32,85 +32,89 @@ class Topic(Protocol):
     partitions: list[Any]
 
 
-Asked = TypeVar("Asked", bound=Topic)
+Requested = TypeVar("Requested", bound=Topic)
 Result = TypeVar("Result", bound=Topic)
 
 
-class TopicResults(Generic[Asked, Result]):
-    """The results of one request, gathered from here and from the coordinator."""
+class TopicResults(Generic[Requested, Result]):
+    """The results of one request, collected from the handler and the coordinator."""
 
     def __init__(
-        self, make: Callable[[Asked, list[int], ErrorCode], Result], key: Callable[[Any], object]
+        self, make: Callable[[Requested, list[int], ErrorCode], Result], key: Callable[[Any], object]
     ) -> None:
         self._make = make
         self._key = key
         self._refused: dict[object, Result] = {}
 
-    def select(self, broker: Broker, context: RequestContext, topics: Iterable[Asked]) -> Steps[list[Asked]]:
-        """The topics to ask the coordinator about, each with its partitions that exist."""
-        kept = []
+    def select(
+        self, broker: Broker, context: RequestContext, topics: Iterable[Requested]
+    ) -> Steps[list[Requested]]:
+        """Returns the topics for the coordinator, each with its existing partitions; refuses the others."""
+        accepted = []
         for topic in topics:
             yield None
             name = topic.name
             if not broker.authorizer.allows(context, Operation.READ, Resource.TOPIC, name):
                 self.refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 continue
-            known = broker.image.topic_named(name)
-            if known is None:
+            topic_image = broker.image.topic_named(name)
+            if topic_image is None:
                 self.refuse(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
-            partitions = known.partitions
+            partitions = topic_image.partitions
             missing: list[Any] = []
-            found: list[Any] = []
-            for one in topic.partitions:
-                (found if one.partition_index in partitions else missing).append(one)
+            existing: list[Any] = []
+            for partition in topic.partitions:
+                (existing if partition.partition_index in partitions else missing).append(partition)
                 yield None
             if missing:
                 self._add(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                topic.partitions = found
+                topic.partitions = existing
             if topic.partitions:
-                kept.append(topic)
-        return kept
+                accepted.append(topic)
+        return accepted
 
-    def refuse(self, topic: Asked, code: ErrorCode) -> None:
-        """All partitions of a topic."""
+    def refuse(self, topic: Requested, code: ErrorCode) -> None:
+        """Refuses all partitions of a topic."""
         self._add(topic, topic.partitions, code)
 
-    def _add(self, topic: Asked, partitions: Iterable[Any], code: ErrorCode) -> None:
-        result = self._make(topic, [one.partition_index for one in partitions], code)
-        known = self._refused.setdefault(self._key(topic), result)
-        if known is not result:
-            known.partitions += result.partitions
+    def _add(self, topic: Requested, partitions: Iterable[Any], code: ErrorCode) -> None:
+        result = self._make(topic, _indexes(partitions), code)
+        previous = self._refused.setdefault(self._key(topic), result)
+        if previous is not result:
+            previous.partitions += result.partitions
 
     def refused(self) -> list[Result]:
         return list(self._refused.values())
 
-    def failed(self, topics: Iterable[Asked], code: ErrorCode) -> list[Result]:
-        """When the coordinator refused all of them."""
-        return self.merged(
-            [self._make(one, [each.partition_index for each in one.partitions], code) for one in topics]
-        )
+    def failed(self, topics: Iterable[Requested], code: ErrorCode) -> list[Result]:
+        """Returns the results if the coordinator refused the whole request."""
+        return self.merged([self._make(topic, _indexes(topic.partitions), code) for topic in topics])
 
-    def merged(self, answered: list[Result]) -> list[Result]:
-        """Refusals come first; a topic that has both is told once."""
+    def merged(self, from_coordinator: list[Result]) -> list[Result]:
+        """Returns the refusals, then the coordinator's results; each topic occurs once."""
         if not self._refused:
-            return answered
-        for result in answered:
-            known = self._refused.setdefault(self._key(result), result)
-            if known is not result:
-                known.partitions += result.partitions
+            return from_coordinator
+        for result in from_coordinator:
+            previous = self._refused.setdefault(self._key(result), result)
+            if previous is not result:
+                previous.partitions += result.partitions
         return self.refused()
 
 
-def check_count(topics: Iterable[Topic]) -> None:
-    """Refuse what could not become one batch of the coordinator's log, before anybody looks at it.
+def _indexes(partitions: Iterable[Any]) -> list[int]:
+    return [partition.partition_index for partition in partitions]
 
-    Apache Kafka refuses it when it is written, for its size and with the same code.
+
+def check_count(topics: Iterable[Topic]) -> None:
+    """Raises if the request cannot become one batch of the coordinator's log.
+
+    Apache Kafka fails when it appends the batch, with the same code.
     """
     if sum(len(topic.partitions) for topic in topics) > MAX_PARTITIONS:
         raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 def client_error_code(error: KafkaError) -> ErrorCode:
-    """The code that a client hears for a coordinator's error."""
-    return ErrorCode.UNKNOWN_SERVER_ERROR if error.code in _FAULTS_OF_OURS else error.code
+    """Returns the code that the client gets for a coordinator's error."""
+    return ErrorCode.UNKNOWN_SERVER_ERROR if error.code in _INTERNAL_ERRORS else error.code

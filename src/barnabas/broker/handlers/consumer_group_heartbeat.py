@@ -53,7 +53,7 @@ def handle(
     def decide(machine: GroupMachine, context: Context) -> Decision[ConsumerGroupHeartbeatResponse]:
         return machine.consumer.heartbeat(request, requester, context)
 
-    return recover(broker.groups.ask(request.group_id, decide), _refused)
+    return recover(broker.groups.submit(request.group_id, decide), _refused)
 
 
 def refuse(

@@ -30,7 +30,7 @@ def handle(
     def decide(machine: GroupMachine, context: Context) -> Decision[HeartbeatResponse]:
         return machine.classic.heartbeat(request, context)
 
-    return recover(broker.groups.ask(request.group_id, decide), _refused)
+    return recover(broker.groups.submit(request.group_id, decide), _refused)
 
 
 def _refused(error: KafkaError) -> HeartbeatResponse:

@@ -50,7 +50,7 @@ def handle(
         return machine.classic.join(request, caller, context)
 
     promise: Promise[JoinGroupResponse] = Promise()
-    joined = recover(broker.groups.ask(request.group_id, decide), lambda error: refused_join(error.code))
+    joined = recover(broker.groups.submit(request.group_id, decide), lambda error: refused_join(error.code))
     joined.then(lambda response: promise.set(_for_version(version, response)), promise.fail)
     return promise
 

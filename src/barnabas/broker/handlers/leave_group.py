@@ -34,7 +34,7 @@ def handle(
         return machine.classic.leave(request, context)
 
     removed = recover(
-        broker.groups.ask(request.group_id, decide),
+        broker.groups.submit(request.group_id, decide),
         lambda error: LeaveGroupResponse(error_code=error.code, members=[]),
     )
     if not is_single:

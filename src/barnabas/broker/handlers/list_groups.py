@@ -50,7 +50,7 @@ def handle(
     listed: Listed = []
     for index in groups.active():
         # A shard that is unloaded meanwhile has no groups on this broker.
-        listed += yield from awaited(recover(groups.ask_partition(index, decide), lambda _: []))
+        listed += yield from awaited(recover(groups.submit_to_partition(index, decide), lambda _: []))
         yield None
     return _response(ErrorCode.NONE, listed)
 

@@ -47,7 +47,7 @@ def handle(
 
     try:
         check_count(request.topics)
-        response = yield from awaited(broker.groups.ask(request.group_id, decide))
+        response = yield from awaited(broker.groups.submit(request.group_id, decide))
     except KafkaError as error:
         topics = results.failed(request.topics, client_error_code(error))
         return OffsetCommitResponse(throttle_time_ms=0, topics=topics)

@@ -42,7 +42,7 @@ def handle(
     try:
         check_count(request.topics)
         # Sent even without partitions: an unknown group takes precedence over errors of partitions.
-        response = yield from awaited(broker.groups.ask(request.group_id, decide))
+        response = yield from awaited(broker.groups.submit(request.group_id, decide))
     except KafkaError as error:
         raise KafkaError(client_error_code(error), error.message) from error
     response.topics = results.merged(response.topics)

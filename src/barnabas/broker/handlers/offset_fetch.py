@@ -118,7 +118,7 @@ def _fetch(
     def decide(machine: GroupMachine, context: Context) -> Decision[Group]:
         return fetch(machine.offsets, requested, require_stable=require_stable)
 
-    return broker.groups.ask(group.group_id, decide)
+    return broker.groups.submit(group.group_id, decide)
 
 
 def _may_see(

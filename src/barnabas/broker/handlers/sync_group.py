@@ -34,7 +34,7 @@ def handle(
     def decide(machine: GroupMachine, context: Context) -> Decision[SyncGroupResponse]:
         return machine.classic.sync(request, context)
 
-    return recover(broker.groups.ask(request.group_id, decide), lambda error: _refused(error.code))
+    return recover(broker.groups.submit(request.group_id, decide), lambda error: _refused(error.code))
 
 
 def refuse(request: SyncGroupRequest, code: ErrorCode, text: str) -> SyncGroupResponse:

@@ -49,7 +49,7 @@ def handle(
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         check_count(request.topics)
         response = yield from awaited(
-            broker.groups.ask_in_transaction(
+            broker.groups.submit_in_transaction(
                 request.group_id,
                 request.transactional_id,
                 ProducerStamp(request.producer_id, request.producer_epoch),
