@@ -99,7 +99,7 @@ class _DelayedCommits(DelayedOperation, Generic[M]):
         self._partition = partition
 
     def try_complete(self) -> bool:
-        return not self._shards.look_at_commits(self._partition, is_waiting=True)
+        return not self._shards.complete_committed(self._partition, is_waiting=True)
 
     def expire(self) -> None:
         self._shards.expire(self._partition)
@@ -266,7 +266,7 @@ class Shards(Generic[M]):
             self.restart(partition)
             return
         if shard.next_expiry is not None:
-            self.look_at_commits(partition, is_waiting=False)
+            self.complete_committed(partition, is_waiting=False)
         self._set_timer(partition)
 
     def _set_timer(self, partition: _LeadPartition[M]) -> None:
@@ -279,7 +279,7 @@ class Shards(Generic[M]):
             else:
                 self._timers.set(partition, deadline_ms * _MS, partial(self._run_due, partition))
 
-    def look_at_commits(self, partition: _LeadPartition[M], *, is_waiting: bool) -> bool:
+    def complete_committed(self, partition: _LeadPartition[M], *, is_waiting: bool) -> bool:
         """Completes committed replies; returns whether others wait.  `is_waiting`: in the purgatory."""
         shard = partition.shard
         if shard is None:

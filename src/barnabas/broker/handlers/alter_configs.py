@@ -28,7 +28,7 @@ _Outcomes = list[_Outcome]
 def handle(
     broker: Broker, request: AlterConfigsRequest, context: RequestContext
 ) -> Steps[AlterConfigsResponse]:
-    remaining, decided = yield from config_changes.sort_out(
+    remaining, decided = yield from config_changes.validate_all(
         request.resources, partial(_validate, broker, context)
     )
     if not remaining:

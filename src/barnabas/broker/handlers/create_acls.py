@@ -25,7 +25,7 @@ KEY = 30
 def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> Promise[Message]:
     refuse_unknown(request.creations)
     check_cluster(broker.authorizer, context, Operation.ALTER)
-    if broker.authorizer.rules() is None:
+    if broker.authorizer.acls() is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     return broker.metadata.ask(request, context.api_version, context.principal)
 

@@ -24,7 +24,7 @@ KEY = 31
 def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> Promise[Message]:
     refuse_unknown(request.filters)
     check_cluster(broker.authorizer, context, Operation.ALTER)
-    if broker.authorizer.rules() is None:
+    if broker.authorizer.acls() is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     return broker.metadata.ask(request, context.api_version, context.principal)
 

@@ -24,7 +24,7 @@ KEY = 29
 def handle(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     refuse_unknown([request])
     check_cluster(broker.authorizer, context, Operation.DESCRIBE)
-    acls = broker.authorizer.rules()
+    acls = broker.authorizer.acls()
     if acls is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
     resources: dict[tuple[int, str, int], DescribeAclsResponse.Resource] = {}

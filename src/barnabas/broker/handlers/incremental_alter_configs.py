@@ -39,7 +39,7 @@ def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> Steps[IncrementalAlterConfigsResponse]:
     validate = partial(_validate, broker, context, request.validate_only)
-    remaining, decided = yield from config_changes.sort_out(request.resources, validate)
+    remaining, decided = yield from config_changes.validate_all(request.resources, validate)
     if not remaining:
         return (yield from _outcomes(decided))
     check_count(len(remaining))
