@@ -17,9 +17,9 @@ from barnabas.batch.records import Record
 from barnabas.batch.view import BatchView, batches
 from barnabas.client.sync import Producer
 from barnabas.spark import log_folders
+from barnabas.spark.given_options import OptionError
 from barnabas.spark.log_source import batch_reader, source_schema
 from barnabas.spark.source.loss import DataLossError
-from barnabas.spark.source.offsets import OptionError
 from tests.spark.topics import create, delete_records, produce, read_rows, values
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from barnabas.client import OffsetAndMetadata, TopicPartition
 from barnabas.client.consumer.fetch.completed_fetch import CompletedFetch
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.sync import Admin, Producer
+from barnabas.spark.given_options import OptionError
 from barnabas.spark.source import batch_reader, source_schema, stream_reader
 from barnabas.spark.source.batch import FilteringBatchReader
 from barnabas.spark.source.loss import DataLossError
-from barnabas.spark.source.offsets import OptionError
 from barnabas.spark.source.options import batch_options
 from tests.spark.topics import batch_rows, create, delete_records, options_of, produce, read_rows, values
 

@@ -16,8 +16,9 @@ from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.records import IsolationLevel, OffsetSpec
 from barnabas.client.errors.data import UnknownTopicOrPartitionError
 from barnabas.client.model import OffsetAndMetadata, TopicPartition
+from barnabas.spark.given_options import OptionError
 from barnabas.spark.source import clients
-from barnabas.spark.source.offsets import OptionError, PartitionOffsets, listed
+from barnabas.spark.source.offsets import PartitionOffsets, listed
 from barnabas.spark.source.options import Assign, SourceOptions, Subscribe
 
 T = TypeVar("T")

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 from barnabas.client.model import TopicPartition
+from barnabas.spark.given_options import OptionError
 
 # The numbers that stand for an end of a partition in the options' JSON.
 LATEST = -1
@@ -20,10 +21,6 @@ EARLIEST = -2
 
 PartitionOffsets = dict[TopicPartition, int]
 OffsetJson = dict[str, dict[str, int]]
-
-
-class OptionError(ValueError):
-    """An option that cannot be meant so."""
 
 
 class Edge(Enum):

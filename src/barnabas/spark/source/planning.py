@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from barnabas.client.model import TopicPartition
+from barnabas.spark.given_options import OptionError
 from barnabas.spark.source.loss import LossReport
 from barnabas.spark.source.offset_reader import OffsetReader
 from barnabas.spark.source.offsets import (
@@ -18,7 +19,6 @@ from barnabas.spark.source.offsets import (
     AtTimes,
     Edge,
     Limit,
-    OptionError,
     PartitionOffsets,
     listed,
 )

@@ -9,11 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
-from barnabas.batch.build import build
 from barnabas.batch.columnar import columns_of, vectors_of
 from barnabas.batch.engine.binary_column import binary_column
 from barnabas.batch.engine.columns import ColumnVectors
-from barnabas.batch.legacy import OldBatch
+from barnabas.batch.legacy import OldBatch, up_converted
 from barnabas.batch.view import BatchView
 from barnabas.client.consumer.fetch.completed_fetch import CompletedFetch
 from barnabas.protocol.primitives import Buffer
@@ -40,7 +39,7 @@ def arrow_batch(chunk: CompletedFetch, include_headers: bool) -> pa.RecordBatch 
     left = chunk.rest()
     batches = []
     while (batch := left.next_batch()) is not None:
-        batches.append(_renewed(batch) if isinstance(batch, OldBatch) else batch)
+        batches.append(up_converted(batch) if isinstance(batch, OldBatch) else batch)
     if not batches:
         return None
     # All of it is copied below, so it may lie in memory that the chunk gives away when it is used up.
@@ -55,11 +54,6 @@ def arrow_batch(chunk: CompletedFetch, include_headers: bool) -> pa.RecordBatch 
         made["headers"] = _headers(batches, first, rows)
     found: pa.RecordBatch = pyarrow().RecordBatch.from_arrays(list(made.values()), list(made))
     return found
-
-
-def _renewed(batch: OldBatch) -> BatchView:
-    """A batch of an old format in the one that columns are read from."""
-    return BatchView(bytes(build(list(batch.records()), timestamp_type=batch.timestamp_type)))
 
 
 def binary_array(payload: Buffer, vectors: ColumnVectors, of_keys: bool, first: int, rows: int) -> Any:
