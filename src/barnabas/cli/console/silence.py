@@ -17,7 +17,7 @@ _SHARED = ("bootstrap.servers", "security.", "ssl.", "sasl.", "request.timeout.m
 def explain_silence(
     properties: Mapping[str, object], program: str, topic: str | None, partition: int | None
 ) -> str | None:
-    """What is not there, in a line; None if all is.  CommandError if no broker answers."""
+    """What is not there, in a line; None if all is.  CommandError if no broker responds."""
     given = {name: value for name, value in properties.items() if name.startswith(_SHARED)}
     with Admin(given, client_id="console-consumer") as admin:
         reach(admin, program, str(properties["bootstrap.servers"]), PATIENCE_MS)

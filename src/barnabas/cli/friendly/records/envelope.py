@@ -66,7 +66,7 @@ def name_of(row: Row) -> str:
 def _field(name: str, value: object) -> dict[str, str | None]:
     if value is None:
         return {name: None}
-    assert isinstance(value, bytes), "no deserialiser is set"
+    assert isinstance(value, bytes), "no deserializer is set"
     try:
         return {name: value.decode("utf-8")}
     except UnicodeDecodeError:
