@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ENGINE := $(wildcard src/barnabas/batch/engine/*.py)
 JOBS ?= 2
 
-.PHONY: help setup test lint demo verify suites sim torn fuzz bench bench-spark pins clean
+.PHONY: help setup test lint demo verify suites sim torn fuzz mutants bench bench-spark pins clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -19,7 +19,7 @@ $(VENV)/.ready: pyproject.toml setup.py requirements/dev.txt $(ENGINE)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
-test: setup ## the tests: under ten minutes on two cores
+test: setup ## the tests: under twelve minutes on two cores
 	$(BIN)/python -m pytest -n $(JOBS)
 
 lint: setup ## ruff, mypy --strict, import-linter
@@ -42,6 +42,9 @@ torn: setup ## ten thousand truncations and bit flips
 
 fuzz: setup ## a million hostile frames and the stall attack, with a healthy client meanwhile (KAFKA=host:port compares)
 	$(BIN)/python -m tools.fuzz --rounds $(or $(ROUNDS),1000000) --stall $(if $(KAFKA),--kafka $(KAFKA))
+
+mutants: setup ## faults planted by chance must be noticed: COUNT=n SEED=n; writes docs/mutants.md
+	$(BIN)/python -m tools.mutants --count $(or $(COUNT),100) --seed $(or $(SEED),1) --jobs $(JOBS)
 
 bench: setup ## the rows of bench/, side by side; writes docs/benchmarks.md
 	$(BIN)/python -m bench $(ROWS)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from barnabas.protocol.frame import (
     DEFAULT_MAX_FRAME_BYTES,
     SIZE_BYTES,
-    RequestHead,
+    ParsedRequestHeader,
     frame_size,
-    read_request_head,
+    read_request_header,
     write_response_pieces,
 )
 from barnabas.protocol.primitives import Buffer, join_pieces
@@ -45,9 +45,9 @@ class FrameReader:
         return frames
 
 
-def read_request(frame: Buffer) -> tuple[RequestHead, Message]:
+def read_request(frame: Buffer) -> tuple[ParsedRequestHeader, Message]:
     """A whole request.  Bytes behind the message are ignored, as Apache Kafka does."""
-    head = read_request_head(frame)
+    head = read_request_header(frame)
     head.check_version()
     message, _ = head.api.request.decode_from(frame, head.body, head.version)
     return head, message

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from barnabas.batch.records import Record
 from bench import ad_events, topics
 from bench.ad_events import CAMPAIGNS, Generator, Update, ads, final_total, percentile, send_paced
 from bench.rows import spark_yahoo
 from bench.servers import OurServer
-from bench.spark import PARTITIONS, fill
+from bench.spark import PARTITIONS, fill, now_ms
 
 END_MS = 1_700_000_000_000
 
@@ -75,7 +76,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OurServer]:
 
 
 def test_events_at_a_pace_are_all_there(server: OurServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ad_events, "MOST_BEHIND_S", 120.0)
+    monkeypatch.setattr(ad_events, "MAX_BEHIND_S", 120.0)
     with topics.topic(server, PARTITIONS) as topic:
         sent, counted = send_paced(server.address, topic, rate=997, seconds=0.5)
         ends = topics.end_offsets(server, topic, PARTITIONS)
@@ -89,9 +90,9 @@ def test_updates_are_read_back_with_the_time_of_the_broker(
     server: OurServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_yahoo, "FETCH_BYTES", 4_000)
-    before = ad_events.now_ms()
+    before = now_ms()
     with topics.topic(server, 1, spark_yahoo.OUTPUT_CONFIGS) as output:
-        records = [ad_events.Record(0, before - 1, None, b"c,0,%d,%d" % (n, n)) for n in range(1, 401)]
+        records = [Record(0, before - 1, None, b"c,0,%d,%d" % (n, n)) for n in range(1, 401)]
         assert fill(server.address, output, records, 1) == 400
         found = spark_yahoo.updates(server, output)
     assert [one.count for _, one in found] == list(range(1, 401))

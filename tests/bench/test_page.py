@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -91,16 +92,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *names: str) -> int:
-    monkeypatch.setattr(program.sys, "argv", ["bench", *names])
+    monkeypatch.setattr(sys, "argv", ["bench", *names])
     return program.main()
 
 
 def test_a_row_is_measured_and_written(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (place / "notes.md").write_text("## Notes\n\nBy hand.\n")
+    (place / "notes.md").write_text("## Notes\n\nBy hand.\n", "utf-8")
     assert run(monkeypatch, "tiny") == 0
-    page = (place / "benchmarks.md").read_text()
+    page = (place / "benchmarks.md").read_text("utf-8")
     assert page.startswith("# Benchmarks\n")
     assert "### The tiny row\n\n`tiny`, turns/s; higher is better." in page
     assert "| ours | 3.6 k | 3.6 k – 3.6 k | 1 | 1 – 1 |" in page
@@ -115,17 +116,17 @@ def test_a_row_is_measured_and_written(
 
 def test_rows_that_were_not_run_keep_their_figures(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch) == 0
-    figures = json.loads((place / "benchmarks.json").read_text())
+    figures = json.loads((place / "benchmarks.json").read_text("utf-8"))
     figures["other"]["commit"] = "before"
-    (place / "benchmarks.json").write_text(json.dumps(figures))
+    (place / "benchmarks.json").write_text(json.dumps(figures), "utf-8")
     assert run(monkeypatch, "tiny") == 0
-    assert json.loads((place / "benchmarks.json").read_text())["other"] == figures["other"]
-    assert "commit `before`" in (place / "benchmarks.md").read_text()
+    assert json.loads((place / "benchmarks.json").read_text("utf-8"))["other"] == figures["other"]
+    assert "commit `before`" in (place / "benchmarks.md").read_text("utf-8")
 
 
 def test_a_star_stands_for_any_ending(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, "t*") == 0
-    assert list(json.loads((place / "benchmarks.json").read_text())) == ["tiny"]
+    assert list(json.loads((place / "benchmarks.json").read_text("utf-8"))) == ["tiny"]
 
 
 def test_an_unknown_row_is_refused_before_anything_is_measured(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from bench import __main__ as program
 from bench import spark
@@ -56,4 +57,4 @@ def test_the_records_that_are_read() -> None:
 def test_batches_are_as_large_as_a_producer_makes_them() -> None:
     record = next(spark.sample_records(1, 0))
     batch = [Record(n, *record[1:]) for n in range(spark.BATCH_RECORDS)]
-    assert 15_000 < len(spark.build(batch)) <= 16_384
+    assert 15_000 < len(build(batch)) <= 16_384

@@ -45,7 +45,7 @@ from barnabas.runtime.simulated.disk_faults import Kind
 from barnabas.runtime.watched_disk import WatchedDisk
 from barnabas.storage.failure import explain
 from barnabas.storage.refused import StorageRefused
-from tests.broker.worlds.front_world import Front, Wire
+from tests.broker.worlds.front_world import Front, Wire, serve_until
 
 CYCLES = 100
 
@@ -93,11 +93,7 @@ class Loop:
         self.guard.is_armed = True
 
     def until(self, condition: Callable[[], bool]) -> None:
-        for _ in range(20_000):
-            if condition():
-                return
-            self.reactor.serve(1_000_000)
-        raise AssertionError("it never came to be")
+        serve_until(self.reactor, condition)
 
     def serve_for_a_while(self, ticks: int = 5) -> None:
         for _ in range(ticks):
@@ -106,7 +102,8 @@ class Loop:
     def connect(self, broker: Broker) -> Wire:
         import socket
 
-        sock = socket.create_connection(tuple(broker.listeners["PLAINTEXT"].address))
+        host, port = broker.listeners["PLAINTEXT"].address
+        sock = socket.create_connection((host, port))
         sock.setblocking(False)
         self.sockets.append(sock)
         return Wire(self, sock)  # type: ignore[arg-type]  # it only asks to be served
@@ -258,12 +255,12 @@ def test_what_is_not_built_is_refused() -> None:
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "log.dirs": "/data",
     }
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("disk", "clock", "random", "loop", "network", "workers", "host_name")
+    )
     for given in (roles, {"zookeeper.connect": "h:1", "broker.id": "1"}):
         with pytest.raises(ConfigError, match="not built yet"):
-            Broker(
-                parse_node(given),
-                **dict.fromkeys(("disk", "clock", "random", "loop", "network", "workers", "host_name")),
-            )  # type: ignore[arg-type]  # it is refused before it looks at them
+            Broker(parse_node(given), **nothing)  # it is refused before it looks at them
 
 
 def test_what_is_advertised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,9 +324,7 @@ def test_a_failed_folder_is_told_to_the_controller(monkeypatch: pytest.MonkeyPat
         front.broker.on_fatal = fatal.append
         manager = front.broker.replicas.storage.manager
         manager.fail("/more", OSError(errno.ENOSPC, "full"))
-        front.until(
-            lambda: any(getattr(one, "offline_log_dirs", None) for one, _, _ in front.broker.metadata.asked)
-        )  # type: ignore[attr-defined]
+        front.until(lambda: any(getattr(one, "offline_log_dirs", None) for one, _, _ in front.metadata.asked))
         assert not fatal
         assert "barnabas_offline_log_dirs 1" in front.broker.metrics.text()
         manager.fail("/data", OSError(errno.EIO, "broken"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from barnabas.cli.main import main
 from tools.ports import free_ports
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 class Site:
@@ -32,7 +32,7 @@ class Site:
             "log.dirs": str(self.data),
             **{name.replace("_", "."): value for name, value in overrides.items()},
         }
-        self.config.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+        self.config.write_text("".join(f"{name}={value}\n" for name, value in given.items()), "utf-8")
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -6,6 +6,8 @@ import itertools
 import json
 from collections.abc import Iterator
 from io import StringIO
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from barnabas.cli.framework.exits import Exit
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin, Producer
 from tests.broker.worlds.live_broker import quick_folder
+from tests.cli.conftest import Call
 from tests.cli.sessions.replay import own_broker
 from tests.cli.sessions.sessions import Places
 
@@ -41,26 +44,26 @@ def closed() -> Iterator[Places]:
 
 
 @pytest.fixture
-def tool(barnabas, places):
+def tool(barnabas: Call, places: Places) -> Any:
     """Run a tool against the broker."""
 
-    def run(name: str, *arguments: str):
+    def run(name: str, *arguments: str) -> Any:
         return barnabas(name, "--bootstrap-server", places.server, *arguments)
 
     return run
 
 
 @pytest.fixture
-def topic(tool) -> str:
+def topic(tool: Call) -> str:
     name = f"topic-{next(_numbers)}"
     assert tool("topics", "--create", "--topic", name, "--partitions", "2").code == 0
     return name
 
 
-def folder_of(tool, topic: str) -> str:
+def folder_of(tool: Call, topic: str) -> str:
     """Where partition 0 of a topic lies."""
     page = json.loads(tool("log-dirs", "--describe", "--topic-list", topic).out.splitlines()[-1])
-    homes = {
+    homes: dict[str, str] = {
         one["partition"]: each["logDir"]
         for each in page["brokers"][0]["logDirs"]
         for one in each["partitions"]
@@ -71,7 +74,7 @@ def folder_of(tool, topic: str) -> str:
 # Streams and codes ------------------------------------------------------------------------------------------
 
 
-def test_errors_go_to_stderr_and_data_to_stdout(tool, topic):
+def test_errors_go_to_stderr_and_data_to_stdout(tool: Call, topic: str) -> None:
     listed = tool("topics", "--list", "--topic", topic)
     assert (listed.code, listed.out, listed.err) == (0, f"{topic}\n", "")
     again = tool("topics", "--create", "--topic", topic)
@@ -79,7 +82,7 @@ def test_errors_go_to_stderr_and_data_to_stdout(tool, topic):
     assert again.err == f"Error while executing topic command : Topic '{topic}' already exists.\n"
 
 
-def test_a_warning_is_no_data(tool):
+def test_a_warning_is_no_data(tool: Call) -> None:
     ended = tool("topics", "--create", "--topic", "with.dot")
     assert ended.out == "Created topic with.dot.\n"
     assert ended.err.startswith("WARNING: ")
@@ -97,7 +100,7 @@ def test_a_warning_is_no_data(tool):
         ("leader-election", ("--election-type", "preferred", "--all-topic-partitions")),
     ],
 )
-def test_who_may_not_is_denied(barnabas, closed, name, arguments):
+def test_who_may_not_is_denied(barnabas: Call, closed: Places, name: str, arguments: tuple[str, ...]) -> None:
     ended = barnabas(name, "--bootstrap-server", closed.server, *arguments)
     assert ended.code == Exit.DENIED
     assert ended.err.count("\n") == 1
@@ -121,18 +124,22 @@ def test_who_may_not_is_denied(barnabas, closed, name, arguments):
         ("reassign-partitions", ("--execute", "--reassignment-json-file", "{beyond}")),
     ],
 )
-def test_no_failure_ends_with_0(tool, topic, tmp_path, name, arguments):
+def test_no_failure_ends_with_0(
+    tool: Call, topic: str, tmp_path: Path, name: str, arguments: tuple[str, ...]
+) -> None:
     """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
     beyond = tmp_path / "beyond.json"
     part = {"topic": topic, "partition": 0, "offset": 99, "replicas": [9]}
-    beyond.write_text(json.dumps({"version": 1, "partitions": [part]}))
+    beyond.write_text(json.dumps({"version": 1, "partitions": [part]}), "utf-8")
     ended = tool(name, *(word.format(beyond=beyond) for word in arguments))
     assert ended.code in (Exit.FAILED, Exit.NOT_FOUND)
     assert ended.err.strip()
     assert "Traceback" not in ended.err
 
 
-def test_zookeeper_of_the_past_is_taken(barnabas, tool, topic, places, monkeypatch):
+def test_zookeeper_of_the_past_is_taken(
+    barnabas: Call, tool: Call, topic: str, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
         "barnabas.cli.framework.connecting.BROKER_PORT", int(places.server.rpartition(":")[2])
     )
@@ -141,7 +148,7 @@ def test_zookeeper_of_the_past_is_taken(barnabas, tool, topic, places, monkeypat
     assert ended.err.count("\n") == 1
 
 
-def test_broker_list_of_the_past_is_taken(barnabas, places, topic):
+def test_broker_list_of_the_past_is_taken(barnabas: Call, places: Places, topic: str) -> None:
     ended = barnabas("get-offsets", "--broker-list", places.server, "--topic", topic)
     assert (ended.code, ended.out) == (0, f"{topic}:0:0\n{topic}:1:0\n")
 
@@ -149,7 +156,7 @@ def test_broker_list_of_the_past_is_taken(barnabas, places, topic):
 # Single tools -----------------------------------------------------------------------------------------------
 
 
-def test_a_topic_is_described_by_its_id(tool, topic):
+def test_a_topic_is_described_by_its_id(tool: Call, topic: str) -> None:
     by_name = tool("topics", "--describe", "--topic", topic).out
     topic_id = by_name.split("TopicId: ")[1].split("\t")[0]
     by_id = tool("topics", "--describe", "--topic-id", topic_id)
@@ -157,14 +164,14 @@ def test_a_topic_is_described_by_its_id(tool, topic):
     assert by_id.out == by_name.replace("Elr: \tLastKnownElr: ", "Elr: N/A\tLastKnownElr: N/A")
 
 
-def test_partitions_come_in_pages_and_nothing_is_lost(tool, topic):
+def test_partitions_come_in_pages_and_nothing_is_lost(tool: Call, topic: str) -> None:
     all_at_once = tool("topics", "--describe", "--topic", topic)
     one_by_one = tool("topics", "--describe", "--topic", topic, "--partition-size-limit-per-response", "1")
     assert one_by_one.out == all_at_once.out
     assert one_by_one.out.count("Partition: ") == 2
 
 
-def test_all_options_of_a_broker_are_shown_with_where_they_come_from(tool):
+def test_all_options_of_a_broker_are_shown_with_where_they_come_from(tool: Call) -> None:
     ended = tool("configs", "--describe", "--broker", "1", "--all")
     lines = ended.out.splitlines()
     assert lines[0] == "All configs for broker 1 are:"
@@ -172,7 +179,7 @@ def test_all_options_of_a_broker_are_shown_with_where_they_come_from(tool):
     assert "  node.id=1 sensitive=false synonyms={STATIC_BROKER_CONFIG:node.id=1}" in lines
 
 
-def test_loggers_of_a_broker_are_shown_and_set(tool):
+def test_loggers_of_a_broker_are_shown_and_set(tool: Call) -> None:
     before = tool("configs", "--describe", "--broker-logger", "1")
     assert before.out.startswith("Dynamic configs for broker-logger 1 are:\n")
     name = before.out.splitlines()[1].split("=")[0].strip()
@@ -182,26 +189,26 @@ def test_loggers_of_a_broker_are_shown_and_set(tool):
     assert tool("configs", "--alter", "--broker-logger", "1", "--delete-config", name).code == 0
 
 
-def test_a_password_is_never_printed(tool):
+def test_a_password_is_never_printed(tool: Call) -> None:
     ended = tool("configs", "--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=passwordsecret")
     assert ended.code == Exit.USAGE
     assert "secret" not in ended.err
 
 
-def test_records_are_deleted(tool, topic, places, tmp_path):
+def test_records_are_deleted(tool: Call, topic: str, places: Places, tmp_path: Path) -> None:
     with Producer({"bootstrap.servers": places.server}) as producer:
         for _ in range(5):
             producer.send(topic, b"x", partition=0)
         producer.flush()
     file = tmp_path / "offsets.json"
-    file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": 3}]}))
+    file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": 3}]}), "utf-8")
     ended = tool("delete-records", "--offset-json-file", str(file))
     assert ended.out.splitlines()[-1] == f"partition: {topic}-0\tlow_watermark: 3"
     with Admin({"bootstrap.servers": places.server}) as admin:
         assert admin.list_offsets({TopicPartition(topic, 0): -2})[TopicPartition(topic, 0)].offset == 3
 
 
-def test_a_file_with_a_slip_is_refused_in_one_line(tool, tmp_path):
+def test_a_file_with_a_slip_is_refused_in_one_line(tool: Call, tmp_path: Path) -> None:
     file = tmp_path / "offsets.json"
     for text, fault in (
         ('{"partitions": [{"topic": "t", "partition": 0}]}', "the field 'offset' is missing"),
@@ -212,14 +219,16 @@ def test_a_file_with_a_slip_is_refused_in_one_line(tool, tmp_path):
         ('{"partitions": ["t"]}', "has something of the wrong type"),
         ("[]", "an object with the field 'version' is expected"),
     ):
-        file.write_text(text)
+        file.write_text(text, "utf-8")
         ended = tool("delete-records", "--offset-json-file", str(file))
         assert ended.code == Exit.USAGE
         assert fault in ended.err
         assert ended.err.count("\n") == 1
 
 
-def test_rules_are_removed_when_the_user_agrees(tool, topic, monkeypatch):
+def test_rules_are_removed_when_the_user_agrees(
+    tool: Call, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     grant = ("--add", "--allow-principal", "User:a", "--operation", "read", "--topic", topic)
     assert tool("acls", *grant).code == 0
     for answer, left in (("n\n", 1), ("y\n", 0)):
@@ -230,7 +239,7 @@ def test_rules_are_removed_when_the_user_agrees(tool, topic, monkeypatch):
         assert tool("acls", "--list", "--topic", topic).out.count("principal=User:a") == left
 
 
-def test_rules_stay_when_nobody_answers(tool, topic, monkeypatch):
+def test_rules_stay_when_nobody_answers(tool: Call, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", StringIO(""))
     ended = tool("acls", "--remove", "--topic", topic)
     assert ended.code == Exit.USAGE
@@ -240,12 +249,12 @@ def test_rules_stay_when_nobody_answers(tool, topic, monkeypatch):
 # Moves between folders --------------------------------------------------------------------------------------
 
 
-def test_a_replica_moves_to_another_folder(tool, topic, places, tmp_path):
+def test_a_replica_moves_to_another_folder(tool: Call, topic: str, places: Places, tmp_path: Path) -> None:
     here = folder_of(tool, topic)
     there = here.replace("first", "second") if "first" in here else here.replace("second", "first")
     file = tmp_path / "plan.json"
     part = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [there]}
-    file.write_text(json.dumps({"version": 1, "partitions": [part]}))
+    file.write_text(json.dumps({"version": 1, "partitions": [part]}), "utf-8")
     plan = ("--reassignment-json-file", str(file))
     before = tool("reassign-partitions", "--verify", *plan, "--preserve-throttles")
     assert f"Partition {topic}-0 on broker 1 is not being moved from log dir {here} to {there}." in before.out
@@ -263,10 +272,10 @@ def test_a_replica_moves_to_another_folder(tool, topic, places, tmp_path):
     assert limit not in tool("configs", "--describe", "--broker", "1").out
 
 
-def test_a_folder_that_a_broker_does_not_have_is_refused(tool, topic, tmp_path):
+def test_a_folder_that_a_broker_does_not_have_is_refused(tool: Call, topic: str, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     part = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": ["/no/such/folder"]}
-    file.write_text(json.dumps({"version": 1, "partitions": [part]}))
+    file.write_text(json.dumps({"version": 1, "partitions": [part]}), "utf-8")
     ended = tool("reassign-partitions", "--execute", "--reassignment-json-file", str(file))
     assert ended.code == Exit.NOT_FOUND
     assert f"Failed to alter dir for {topic}-0-1" in ended.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from barnabas.cli.framework.exits import Exit
 from barnabas.client.model import Node
 from barnabas.protocol.schema import Versions
 from tests.broker.worlds.live_broker import quick_folder
+from tests.cli.conftest import Call
 from tests.cli.sessions.replay import own_broker
 from tests.cli.sessions.sessions import Places
 from tests.verify.answers.asks.txn import in_txn
@@ -35,10 +37,10 @@ def places() -> Iterator[Places]:
 
 
 @pytest.fixture
-def tool(barnabas, places):
+def tool(barnabas: Call, places: Places) -> Any:
     """`tool("features", "describe")`: a command of a tool, against the broker."""
 
-    def run(name: str, command: str, *arguments: str):
+    def run(name: str, command: str, *arguments: str) -> Any:
         return barnabas(name, command, "--bootstrap-server", places.server, *arguments)
 
     return run
@@ -48,7 +50,7 @@ def tool(barnabas, places):
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_bare_the_usage_is_shown_on_stderr(barnabas, name):
+def test_bare_the_usage_is_shown_on_stderr(barnabas: Call, name: Any) -> None:
     ended = barnabas(name)
     assert (ended.code, ended.out) == (Exit.USAGE, "")
     assert ended.err.startswith(f"usage: barnabas {name} [OPTIONS] COMMAND [OPTIONS]\n")
@@ -59,11 +61,11 @@ def test_bare_the_usage_is_shown_on_stderr(barnabas, name):
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_a_command_that_is_missing_or_wrong_is_told_in_one_line(barnabas, name):
+def test_a_command_that_is_missing_or_wrong_is_told_in_one_line(barnabas: Call, name: Any) -> None:
     flag = "-b" if name == "cluster" else "--bootstrap-server"
     none = barnabas(name, flag, "localhost:9092")
     assert none.code == Exit.USAGE
-    assert none.err.startswith(f"barnabas {name}: no command is given, one of ")
+    assert none.err.startswith(f"barnabas {name}: no command given, expected one of ")
     wrong = barnabas(name, flag, "localhost:9092", "descrieb")
     assert wrong.code == Exit.USAGE
     assert wrong.err.startswith(f"barnabas {name}: unknown command descrieb")
@@ -91,14 +93,14 @@ def test_a_command_that_is_missing_or_wrong_is_told_in_one_line(barnabas, name):
          "The --partition argument requires --topic to be provided"),
     ],
 )  # fmt: skip
-def test_what_is_missing_is_named(barnabas, words, missing):
+def test_what_is_missing_is_named(barnabas: Call, words: list[str], missing: str) -> None:
     ended = barnabas(*words)
     assert (ended.code, ended.out) == (Exit.USAGE, "")
     assert missing in ended.err
     assert ended.err.count("\n") == 1
 
 
-def test_what_all_commands_have_may_stand_before_or_after_the_command(barnabas, places):
+def test_what_all_commands_have_may_stand_before_or_after_the_command(barnabas: Call, places: Places) -> None:
     before = barnabas("features", "--bootstrap-server", places.server, "describe")
     after = barnabas("features", "describe", "--bootstrap-server", places.server)
     assert (before.code, after.code) == (0, 0)
@@ -108,9 +110,11 @@ def test_what_all_commands_have_may_stand_before_or_after_the_command(barnabas, 
 @pytest.mark.parametrize(
     "words", [["cluster", "cluster-id"], ["features", "describe"], ["broker-api-versions"], ["transactions", "list"]]
 )  # fmt: skip
-def test_a_cluster_that_is_not_there_is_one_line_and_3(barnabas, tmp_path, words):
+def test_a_cluster_that_is_not_there_is_one_line_and_3(
+    barnabas: Call, tmp_path: Path, words: list[str]
+) -> None:
     config = tmp_path / "client.properties"
-    config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n")
+    config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n", "utf-8")
     flag = "--config" if words[0] == "cluster" else "--command-config"
     ended = barnabas(*words, "--bootstrap-server", "nowhere.invalid:1", flag, str(config))
     assert (ended.code, ended.out) == (Exit.UNREACHABLE, "")
@@ -120,7 +124,7 @@ def test_a_cluster_that_is_not_there_is_one_line_and_3(barnabas, tmp_path, words
 # Nodes and APIs ---------------------------------------------------------------------------------------------
 
 
-def test_apis_that_one_side_does_not_know_are_shown():
+def test_apis_that_one_side_does_not_know_are_shown() -> None:
     lines = lines_of({0: Versions(0, 99), 999: Versions(3, 4), 1: Versions(90, 99)})
     assert lines[0] == "\tProduce(0): 0 to 99 [usable: 13]"
     assert lines[1] == "\tFetch(1): 90 to 99 [usable: UNSUPPORTED]"
@@ -129,7 +133,7 @@ def test_apis_that_one_side_does_not_know_are_shown():
     assert node_text(Node(1, "h", 9092, "r1", True)) == "h:9092 (id: 1 rack: r1 isFenced: true)"
 
 
-def test_the_old_name_of_the_servers_is_taken_with_a_remark(barnabas, places):
+def test_the_old_name_of_the_servers_is_taken_with_a_remark(barnabas: Call, places: Places) -> None:
     ended = barnabas("broker-api-versions", "--broker-list", places.server)
     assert ended.code == 0
     assert ended.err == "barnabas broker-api-versions: --broker-list is the old name of --bootstrap-server\n"
@@ -138,7 +142,7 @@ def test_the_old_name_of_the_servers_is_taken_with_a_remark(barnabas, places):
 # Features ---------------------------------------------------------------------------------------------------
 
 
-def test_a_release_stands_for_the_levels_of_all_features(tool):
+def test_a_release_stands_for_the_levels_of_all_features(tool: Call) -> None:
     """The controller's quorum is static, so that it refuses one of them, and so all."""
     ended = tool("features", "upgrade", "--release-version", "4.1", "--dry-run")
     assert ended.code == 1
@@ -153,7 +157,7 @@ def test_a_release_stands_for_the_levels_of_all_features(tool):
     ]
 
 
-def test_unsafe_changes_what_is_asked_for(tool):
+def test_unsafe_changes_what_is_asked_for(tool: Call) -> None:
     refused = tool("features", "downgrade", "--metadata", "3.4", "--unsafe", "--dry-run")
     safe = tool("features", "downgrade", "--metadata", "3.4", "--dry-run")
     assert "Unsafe metadata downgrade is not supported" in refused.err
@@ -167,7 +171,7 @@ def controller_file(folder: Path, **changes: str | None) -> Path:
     data = folder / "data"
     data.mkdir(exist_ok=True)
     meta = f"version=1\ncluster.id={CLUSTER}\nnode.id=7\ndirectory.id=JEXY6aqzQY-32P5TStzaFg\n"
-    (data / "meta.properties").write_text(meta)
+    (data / "meta.properties").write_text(meta, "utf-8")
     given: dict[str, str | None] = {
         "process.roles": "controller",
         "node.id": "7",
@@ -177,11 +181,13 @@ def controller_file(folder: Path, **changes: str | None) -> Path:
         **{name.replace("_", "."): value for name, value in changes.items()},
     }
     path = folder / "controller.properties"
-    path.write_text("".join(f"{name}={value}\n" for name, value in given.items() if value is not None))
+    path.write_text(
+        "".join(f"{name}={value}\n" for name, value in given.items() if value is not None), "utf-8"
+    )
     return path
 
 
-def test_a_controller_is_added_as_its_file_describes_it(tool, tmp_path):
+def test_a_controller_is_added_as_its_file_describes_it(tool: Call, tmp_path: Path) -> None:
     path = str(controller_file(tmp_path))
     ended = tool("metadata-quorum", "add-controller", "--command-config", path, "--dry-run")
     assert ended.code == 0
@@ -209,7 +215,9 @@ def test_a_controller_is_added_as_its_file_describes_it(tool, tmp_path):
         ({"listeners": "nonsense"}, "is not NAME://HOST:PORT"),
     ],
 )  # fmt: skip
-def test_a_file_that_is_not_that_of_a_controller_is_refused(tool, tmp_path, changes, words):
+def test_a_file_that_is_not_that_of_a_controller_is_refused(
+    tool: Call, tmp_path: Path, changes: dict[str, None] | dict[str, str], words: str
+) -> None:
     path = str(controller_file(tmp_path, **changes))
     ended = tool("metadata-quorum", "add-controller", "--command-config", path, "--dry-run")
     assert ended.code != 0
@@ -217,7 +225,7 @@ def test_a_file_that_is_not_that_of_a_controller_is_refused(tool, tmp_path, chan
     assert ended.err.count("\n") == 1
 
 
-def test_removing_a_voter_asks_the_cluster(tool):
+def test_removing_a_voter_asks_the_cluster(tool: Call) -> None:
     ended = tool("metadata-quorum", "remove-controller", "-i", "7", "-d", "AAAAAAAAAAAAAAAAAAAAAQ")
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.count("\n") == 1
@@ -226,7 +234,7 @@ def test_removing_a_voter_asks_the_cluster(tool):
 # Transactions -----------------------------------------------------------------------------------------------
 
 
-def test_a_transaction_that_hangs_is_found_and_aborted(barnabas, tool, places):
+def test_a_transaction_that_hangs_is_found_and_aborted(barnabas: Call, tool: Call, places: Places) -> None:
     topics = ("topics", "--bootstrap-server", places.server, "--create", "--topic", "ledger")
     assert barnabas(*topics, "--partitions", "2").code == 0
     raw_client = RawClient(int(places.server.rpartition(":")[2]), 0.05)
@@ -262,7 +270,7 @@ def test_a_transaction_that_hangs_is_found_and_aborted(barnabas, tool, places):
     assert hanging("--broker-id", "1") == []
 
 
-def test_a_partition_or_broker_that_is_not_there_is_told(tool):
+def test_a_partition_or_broker_that_is_not_there_is_told(tool: Call) -> None:
     ended = tool("transactions", "find-hanging", "--topic", "nowhere")
     assert ended.code == Exit.NOT_FOUND
     assert ended.err.startswith("Failed to describe 1 topics: ")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
         bootstrap_servers=bootstrap, group_id=f"read-{topic}", auto_offset_reset="earliest"
     ) as consumer:
         consumer.subscribe([topic])
-        found: list[bytes] = []
+        found: list[Any] = []
         for _ in range(PATIENCE_S * 10):
             found += [one.value for one in consumer.poll(timeout_ms=100)]
             if len(found) >= count:
@@ -39,11 +40,11 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
 
 def test_files_once(bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """M-I3."""
-    (tmp_path / "a.log").write_text("one\ntwo\n")
+    (tmp_path / "a.log").write_text("one\ntwo\n", "utf-8")
     state = str(tmp_path / "state.json")
     words = ["collect", "--bootstrap-server", bootstrap, "--topic", "files", "--state", state, "--once"]
     assert main([*words, f"{tmp_path}/*.log"]) == 0
-    assert "2 lines are in files" in capsys.readouterr().err
+    assert "2 lines written to files" in capsys.readouterr().err
     assert main([*words, f"{tmp_path}/*.log", "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
     assert read(bootstrap, "files", 2) == [b"one", b"two"]
@@ -52,7 +53,7 @@ def test_files_once(bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_the_broker_is_found_as_by_other_commands(
     bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a.log").write_text("one\n")
+    (tmp_path / "a.log").write_text("one\n", "utf-8")
     monkeypatch.setenv("BARNABAS_BOOTSTRAP", bootstrap)
     assert main(["collect", "--topic", "found", "--once", f"{tmp_path}/a.log"]) == 0
     assert read(bootstrap, "found", 1) == [b"one"]
@@ -61,7 +62,7 @@ def test_the_broker_is_found_as_by_other_commands(
 def test_a_pattern_without_a_file_is_told_and_with_once_it_is_not_found(
     bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "a.log").write_text("one\n")
+    (tmp_path / "a.log").write_text("one\n", "utf-8")
     words = ["collect", "--bootstrap-server", bootstrap, "--topic", "some", "--once", "--quiet"]
     assert main([*words, f"{tmp_path}/*.log", f"{tmp_path}/*.txt"]) == 5
     said = capsys.readouterr().err.splitlines()
@@ -85,7 +86,7 @@ def test_the_standard_input_until_its_end(bootstrap: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_when_all_is_written(bootstrap: str, tmp_path: Path, number: int) -> None:
     path = tmp_path / "a.log"
-    path.write_text("one\n")
+    path.write_text("one\n", "utf-8")
     topic = f"signalled-{number}"
     process = start("--bootstrap-server", bootstrap, "--topic", topic, str(path))
     assert read(bootstrap, topic, 1) == [b"one"]

@@ -13,7 +13,7 @@ from barnabas.client.consumer.assignors.registry import assignors
 from barnabas.client.group_protocol import Subscription
 from barnabas.client.model import TopicPartition
 
-VECTORS = json.loads((Path(__file__).parents[1] / "data" / "vectors" / "assignors.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[1] / "data" / "vectors" / "assignors.json").read_text("utf-8"))
 STICKY = ("sticky", "cooperative-sticky")
 
 

@@ -20,7 +20,7 @@ from tests.client.scripted import TOPIC, scripted
 from tools.ports import free_ports
 
 Run = Callable[[Any], Any]
-QUICK = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5, "retry_backoff_max_ms": 20}
+QUICK: dict[str, Any] = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5, "retry_backoff_max_ms": 20}
 
 
 def test_nobody_is_there(run: Run) -> None:
@@ -58,7 +58,7 @@ def test_a_broker_that_does_not_answer_is_left(run: Run) -> None:
         async with scripted() as silent, scripted() as broker:
             silent.handlers[MetadataRequest] = lambda *_: None
             servers = [silent.bootstrap, broker.bootstrap]
-            options = {**QUICK, "request_timeout_ms": 100}
+            options: dict[str, Any] = {**QUICK, "request_timeout_ms": 100}
             async with Admin(bootstrap_servers=servers, **options) as admin:
                 for _ in range(5):
                     assert TOPIC in await admin.list_topics()

@@ -18,7 +18,9 @@ from barnabas.client.group_protocol import (
 from barnabas.client.model import TopicPartition
 from barnabas.protocol.primitives import ProtocolError
 
-VECTORS = json.loads((Path(__file__).parents[1] / "data" / "vectors" / "group-protocol.json").read_text())
+VECTORS = json.loads(
+    (Path(__file__).parents[1] / "data" / "vectors" / "group-protocol.json").read_text("utf-8")
+)
 HEX = {row["what"]: bytes.fromhex(row["hex"]) for row in VECTORS}
 OWNED = (TopicPartition("t1", 0), TopicPartition("t1", 2), TopicPartition("t2", 1))
 

@@ -40,7 +40,7 @@ def start_dev(folder: Path, *options: str) -> tuple[subprocess.Popen[str], str]:
     watch.cancel()
     if "listens on" not in first:
         process.wait()
-        pytest.fail(f"the broker did not start: {first}{(folder / 'stderr.txt').read_text()}")
+        pytest.fail(f"the broker did not start: {first}{(folder / 'stderr.txt').read_text('utf-8')}")
     return process, first.split("listens on ")[1].split()[0]
 
 
@@ -55,7 +55,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert process.stdout is not None
     process.stdout.close()
     # A fault on the server's side fails the tests even if no client noticed.
-    faults = [line for line in (folder / "stderr.txt").read_text().splitlines() if " ERROR " in line]
+    faults = [line for line in (folder / "stderr.txt").read_text("utf-8").splitlines() if " ERROR " in line]
     assert not faults, "\n".join(faults)
 
 

@@ -73,7 +73,7 @@ def read(bootstrap: str, topic: str, count: int, partition: int = 0, offset: int
 def send(bootstrap: str, topic: str, rows: list[dict[str, Any]], **config: Any) -> list[int]:
     """The offsets that the broker gave."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **QUIET, **config})
-    outcomes: list[tuple[KafkaError | None, int]] = []
+    outcomes: list[tuple[KafkaError | None, Any]] = []
     for row in rows:
         producer.produce(
             topic,
@@ -99,7 +99,7 @@ def results(futures: dict[Any, Any]) -> list[Any]:
     return [future.result(TIMEOUT_S) for future in futures.values()]
 
 
-def create(admin: AdminClient, topic: str, partitions: int = 1, **config: str) -> None:
+def create(admin: AdminClient, topic: str, partitions: int = 1, **config: Any) -> None:
     options = {name.replace("_", "."): value for name, value in config.items()}
     results(admin.create_topics([NewTopic(topic, partitions, 1, config=options)]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -56,7 +57,7 @@ def test_open_transactions_go_on_after_orderly_restarts(tmp_path: Path) -> None:
     assert not broker.faults
 
 
-def make_topics(place: dict[str, str | int]) -> None:
+def make_topics(place: dict[str, Any]) -> None:
     admin = AdminClient(place)
     for future in admin.create_topics([NewTopic(SOURCE, 1, 1), NewTopic(SINK, 1, 1)]).values():
         future.result(TIMEOUT_S)
@@ -66,7 +67,7 @@ def make_topics(place: dict[str, str | int]) -> None:
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def read(place: dict[str, str | int], count: int) -> list[bytes | None]:
+def read(place: dict[str, Any], count: int) -> list[bytes | None]:
     reader = Consumer({**place, "group.id": "reader", "isolation.level": "read_committed"})
     reader.assign([TopicPartition(SINK, 0, 0)])
     messages = reader.consume(count, TIMEOUT_S)

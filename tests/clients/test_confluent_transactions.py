@@ -22,7 +22,7 @@ def admin(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap, **QUIET})
 
 
-def create(admin: AdminClient, topic: str, partitions: int = 1, **config: str) -> None:
+def create(admin: AdminClient, topic: str, partitions: int = 1, **config: Any) -> None:
     options = {name.replace("_", "."): value for name, value in config.items()}
     for future in admin.create_topics([NewTopic(topic, partitions, 1, config=options)]).values():
         future.result(TIMEOUT_S)

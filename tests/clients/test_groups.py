@@ -86,7 +86,7 @@ def confluent_reader(bootstrap: str, topic: str, group: str, **more: Any) -> Ite
     consumer.subscribe([topic])
 
     def poll() -> list[bytes]:
-        return [one.value() for one in consumer.consume(100, 0.1) if one.error() is None]
+        return [one.value() or b"" for one in consumer.consume(100, 0.1) if one.error() is None]
 
     reader = Reader(poll, consumer.assignment)
     try:

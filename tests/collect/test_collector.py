@@ -29,7 +29,7 @@ async def values(
         partition = TopicPartition(topic, 0)
         consumer.assign([partition])
         end = (await consumer.end_offsets([partition]))[partition]
-        found = []
+        found: list[Any] = []
         async with asyncio.timeout(PATIENCE_S):
             while len(found) < end:
                 found += [(one.key, one.value, one.headers) for one in await consumer.poll(timeout_ms=200)]
@@ -40,7 +40,7 @@ def test_every_line_becomes_a_record_that_says_where_it_is_from(
     bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
     """M-I3."""
-    (tmp_path / "a.log").write_text("one\ntwo\n")
+    (tmp_path / "a.log").write_text("one\ntwo\n", "utf-8")
 
     async def run() -> None:
         source = FileSource([f"{tmp_path}/*.log"], until_end=True)
@@ -57,7 +57,7 @@ def test_every_line_becomes_a_record_that_says_where_it_is_from(
 def test_nothing_is_lost_while_the_broker_is_away(broker: BrokerProcess, topic: str, tmp_path: Path) -> None:
     bootstrap = f"{broker.address[0]}:{broker.address[1]}"
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("".join(f"before {number}\n" for number in range(100)))
+    path.write_text("".join(f"before {number}\n" for number in range(100)), "utf-8")
 
     async def run() -> None:
         collector = Collector(
@@ -86,7 +86,7 @@ def test_nothing_is_lost_while_the_broker_is_away(broker: BrokerProcess, topic: 
 
 
 def lines_of(path: Path, count: int) -> None:
-    path.write_text("".join(f"{number:04} {'x' * 1000}\n" for number in range(count)))
+    path.write_text("".join(f"{number:04} {'x' * 1000}\n" for number in range(count)), "utf-8")
 
 
 # A buffer for a few lines only.
@@ -98,7 +98,7 @@ def test_while_the_broker_is_away_no_more_is_read_than_there_is_room_for(
 ) -> None:
     bootstrap = f"{broker.address[0]}:{broker.address[1]}"
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("")
+    path.write_text("", "utf-8")
 
     async def run() -> None:
         source = FileSource([str(path)], PositionsFile(str(state)))
@@ -132,7 +132,7 @@ def test_a_stop_while_the_broker_is_away_ends_and_the_next_start_goes_on(
     monkeypatch.setattr(collector_module, "DRAIN_S", 0.2)
     bootstrap = f"{broker.address[0]}:{broker.address[1]}"
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("first\n")
+    path.write_text("first\n", "utf-8")
 
     async def run() -> None:
         source = FileSource([str(path)], PositionsFile(str(state)))
@@ -169,7 +169,7 @@ def test_it_says_that_nothing_is_written_and_when_it_is_again(
     monkeypatch.setattr(collector_module, "STANDSTILL_S", 0.1)
     bootstrap = f"{broker.address[0]}:{broker.address[1]}"
     path = tmp_path / "a.log"
-    path.write_text("first\n")
+    path.write_text("first\n", "utf-8")
 
     async def told(text: str) -> None:
         while text not in caplog.text:
@@ -198,7 +198,7 @@ def test_a_stop_before_a_broker_was_found_is_heard_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collector_module, "FIRST_CONTACT_MS", 600_000)
-    (tmp_path / "a.log").write_text("one\n")
+    (tmp_path / "a.log").write_text("one\n", "utf-8")
 
     async def run() -> None:
         asked = asyncio.Event()
@@ -227,7 +227,7 @@ def test_a_record_that_is_refused_ends_it_and_is_not_passed_over(
     bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("x" * 3000 + "\n")
+    path.write_text("x" * 3000 + "\n", "utf-8")
 
     async def run() -> None:
         source = FileSource([str(path)], PositionsFile(str(state)), until_end=True)
@@ -242,7 +242,7 @@ def test_a_record_that_is_refused_ends_it_and_is_not_passed_over(
 def test_positions_that_cannot_be_saved_are_told_when_all_is_written(
     bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a.log").write_text("one\ntwo\n")
+    (tmp_path / "a.log").write_text("one\ntwo\n", "utf-8")
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -85,16 +85,16 @@ def following(patterns: list[str], scenario: Callable[[Reading], object]) -> Non
 
 
 def test_all_matching_files_are_read_to_their_end(tmp_path: Path) -> None:
-    (tmp_path / "a.log").write_text("1\n2\n")
-    (tmp_path / "b.log").write_text("3\nno end")
-    (tmp_path / "c.txt").write_text("no\n")
+    (tmp_path / "a.log").write_text("1\n2\n", "utf-8")
+    (tmp_path / "b.log").write_text("3\nno end", "utf-8")
+    (tmp_path / "c.txt").write_text("no\n", "utf-8")
     (tmp_path / "d.log").mkdir()
     assert sorted(once([f"{tmp_path}/*.log"])) == [b"1", b"2", b"3", b"no end"]
 
 
 def test_a_file_is_followed_as_it_grows(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
-    path.write_text("1\n2")
+    path.write_text("1\n2", "utf-8")
 
     async def scenario(reading: Reading) -> None:
         assert await reading.until(1) == [b"1"]
@@ -106,13 +106,13 @@ def test_a_file_is_followed_as_it_grows(tmp_path: Path) -> None:
 
 def test_rotation_by_renaming_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
-    path.write_text("1\n")
+    path.write_text("1\n", "utf-8")
 
     async def scenario(reading: Reading) -> None:
         await reading.until(1)
         path.rename(tmp_path / "a.log.1")
         append(tmp_path / "a.log.1", "2\nlast words")
-        path.write_text("3\n")
+        path.write_text("3\n", "utf-8")
         assert sorted(await reading.until(4)) == [b"1", b"2", b"3", b"last words"]
         assert len(reading.source.followed) == 1
 
@@ -135,13 +135,13 @@ def test_a_file_that_was_idle_before_its_rotation_gets_time_for_last_words(
     monkeypatch.setattr(files, "LAST_WORDS_S", 600.0)
     clock = Clock(monkeypatch)
     path = tmp_path / "a.log"
-    path.write_text("1\n")
+    path.write_text("1\n", "utf-8")
 
     async def scenario(reading: Reading) -> None:
         await reading.until(1)
         clock.ahead_s += 10_000
         path.rename(tmp_path / "a.log.1")
-        path.write_text("2\n")
+        path.write_text("2\n", "utf-8")
         await reading.until(2)
         for _ in range(3):  # Each growth shows that somebody still has it open.
             clock.ahead_s += 500
@@ -166,12 +166,12 @@ def test_only_so_many_files_without_names_are_kept(tmp_path: Path, monkeypatch: 
     async def run() -> None:
         reading = Reading(FileSource([str(path)]))
         for number in range(5):
-            path.write_text(f"{number}\nend of {number}")
+            path.write_text(f"{number}\nend of {number}", "utf-8")
             while str(number).encode() not in reading.lines:
                 await reading.until(len(reading.lines) + 1)
             path.rename(tmp_path / f"a.log.{number}")
         # The last words of those that are left, and of no other.
-        path.write_text("5\n")
+        path.write_text("5\n", "utf-8")
         await reading.until(5 + 1 + 3)
         assert sorted(one for one in reading.lines if one.startswith(b"end")) == [
             b"end of 0", b"end of 1", b"end of 2",
@@ -184,12 +184,12 @@ def test_only_so_many_files_without_names_are_kept(tmp_path: Path, monkeypatch: 
 
 def test_a_renamed_file_that_still_matches_is_not_read_again(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
-    path.write_text("1\n")
+    path.write_text("1\n", "utf-8")
 
     async def scenario(reading: Reading) -> None:
         await reading.until(1)
         path.rename(tmp_path / "a.log.1")
-        path.write_text("2\n")
+        path.write_text("2\n", "utf-8")
         await reading.until(2)
         append(tmp_path / "a.log.1", "3\n")
         assert await reading.until(3) == [b"1", b"2", b"3"]
@@ -199,7 +199,7 @@ def test_a_renamed_file_that_still_matches_is_not_read_again(tmp_path: Path) -> 
 
 def test_a_truncated_file_is_read_from_its_start(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
-    path.write_text("before before\nhalf a li")
+    path.write_text("before before\nhalf a li", "utf-8")
 
     async def scenario(reading: Reading) -> None:
         await reading.until(1)
@@ -213,12 +213,12 @@ def test_a_truncated_file_is_read_from_its_start(tmp_path: Path) -> None:
 
 def test_a_truncated_file_that_has_grown_past_where_we_stood_is_read_from_its_start(tmp_path: Path) -> None:
     path, banner = tmp_path / "a.log", "the same first line each time " * 20
-    path.write_text(f"{banner}\nbefore\n")
+    path.write_text(f"{banner}\nbefore\n", "utf-8")
 
     async def scenario(reading: Reading) -> None:
         await reading.until(2)
         # Nobody looks between the two.
-        path.write_text(f"{banner}\nafter!\nmore\n")
+        path.write_text(f"{banner}\nafter!\nmore\n", "utf-8")
         assert (await reading.until(5))[2:] == [banner.encode(), b"after!", b"more"]
 
     following([str(path)], scenario)
@@ -228,12 +228,12 @@ def test_a_file_replaced_between_a_look_and_the_end_is_known_as_another_at_the_n
     tmp_path: Path,
 ) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("before\n")
+    path.write_text("before\n", "utf-8")
 
     async def run() -> None:
         reading = Reading(FileSource([str(path)], PositionsFile(str(state))))
         await reading.until(1)
-        path.write_text("after and longer\n")
+        path.write_text("after and longer\n", "utf-8")
         await reading.end()
 
     asyncio.run(run())
@@ -242,13 +242,13 @@ def test_a_file_replaced_between_a_look_and_the_end_is_known_as_another_at_the_n
 
 def test_acknowledgements_of_before_a_truncation_mean_nothing_after_it(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("a long line before\n")
+    path.write_text("a long line before\n", "utf-8")
 
     async def run() -> None:
         source = FileSource([str(path)], PositionsFile(str(state)))
         reading = source.read()
         before = await anext(reading)
-        path.write_text("new\n")
+        path.write_text("new\n", "utf-8")
         after = await anext(reading)
         assert after.lines == [b"new"]
         source.written(before.place, before.position)
@@ -261,7 +261,7 @@ def test_acknowledgements_of_before_a_truncation_mean_nothing_after_it(tmp_path:
 
 def test_a_restart_goes_on_where_everything_was_written(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("1\n2\n")
+    path.write_text("1\n2\n", "utf-8")
     assert once([str(path)], state) == [b"1", b"2"]
     append(path, "3\n")
     assert once([str(path)], state) == [b"3"]
@@ -270,18 +270,18 @@ def test_a_restart_goes_on_where_everything_was_written(tmp_path: Path) -> None:
 
 def test_what_was_read_and_not_written_is_read_again(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("1\n2\n")
+    path.write_text("1\n2\n", "utf-8")
     assert once([str(path)], state, writes=False) == [b"1", b"2"]
     assert once([str(path)], state) == [b"1", b"2"]
 
 
 def test_a_file_that_was_rotated_while_nobody_collected_is_read_to_its_end(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("1\n")
+    path.write_text("1\n", "utf-8")
     once([str(path)], state)
     append(path, "2\n")
     path.rename(tmp_path / "a.log.old")
-    path.write_text("3\n")
+    path.write_text("3\n", "utf-8")
     assert sorted(once([str(path)], state)) == [b"2", b"3"]
 
 
@@ -289,16 +289,16 @@ def test_another_file_with_a_known_inode_is_read_from_its_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("this was here\n")
+    path.write_text("this was here\n", "utf-8")
     once([str(path)], state)
     # The same inode with other content, as when inodes are used again.
-    path.write_text("and this is another file\n")
+    path.write_text("and this is another file\n", "utf-8")
     assert once([str(path)], state) == [b"and this is another file"]
 
 
 def test_a_file_that_is_gone_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("1\n")
+    path.write_text("1\n", "utf-8")
     once([str(path)], state)
     path.unlink()
     assert once([str(path)], state) == []
@@ -308,7 +308,7 @@ def test_a_file_that_is_gone_is_told(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 def test_from_end_leaves_out_what_is_there(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("old\nhalf")
+    path.write_text("old\nhalf", "utf-8")
     assert once([str(path)], state, from_end=True) == [b"half"]
     append(path, "\nnew\n")
     assert once([str(path)], state, from_end=True)[-1:] == [b"new"]
@@ -317,29 +317,29 @@ def test_from_end_leaves_out_what_is_there(tmp_path: Path) -> None:
 def test_from_end_leaves_nothing_out_at_a_later_start(tmp_path: Path) -> None:
     """A file that is new since the last run was rotated into its place meanwhile: all of it is news."""
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("old\n")
+    path.write_text("old\n", "utf-8")
     assert once([str(path)], state, from_end=True) == []
     append(path, "last\n")
     path.rename(tmp_path / "a.log.1")
-    path.write_text("first\n")
+    path.write_text("first\n", "utf-8")
     assert sorted(once([str(path)], state, from_end=True)) == [b"first", b"last"]
 
 
 def test_from_end_leaves_nothing_out_though_the_first_run_found_no_file(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     assert once([str(path)], state, from_end=True) == []
-    path.write_text("new\n")
+    path.write_text("new\n", "utf-8")
     assert once([str(path)], state, from_end=True) == [b"new"]
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
     """Files of this name cannot be opened as long as it is in the list."""
-    refused, really = [name], files.Follower
+    refused, really = [name], vars(files)["Follower"]
 
     def follower(path: str, *rest: object) -> object:
         if path.endswith(tuple(refused)):
             raise OSError(24, "Too many open files", path)
-        return really(path, *rest)  # type: ignore[arg-type]
+        return really(path, *rest)
 
     monkeypatch.setattr(files, "Follower", follower)
     return refused
@@ -350,7 +350,7 @@ def test_a_file_that_could_not_be_opened_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_renamed: bool
 ) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("1\n")
+    path.write_text("1\n", "utf-8")
     once([str(path)], state)
     append(path, "2\n")
     if is_renamed:
@@ -376,7 +376,7 @@ def test_a_file_that_fails_once_while_it_is_read_is_read_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "a.log"
-    path.write_text("1\n")
+    path.write_text("1\n", "utf-8")
 
     async def scenario(reading: Reading) -> None:
         await reading.until(1)
@@ -398,13 +398,13 @@ def test_a_file_that_fails_once_while_it_is_read_is_read_on(
 def test_a_pattern_without_a_file_is_told_and_waited_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "a.log").write_text("1\n")
+    (tmp_path / "a.log").write_text("1\n", "utf-8")
     (tmp_path / "folder").mkdir()
 
     async def scenario(reading: Reading) -> None:
         await reading.until(1)
         assert reading.source.unmatched == [f"{tmp_path}/folder", f"{tmp_path}/b.log"]
-        (tmp_path / "b.log").write_text("2\n")
+        (tmp_path / "b.log").write_text("2\n", "utf-8")
         assert await reading.until(2) == [b"1", b"2"]
         assert reading.source.unmatched == [f"{tmp_path}/folder"]
 
@@ -416,14 +416,14 @@ def test_a_pattern_without_a_file_is_told_and_waited_for(
 def test_a_file_that_cannot_be_read_is_told_and_the_others_are_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a.log").write_text("1\n")
-    (tmp_path / "b.log").write_text("2\n")
-    really = files.Follower
+    (tmp_path / "a.log").write_text("1\n", "utf-8")
+    (tmp_path / "b.log").write_text("2\n", "utf-8")
+    really = vars(files)["Follower"]
 
     def follower(path: str, *rest: object) -> object:
         if path.endswith("a.log"):
             raise PermissionError(13, "Permission denied", path)
-        return really(path, *rest)  # type: ignore[arg-type]
+        return really(path, *rest)
 
     monkeypatch.setattr(files, "Follower", follower)
     assert once([f"{tmp_path}/*.log"]) == [b"2"]
@@ -437,8 +437,8 @@ def test_a_file_that_no_pattern_matches_any_more_is_not_followed(
     monkeypatch.chdir(tmp_path)
     folder = Path() if is_relative else tmp_path
     path, other, state = folder / "a.log", folder / "b.log", tmp_path / "state.json"
-    path.write_text("1\n")
-    other.write_text("2\n")
+    path.write_text("1\n", "utf-8")
+    other.write_text("2\n", "utf-8")
     once([str(folder / "*.log")], state)
     append(path, "unwanted\n")
     append(other, "3\n")
@@ -450,7 +450,7 @@ def test_a_file_that_no_pattern_matches_any_more_is_not_followed(
 def test_a_rotated_file_is_read_on_at_the_start_after_next(tmp_path: Path) -> None:
     """Its new name matches no pattern, and yet it is no file of other patterns."""
     path, state = tmp_path / "a.log", tmp_path / "state.json"
-    path.write_text("1\n")
+    path.write_text("1\n", "utf-8")
     once([str(path)], state)
     append(path, "2\n")
     path.rename(tmp_path / "a.log.1")
@@ -475,7 +475,7 @@ def test_a_full_disk_is_told_once_and_positions_are_saved_when_there_is_room(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, positions = tmp_path / "a.log", FullDisk(str(tmp_path / "state.json"))
-    path.write_text("0\n")
+    path.write_text("0\n", "utf-8")
 
     async def run() -> None:
         reading = Reading(FileSource([str(path)], positions))
@@ -494,7 +494,7 @@ def test_a_full_disk_is_told_once_and_positions_are_saved_when_there_is_room(
 
 def test_positions_that_cannot_be_saved_at_the_end_are_an_error(tmp_path: Path) -> None:
     path, positions = tmp_path / "a.log", FullDisk(str(tmp_path / "state.json"))
-    path.write_text("0\n")
+    path.write_text("0\n", "utf-8")
 
     async def run() -> None:
         reading = Reading(FileSource([str(path)], positions))

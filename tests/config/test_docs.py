@@ -8,7 +8,7 @@ from tools.generate_config_docs import PAGE, page
 
 
 def test_the_reference_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == page(), "run `python -m tools.generate_config_docs`"
+    assert PAGE.read_text("utf-8") == page(), "run `python -m tools.generate_config_docs`"
 
 
 def test_the_page_lists_the_options_without_effect() -> None:

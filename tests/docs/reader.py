@@ -45,7 +45,7 @@ class Reader:
         """`also_shown`: with the commands that the page only shows because they take long."""
         for step in steps(self.here(page)):
             if isinstance(step, Written):
-                (self._folder / step.name).write_text(step.text)
+                (self._folder / step.name).write_text(step.text, "utf-8")
             elif isinstance(step, Shown):
                 if also_shown:
                     self.ends_well(step.line)

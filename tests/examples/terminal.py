@@ -23,7 +23,7 @@ def check_on_a_terminal(module: str, folder: Path) -> list[str]:
     drawn = [line for line in lines if re.match(r"  \w+ +█", line)]
     assert drawn, lines[-60:]
     assert all(len(line) < COLUMNS for line in drawn)
-    report = (folder / "report.html").read_text()
+    report = (folder / "report.html").read_text("utf-8")
     assert report.count("<svg") == 2
     assert "checkout" in report
     return lines

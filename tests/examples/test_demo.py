@@ -175,7 +175,7 @@ def test_its_topics_keep_their_records_however_long_nobody_runs_it(tmp_path: Pat
         with Admin(bootstrap_servers=place) as admin:
             admin.create_topics([NewTopic("logs", demo.PARTITIONS, 1)]).raise_first()
             demo.create_topics(place)
-            asked = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in demo.TOPICS]
+            asked = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in vars(demo)["TOPICS"]]
             found = admin.describe_configs(asked, names=["retention.ms"])
             assert [config["retention.ms"].value for config in found.values()] == ["-1"] * len(asked)
 

@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,9 +34,10 @@ def read(bootstrap: str, topic: str, count: int) -> list[tuple[bytes | None, dic
         bootstrap_servers=bootstrap, group_id=f"read-{topic}", auto_offset_reset="earliest"
     ) as consumer:
         consumer.subscribe([topic])
-        found: list[tuple[bytes | None, dict[str, object]]] = []
+        found: list[tuple[Any, dict[str, object]]] = []
         for _ in range(PATIENCE_S * 10):
-            found += [(one.key, json.loads(one.value)) for one in consumer.poll(timeout_ms=100)]
+            records: list[Any] = list(consumer.poll(timeout_ms=100))
+            found += [(one.key, json.loads(one.value)) for one in records]
             if len(found) >= count:
                 return found
     pytest.fail(f"{len(found)} of {count} came")
@@ -124,7 +126,7 @@ def log(handler: Handler, line: str) -> None:
     ],
 )
 def test_a_broker_that_was_never_there_is_waited_for_as_long_as_one_that_left(
-    config: dict[str, object], options: dict[str, object], block_ms: int
+    config: dict[str, object], options: dict[str, Any], block_ms: int
 ) -> None:
     handler = Handler("t", config, bootstrap_servers="127.0.0.1:1", **options)
     settings = handler._open()._client.settings

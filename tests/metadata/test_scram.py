@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,11 +13,11 @@ from barnabas.metadata.scram import ScramMechanism, credential, parse_credential
 from barnabas.runtime.random import SeededRandom
 
 
-def vectors(data):
-    return json.loads((data / "vectors" / "scram.json").read_text())
+def vectors(data: Path) -> Any:
+    return json.loads((data / "vectors" / "scram.json").read_text("utf-8"))
 
 
-def test_keys_are_those_of_apache_kafka(data):
+def test_keys_match_apache_kafka(data: Path) -> None:
     checked = 0
     for vector in vectors(data):
         mechanism = next(known for known in ScramMechanism if known.mechanism_name == vector["mechanism"])
@@ -29,7 +31,7 @@ def test_keys_are_those_of_apache_kafka(data):
     assert checked >= 2
 
 
-def test_a_credential_is_read_from_the_command_line(data):
+def test_a_credential_is_parsed_from_the_command_line(data: Path) -> None:
     vector = vectors(data)[0]
     text = (
         f"{vector['mechanism']}=[name={vector['user']},password={vector['password']},"
@@ -40,17 +42,17 @@ def test_a_credential_is_read_from_the_command_line(data):
     assert made.stored_key.hex() == vector["stored_key_hex"]
 
 
-def test_the_salted_password_can_be_given_instead(data):
+def test_the_salted_password_can_be_given_instead(data: Path) -> None:
     vector = vectors(data)[0]
     salted = base64.b64encode(bytes.fromhex(vector["salted_password_hex"])).decode()
     text = f"{vector['mechanism']}=[name=a,saltedpassword={salted},salt={vector['salt_base64']}]"
     assert parse_credential(text, SeededRandom(1)).server_key.hex() == vector["server_key_hex"]
 
 
-def test_a_salt_is_drawn_when_none_is_given():
+def test_a_random_salt_is_used_by_default() -> None:
     text = "SCRAM-SHA-512=[name=a,password=b]"
-    first, again, other = (parse_credential(text, SeededRandom(seed)) for seed in (1, 1, 2))
-    assert first == again
+    first, repeated, other = (parse_credential(text, SeededRandom(seed)) for seed in (1, 1, 2))
+    assert first == repeated
     assert first.salt != other.salt
     assert (first.iterations, len(first.stored_key)) == (4096, 64)
 
@@ -83,7 +85,7 @@ def test_a_salt_is_drawn_when_none_is_given():
         ("SCRAM-SHA-256=[name=a,salt=aaaa,saltedpassword=b!]", "Failed to decode given saltedPassword: b!"),
     ],
 )
-def test_each_refusal_has_the_words_of_apache_kafka(text, refusal):
+def test_error_messages_match_apache_kafka(text: str, refusal: str) -> None:
     with pytest.raises(ValueError) as refused:
         parse_credential(text, SeededRandom(1))
     assert str(refused.value) == refusal

@@ -16,7 +16,7 @@ CITED = re.compile(r"\bM-[A-J]\d+\b")
 
 
 def states() -> dict[str, str]:
-    text = (PROJECT / "docs" / "behaviours.md").read_text()
+    text = (PROJECT / "docs" / "behaviours.md").read_text("utf-8")
     return {found[1]: found[3] for found in ROW.finditer(text)}
 
 
@@ -45,7 +45,7 @@ def citations(source: str) -> set[str]:
 
 
 def test_every_id_of_the_mission_is_listed_once() -> None:
-    text = (PROJECT / "docs" / "behaviours.md").read_text()
+    text = (PROJECT / "docs" / "behaviours.md").read_text("utf-8")
     listed = [found[1] for found in ROW.finditer(text)]
     assert sorted(listed) == sorted(ALL_IDS)
 
@@ -53,7 +53,7 @@ def test_every_id_of_the_mission_is_listed_once() -> None:
 @pytest.mark.parametrize("identifier", sorted(name for name, state in states().items() if state == "built"))
 def test_what_is_built_is_cited_by_a_test_that_runs(identifier: str) -> None:
     tests = [path for path in (PROJECT / "tests").rglob("test_*.py") if path != Path(__file__)]
-    assert any(identifier in citations(path.read_text()) for path in tests), (
+    assert any(identifier in citations(path.read_text("utf-8")) for path in tests), (
         f"{identifier} is marked built in docs/behaviours.md, and no unskipped test cites it"
     )
 

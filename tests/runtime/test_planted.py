@@ -64,6 +64,33 @@ def test_a_bug_that_hides_is_reported() -> None:
         hunt(bug(off_by_one, within_seeds=3), run)
 
 
+def test_a_hunt_begins_where_the_bug_was_seen() -> None:
+    plays: list[int] = []
+
+    def fails_at_seven(seed: int) -> None:
+        plays.append(seed)
+        if seed == 7 and Adder().add(0, 0) != 0:
+            raise AssertionError("seven")
+
+    seen = PlantedBug(
+        "off by one", "adds one too many", "adding", 10, contextmanager(off_by_one), first_seed=6
+    )
+    assert hunt(seen, fails_at_seven).seed == 7
+    assert plays == [6, 7, 7, 7]
+
+
+@pytest.mark.parametrize("error", [TypeError, AttributeError, NameError])
+def test_a_bug_that_does_not_fit_the_code_is_not_taken_for_found(error: type[Exception]) -> None:
+    """The patched method got an argument: what the plant raises says nothing of the checkers."""
+
+    def misfit(seed: int) -> None:
+        if Adder().add(1, 1) != 2:
+            raise error("takes 3 positional arguments")
+
+    with pytest.raises(HuntError, match="adapt the planted bug"):
+        hunt(bug(off_by_one), misfit)
+
+
 def test_a_finding_that_does_not_repeat_is_reported() -> None:
     plays: list[int] = []
 

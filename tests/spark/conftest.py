@@ -9,7 +9,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,7 +23,7 @@ _numbers = itertools.count(1)
 # Each partition of a shuffle is a task and a state store in every batch.  And what writes checkpoints by default
 # starts processes for every file (`readlink`).  Checks in tests/verify that make a session of their own, all that
 # kill and restart among them, run with the default.
-FEW_ROWS = {
+FEW_ROWS: dict[str, Any] = {
     "spark.sql.shuffle.partitions": 1,
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -61,11 +61,13 @@ def bootstrap(broker_folder: Path) -> Iterator[str]:
     process, place = start_dev(broker_folder)
     yield place
     process.terminate()
-    assert process.wait(60) == 0
+    assert process.wait(300) == 0
     assert process.stdout is not None
     process.stdout.close()
     # A fault on the server's side fails the tests even if no client noticed.
-    faults = [line for line in (broker_folder / "stderr.txt").read_text().splitlines() if " ERROR " in line]
+    faults = [
+        line for line in (broker_folder / "stderr.txt").read_text("utf-8").splitlines() if " ERROR " in line
+    ]
     assert not faults, "\n".join(faults)
 
 

@@ -59,7 +59,7 @@ def test_another_python_gets_the_zip(cache: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_without_a_place_for_links_spark_stays_where_it_is(cache: Path) -> None:
-    (cache / "spark").write_text("a file where a folder should be")
+    (cache / "spark").write_text("a file where a folder should be", "utf-8")
     home.choose(cache, is_local=True)
     assert home.VARIABLE not in os.environ
 
@@ -77,7 +77,7 @@ def test_processes_import_what_is_installed_and_answer_at_once(spark: SparkSessi
         yield pyarrow.RecordBatch.from_pydict(
             {
                 "pyspark": [pyspark.__file__],
-                "daemon": [f"{main.__spec__.name} {main.daemon.worker.__module__}"],
+                "daemon": [f"{main.__spec__ and main.__spec__.name} {main.daemon.worker.__module__}"],
             }
         )
 

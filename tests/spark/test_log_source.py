@@ -17,9 +17,9 @@ from barnabas.batch.records import Record
 from barnabas.batch.view import BatchView, batches
 from barnabas.client.sync import Producer
 from barnabas.spark import log_folders
+from barnabas.spark.given_options import OptionError
 from barnabas.spark.log_source import batch_reader, source_schema
 from barnabas.spark.source.loss import DataLossError
-from barnabas.spark.source.offsets import OptionError
 from tests.spark.topics import create, delete_records, produce, read_rows, values
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def test_a_running_brokers_folder_shows_what_it_has(bootstrap: str, broker_folde
     with Producer(bootstrap_servers=bootstrap, transactional_id=topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(topic, b"open", partition=0).result(60)
+        producer.send(topic, b"open", partition=0).result(300)
         produce(bootstrap, topic, [b"behind it"])
         committed = {"kafka.isolation.level": "read_committed"}
         # As a consumer sees it: nothing beyond a transaction that is still open.
@@ -250,7 +250,7 @@ def test_records_below_the_log_start_are_hidden(
     tmp_path: Path, bootstrap: str, broker_folder: Path, topic: str
 ) -> None:
     data = a_folder(tmp_path, (0, a_batch(b"a", b"b", b"c", at=0, codec=Codec.ZSTD)))
-    (data / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+    (data / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n", "utf-8")
     assert values(log_rows(data, subscribe="t")) == [b"c"]
     create(bootstrap, topic)
     produce(bootstrap, topic, [b"a", b"b"])

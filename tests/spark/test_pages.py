@@ -42,7 +42,7 @@ def test_the_page_about_reading_works(
 ) -> None:
     create(bootstrap, "orders")
     produce(bootstrap, "orders", [b"3 apples", b"1 pear"], key=b"alice")
-    page = (DOCS / "how-to" / "read-topics-in-spark.md").read_text()
+    page = (DOCS / "how-to" / "read-topics-in-spark.md").read_text("utf-8")
     names: dict[str, object] = {}
     for program in PROGRAM.findall(page):
         # Spark's own processes run where the session was started.
@@ -54,6 +54,6 @@ def test_the_page_about_reading_works(
 
 
 def test_every_option_is_in_the_reference() -> None:
-    page = (DOCS / "reference" / "spark-options.md").read_text()
+    page = (DOCS / "reference" / "spark-options.md").read_text("utf-8")
     missing = [name for name in (*OPTIONS, *LOG_OPTIONS) if f"`{name}`" not in page]
     assert not missing

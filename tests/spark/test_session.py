@@ -22,7 +22,7 @@ def a_java(folder: Path, version: str) -> Path:
     """A folder with a Java that only tells its version."""
     (folder / "bin").mkdir(parents=True)
     program = folder / "bin" / "java"
-    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n", "utf-8")
     program.chmod(0o755)
     return folder
 
@@ -69,7 +69,7 @@ def test_without_java_the_one_of_pypi_is_taken(bare: Path, monkeypatch: pytest.M
 
 
 def test_a_launcher_that_cannot_be_written_says_what_to_do(bare: Path) -> None:
-    (bare / "cache").write_text("no folder")
+    (bare / "cache").write_text("no folder", "utf-8")
     with pytest.raises(java.NoJavaError, match=r"cannot be written .*: set XDG_CACHE_HOME"):
         java.java_home()
 
@@ -128,9 +128,10 @@ def test_a_closed_connection_for_accumulators_is_no_error(
     from pyspark.accumulators import AccumulatorTCPServer, UpdateRequestHandler
 
     server = AccumulatorTCPServer(("127.0.0.1", 0), UpdateRequestHandler, "token")
-    _let_updates_end(SimpleNamespace(sparkContext=SimpleNamespace(_accumulatorServer=server)))  # type: ignore[arg-type]
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_accumulatorServer=server))
+    _let_updates_end(spark)
     with server:
-        with socket.create_connection(server.server_address) as connection:
+        with socket.create_connection(("127.0.0.1", server.server_address[1])) as connection:
             connection.sendall(sent)
         server.handle_request()
     told = capsys.readouterr().err

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from barnabas.client import NewTopic, TopicPartition
 from barnabas.client.sync import Admin, Producer
@@ -32,7 +32,7 @@ def produce(
     with Producer(bootstrap_servers=bootstrap, **options) as producer:
         sent = [producer.send(topic, value, partition=partition, **record) for value in values]
         for delivery in sent:
-            delivery.result(60)
+            delivery.result(300)
 
 
 def delete_records(bootstrap: str, topic: str, partition: int, before: int) -> None:

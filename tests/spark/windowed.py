@@ -79,7 +79,7 @@ class World:
         self._name = name
         self.queries: dict[str, Query] = {}
 
-    def topic(self, **configs: str) -> str:
+    def topic(self, **configs: Any) -> str:
         made = self._name()
         create(self.bootstrap, made, **configs)
         return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from barnabas.batch.build import build
 from barnabas.batch.control import EndTransactionMarker, build_marker
@@ -66,9 +67,9 @@ def records(values: Iterable[bytes], time: int = T0) -> list[Record]:
     return [Record(index, time + index, b"k", value) for index, value in enumerate(values)]
 
 
-def batch(count: int = 1, time: int = T0, size: int = 10, **fields: object) -> bytearray:
+def batch(count: int = 1, time: int = T0, size: int = 10, **fields: Any) -> bytearray:
     """What a client sends: offsets from 0 on."""
-    return build(records([b"v" * size] * count, time), **fields)  # type: ignore[arg-type]
+    return build(records([b"v" * size] * count, time), **fields)
 
 
 def write(log: Log, *counts: int, epoch: int = 0, time: int = T0) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -181,7 +182,7 @@ class Workers:
             done(error)
 
 
-def world_with_workers(**fields: int) -> tuple[World, LogTasks, Workers]:
+def world_with_workers(**fields: Any) -> tuple[World, LogTasks, Workers]:
     world, workers = World(replace(PLAIN, retention_ms=1000)), Workers()
     jobs = LogTasks(world.manager, replace(QUIET, **fields), offload=workers.offload)
     jobs.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
@@ -31,11 +32,11 @@ COMPACTED = LogOptions(
 )
 
 
-def put(log: Log, *pairs: Pair, time: int = T0, **fields: object) -> None:
+def put(log: Log, *pairs: Pair, time: int = T0, **fields: Any) -> None:
     """One batch of keys and values, stored as it is, and replicated."""
     start = log.end_offset
     rows = [Record(start + index, time + index, key, value) for index, (key, value) in enumerate(pairs)]
-    log.append_as_follower(build(rows, base_offset=start, leader_epoch=0, **fields), 0)  # type: ignore[arg-type]
+    log.append_as_follower(build(rows, base_offset=start, leader_epoch=0, **fields), 0)
     log.set_high_watermark(log.end_offset)
 
 
@@ -91,14 +92,14 @@ def manager_of(
     return manager
 
 
-def cleaner_of(disk: Disk, clock: HandClock, *logs: Log, **fields: object) -> tuple[LogCleaner, list[object]]:
+def cleaner_of(disk: Disk, clock: HandClock, *logs: Log, **fields: Any) -> tuple[LogCleaner, list[Any]]:
     """A cleaner of these logs, and the failures it reports."""
     failures: list[object] = []
     by_partition = {TopicPartition(log.topic, log.partition): log for log in logs}
     cleaner = LogCleaner(
         disk,
         clock,
-        CleanerOptions(**fields),  # type: ignore[arg-type]
+        CleanerOptions(**fields),
         by_partition,
         on_failure=lambda log_dir, error: failures.append((log_dir, error)),
     )

@@ -6,16 +6,16 @@ import pytest
 
 from barnabas.testing.simulation.registry import PLANTED, SCENARIOS, load_all
 from barnabas.testing.simulation.runner import hunt_bug, play, play_or_raise
+from tests.testing.seeds import chunk_name, chunks
 
 load_all()
 SCENARIO = SCENARIOS["coordinator-transactions"]
 BUGS = [bug.name for bug in PLANTED.values() if bug.scenario == SCENARIO.name]
-SEEDS = 200
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 50))
-def test_transactions_are_seen_whole_or_not_at_all(first: int) -> None:
-    for seed in range(first, first + 50):
+@pytest.mark.parametrize("seeds", chunks(50), ids=chunk_name)
+def test_transactions_are_seen_whole_or_not_at_all(seeds: range) -> None:
+    for seed in seeds:
         play_or_raise(SCENARIO, seed)
 
 

@@ -6,22 +6,20 @@ import pytest
 
 from barnabas.testing.simulation.registry import PLANTED, SCENARIOS, load_all
 from barnabas.testing.simulation.runner import hunt_bug, play, play_or_raise
+from tests.testing.seeds import chunk_name, chunks
 
 load_all()
-SEEDS = 60
-# Those that take more seeds are left to `make sim`.
-QUICK_SEEDS = 120
-BUGS = [bug for bug in PLANTED.values() if bug.scenario == "log-life" and bug.within_seeds <= QUICK_SEEDS]
+BUGS = [bug.name for bug in PLANTED.values() if bug.scenario == "log-life"]
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 10))
-def test_what_was_flushed_survives(first: int) -> None:
+@pytest.mark.parametrize("seeds", chunks(20), ids=chunk_name)
+def test_what_was_flushed_survives(seeds: range) -> None:
     # M-E4, M-E5
-    for seed in range(first, first + 10):
+    for seed in seeds:
         play_or_raise(SCENARIOS["log-life"], seed)
 
 
-@pytest.mark.parametrize("name", [bug.name for bug in BUGS])
+@pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_found(name: str) -> None:
     hunt_bug(PLANTED[name])
 

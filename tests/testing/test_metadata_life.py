@@ -6,24 +6,23 @@ import pytest
 
 from barnabas.testing.simulation.registry import PLANTED, SCENARIOS, load_all
 from barnabas.testing.simulation.runner import hunt_bug, play, play_or_raise
+from tests.testing.seeds import chunk_name, chunks
 
 load_all()
 BUGS = [bug.name for bug in PLANTED.values() if bug.scenario == "metadata-life"]
-# Two quorums, static and dynamic, and so many operations each.
-STEPS = 120
 
 
-@pytest.mark.parametrize("first", range(0, 20, 5))
-def test_nothing_that_was_committed_is_lost(first: int) -> None:
+@pytest.mark.parametrize("seeds", chunks(20), ids=chunk_name)
+def test_nothing_that_was_committed_is_lost(seeds: range) -> None:
     # M-E4, M-E5
-    for seed in range(first, first + 5):
+    for seed in seeds:
         play_or_raise(SCENARIOS["metadata-life"], seed)
 
 
-@pytest.mark.parametrize("first", range(0, STEPS, 30))
-def test_power_may_fail_at_every_step(first: int) -> None:
+@pytest.mark.parametrize("seeds", chunks(50), ids=chunk_name)
+def test_power_may_fail_at_every_step(seeds: range) -> None:
     # M-E4
-    for seed in range(first, first + 30):
+    for seed in seeds:
         play_or_raise(SCENARIOS["metadata-power-loss"], seed)
 
 

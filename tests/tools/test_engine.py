@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,12 +20,12 @@ class World:
         self._states = list(states)
         self._code = code
         monkeypatch.delenv(engine.COMPILE_VARIABLE, raising=False)
-        monkeypatch.setattr(engine, "judge", self.judge)
+        monkeypatch.setattr(engine, "select_engine", self.select_engine)
         monkeypatch.setattr(engine, "can_compile", lambda: compiler)
-        monkeypatch.setattr(engine.subprocess, "run", self.run)
+        monkeypatch.setattr(subprocess, "run", self.run)
 
-    def judge(self, folder: object, asked: str | None) -> EngineState:
-        assert asked is None  # What this one process is asked to run does not matter to the build.
+    def select_engine(self, folder: object, requested: str | None) -> EngineState:
+        assert requested is None  # The engine this process uses does not matter to the build.
         return EngineState(self._states.pop(0), "because")
 
     def run(self, command: object, **options: object) -> subprocess.CompletedProcess[str]:
@@ -32,14 +34,18 @@ class World:
 
 
 @pytest.mark.parametrize("compiler", [True, False])
-def test_a_compiled_engine_is_left_alone(monkeypatch, capsys, compiler):
+def test_a_compiled_engine_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], compiler: bool
+) -> None:
     world = World(monkeypatch, COMPILED, compiler=compiler)
     assert engine.main() == 0
     assert world.built == 0
     assert capsys.readouterr().out == "engine compiled: because\n"
 
 
-def test_without_a_compiler_the_line_says_what_to_install(monkeypatch, capsys):
+def test_without_a_compiler_the_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     world = World(monkeypatch, INTERPRETED, compiler=False)
     assert engine.main() == 0
     assert world.built == 0
@@ -52,26 +58,34 @@ def test_without_a_compiler_the_line_says_what_to_install(monkeypatch, capsys):
     ("before", "compiler", "after"),
     [(INTERPRETED, True, COMPILED), (STALE, True, COMPILED), (STALE, False, INTERPRETED)],
 )
-def test_it_is_built_again_when_that_helps(monkeypatch, capsys, before, compiler, after):
+def test_it_is_built_again_when_that_helps(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    before: Any,
+    compiler: bool,
+    after: Any,
+) -> None:
     world = World(monkeypatch, before, after, compiler=compiler)
     assert engine.main() == 0
     assert world.built == 1
     assert capsys.readouterr().out.startswith(f"engine {after}: ")
 
 
-def test_plain_python_stays_where_it_was_asked_for(monkeypatch):
+def test_plain_python_stays_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, INTERPRETED, compiler=True)
     monkeypatch.setenv(engine.COMPILE_VARIABLE, "0")
     assert engine.main() == 0
     assert world.built == 0
 
 
-def test_a_build_that_must_compile_and_cannot_fails_the_setup(monkeypatch):
+def test_a_build_that_must_compile_and_cannot_fails_the_setup(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, STALE, compiler=True, code=1)
     assert engine.main() == 1
     assert world.built == 1
 
 
-def test_a_compiler_is_looked_for_where_the_build_looks(monkeypatch, tmp_path):
+def test_a_compiler_is_looked_for_where_the_build_looks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler") + " -pipe")
     assert not engine.can_compile()

@@ -82,8 +82,8 @@ LOGS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 def suites(tmp_path: Path) -> Path:
     folder = tmp_path / "suites"
     folder.mkdir()
-    (folder / "_kafkajs.js").write_text(KAFKAJS)
-    (folder / "_confluent.py").write_text(CONFLUENT)
+    (folder / "_kafkajs.js").write_text(KAFKAJS, "utf-8")
+    (folder / "_confluent.py").write_text(CONFLUENT, "utf-8")
     return folder
 
 
@@ -92,12 +92,12 @@ def test_every_test_has_its_outcome(name: str, suites: Path, tmp_path: Path) -> 
     files, expected = LOGS[name]
     for path, text in files.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text)
+        (tmp_path / path).write_text(text, "utf-8")
     assert read_results(name, suites, tmp_path) == expected
 
 
 def test_a_scenario_that_did_not_end_has_failed(suites: Path, tmp_path: Path) -> None:
-    (tmp_path / "kafkajs.log").write_text("connecting\n")
+    (tmp_path / "kafkajs.log").write_text("connecting\n", "utf-8")
     assert set(read_results("kafkajs", suites, tmp_path).values()) == {"failed"}
 
 

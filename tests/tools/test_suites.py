@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(monkeypatch: pytest.MonkeyPatch, runs: Runs, *arguments: str) -> int:
     monkeypatch.setattr(suites, "run_ours", runs)
     monkeypatch.setattr(suites, "run_apache", runs)
-    monkeypatch.setattr(suites.sys, "argv", ["suites", *arguments])
+    monkeypatch.setattr(sys, "argv", ["suites", *arguments])
     return suites.main()
 
 
@@ -49,7 +50,7 @@ def test_two_good_runs_are_enough(place: Path, monkeypatch: pytest.MonkeyPatch) 
     assert runs.asked == [["kcat", "franz-go"]] * 2
     kept = load(suites.KEPT)
     assert kept.barnabas.verdicts("franz-go") == {"T": P, "U": F}
-    assert "| `T` | passed | passed |" in suites.PAGE.read_text()
+    assert "| `T` | passed | passed |" in suites.PAGE.read_text("utf-8")
 
 
 def test_a_third_run_decides_where_two_disagree(
@@ -102,11 +103,11 @@ echo "BROKER_PID=$BROKER_PID $*" >> "$(dirname "$0")/called"
 
 
 def test_a_run_hands_a_broker_to_run_all(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (place / "run-all").write_text(SUITE)
+    (place / "run-all").write_text(SUITE, "utf-8")
     (place / "run-all").chmod(0o755)
     results = suites.run_ours(["kcat", "hostile"])
     assert results == {"kcat": {"big": F, "list": P}, "hostile": {"len -1": P}}
-    called = (place / "called").read_text()
+    called = (place / "called").read_text("utf-8")
     assert called.startswith("BROKER_PID=")
     assert "BROKER_PID= " not in called
     assert called.endswith(" --only kcat,hostile\n")

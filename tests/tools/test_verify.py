@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,7 +18,7 @@ GREEN = [("test_a.py::one", "call", "passed"), ("test_b.py::two[x/y]", "call", "
 def told(reports: list[tuple[str, str, str]]) -> verify.Counts:
     counts = verify.Counts()
     for nodeid, when, outcome in reports:
-        report = SimpleNamespace(nodeid=f"tests/verify/{nodeid}", when=when, outcome=outcome)
+        report: Any = SimpleNamespace(nodeid=f"tests/verify/{nodeid}", when=when, outcome=outcome)
         counts.pytest_runtest_logreport(report)
     return counts
 
@@ -42,7 +45,7 @@ def test_outcomes_are_counted_by_file() -> None:
 
 def test_the_page(page: Path) -> None:
     verify.record("broker", told(GREEN), "0123456789ab", 12.4)
-    text = page.read_text()
+    text = page.read_text("utf-8")
     assert "Commit `0123456789ab`, " in text
     assert "took 12 s.\n" in text
     assert "- **2 passed, 0 failed, 0 skipped**\n" in text
@@ -54,7 +57,7 @@ def test_a_part_takes_the_place_of_its_last_run_alone(page: Path) -> None:
     verify.record("spark", told(GREEN), "old", 1)
     verify.record("broker", told(GREEN), "other", 1)
     verify.record("spark", told(GREEN[:1]), "new", 1)
-    text = page.read_text()
+    text = page.read_text("utf-8")
     assert "- **3 passed, 0 failed, 0 skipped**\n" in text
     assert [part in text for part in ("`old`", "`other`", "`new`")] == [False, True, True]
 
@@ -80,14 +83,14 @@ def run(
         plugins[0].by_file = told(reports).by_file
         return status
 
-    monkeypatch.setattr(verify.pytest, "main", pytest_main)
-    monkeypatch.setattr(verify.sys, "argv", ["verify", "broker", *arguments])
+    monkeypatch.setattr(pytest, "main", pytest_main)
+    monkeypatch.setattr(sys, "argv", ["verify", "broker", *arguments])
     return verify.main()
 
 
 def test_a_green_run_writes_the_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, GREEN, 0) == 0
-    assert "**2 passed, 0 failed, 0 skipped**" in page.read_text()
+    assert "**2 passed, 0 failed, 0 skipped**" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -107,9 +110,9 @@ def test_any_other_run_leaves_the_page_of_before_and_fails(
     status: int,
     arguments: tuple[str, ...],
 ) -> None:
-    page.write_text("before")
+    page.write_text("before", "utf-8")
     assert run(monkeypatch, reports, status, *arguments) != 0
-    assert page.read_text() == "before"
+    assert page.read_text("utf-8") == "before"
 
 
 def test_all_parts_are_run_and_one_that_fails_fails_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,8 +122,8 @@ def test_all_parts_are_run_and_one_that_fails_fails_all(monkeypatch: pytest.Monk
         parts.append(command[-1])
         return int(command[-1] == "broker")
 
-    monkeypatch.setattr(verify.subprocess, "call", call)
-    monkeypatch.setattr(verify.sys, "argv", ["verify"])
+    monkeypatch.setattr(subprocess, "call", call)
+    monkeypatch.setattr(sys, "argv", ["verify"])
     assert verify.main() == 1
     assert parts == list(verify.PARTS)
 

@@ -1,8 +1,8 @@
-"""A record batch of format v2 where it lies: its header read over a buffer, its records on demand.
+"""A view of a record batch of format v2: decodes the header in place, and the records on demand.
 
-What lives here: the layout of the 61-byte header and the one reader of it, walking from batch to batch, and
-the two fields that a leader patches in place.  What may not: judging a client's batch (check.py) and the
-records of formats before v2 (legacy.py); of their headers only what a log needs to walk over them is read.
+Contains the layout of the 61-byte header and its only decoder, iterating over batches, and the two fields that
+a leader patches in place.  Validating a client's batch belongs in check.py, and the records of the formats
+before v2 in legacy.py; only the header fields that a log needs to skip such batches are decoded here.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from barnabas.batch.records import NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, Re
 
 Buffer = bytes | bytearray | memoryview
 
-LOG_OVERHEAD = 12  # base offset and length stand before what the length counts
+LOG_OVERHEAD = 12  # base offset and length, which the length does not include
 HEADER_SIZE = 61
 MAGIC_POSITION = 16
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21
 MAX_TIMESTAMP_POSITION = 35
 MAGIC_V2 = 2
-# The smallest record of format v0 has 14 bytes after the length field: less can never be a batch.
+# The smallest record of format v0 has 14 bytes after the length field: anything less cannot be a batch.
 SMALLEST_LENGTH = 14
-# A record has at least: length, attributes, timestamp, offset, key length, value length, header count.
+# The minimal record: length, attributes, timestamp, offset, key length, value length, header count.
 SMALLEST_RECORD = 7
 MAX_SEQUENCE = 2**31 - 1
 
@@ -59,7 +59,7 @@ _LEGACY_SIZE_WITH_TIME = 26
 
 
 class BatchHeader:
-    """What the header of a batch says, and the position (in a buffer or a file) that the batch has."""
+    """The header of a batch, and the position of the batch in a buffer or a file."""
 
     __slots__ = (
         "attributes",
@@ -203,16 +203,17 @@ class BatchView(BatchHeader):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop tombstones and markers (KIP-534); it stands in the base time's place."""
+        """When compaction may remove tombstones and markers (KIP-534); stored in place of the base
+        timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     def crc_ok(self) -> bool:
-        """Whether the stored CRC-32C is that of the bytes from the attributes to the end."""
+        """Whether the stored CRC-32C matches the bytes from the attributes to the end."""
         checked = memoryview(self.buffer)[self.start + ATTRIBUTES_POSITION : self.end]
         return int(crc32.iscsi(checked)) == self.crc
 
     def ensure_valid(self) -> None:
-        """Raise unless the CRC is right."""
+        """Raises CorruptBatch unless the CRC is right."""
         if not self.crc_ok():
             raise self.wrong_crc()
 
@@ -220,12 +221,12 @@ class BatchView(BatchHeader):
         return CorruptBatch(f"the batch at offset {self.base_offset} is corrupt: stored crc = {self.crc}")
 
     def payload(self, limit: int = DECOMPRESSED_LIMIT) -> bytes:
-        """The records' bytes, decompressed; more than `limit` are refused before they are allocated."""
+        """The decompressed records; raises before more than `limit` bytes are allocated."""
         stored = memoryview(self.buffer)[self.start + HEADER_SIZE : self.end]
         return decompress(self.codec, stored, limit)
 
     def records(self, limit: int = DECOMPRESSED_LIMIT) -> Iterator[Record]:
-        """Every record, in order.  All of them are sound before the first one is given."""
+        """Every record, in order.  All are validated before the first is returned."""
         count = self.record_count
         if count == 0:
             return iter(())
@@ -242,7 +243,7 @@ class BatchView(BatchHeader):
         return map(Record._make, rows)
 
     def ensure_count_fits(self, payload_size: int) -> None:
-        """Raise if so many bytes cannot hold as many records as the header counts."""
+        """Raises CorruptBatch if this many bytes cannot hold as many records as the header claims."""
         if not 0 <= self.record_count <= payload_size // SMALLEST_RECORD:
             raise CorruptBatch(
                 f"the batch at offset {self.base_offset} counts {self.record_count} records "
@@ -251,7 +252,7 @@ class BatchView(BatchHeader):
             )
 
     def copy(self) -> bytes:
-        """The batch's own bytes."""
+        """A copy of the batch's bytes."""
         return bytes(memoryview(self.buffer)[self.start : self.end])
 
     def __repr__(self) -> str:
@@ -262,19 +263,19 @@ class BatchView(BatchHeader):
 
 
 def batch_size(buffer: Buffer, start: int) -> int | None:
-    """The whole size of the batch (of any format) at `start`; None if too little is left to tell.
+    """The total size of the batch (of any format) at `start`; None if too few bytes remain.
 
-    The batch itself may still be cut short.  A length or a magic that no format has raises.
+    The batch itself may still be truncated.  Raises for a length or a magic that no format has.
     """
-    left = len(buffer) - start
-    if left < LOG_OVERHEAD:
+    available = len(buffer) - start
+    if available < LOG_OVERHEAD:
         return None
     (length,) = _LENGTH.unpack_from(buffer, start + 8)
     if length < SMALLEST_LENGTH:
         raise CorruptBatch(
             f"the batch at {start} gives its length as {length}; at least {SMALLEST_LENGTH} is needed"
         )
-    if left <= MAGIC_POSITION:
+    if available <= MAGIC_POSITION:
         return None
     magic = buffer[start + MAGIC_POSITION]
     if magic > MAGIC_V2:
@@ -292,7 +293,8 @@ def attributes_of_only_batch(buffer: Buffer) -> int:
 
 
 def batches(buffer: Buffer, start: int = 0) -> Iterator[BatchView]:
-    """Every whole batch from `start` on; an incomplete one at the end is left out, a malformed one raises."""
+    """Every complete batch from `start` on; an incomplete one at the end is skipped, a malformed one
+    raises."""
     while True:
         size = batch_size(buffer, start)
         if size is None or start + size > len(buffer):
@@ -302,11 +304,11 @@ def batches(buffer: Buffer, start: int = 0) -> Iterator[BatchView]:
 
 
 def patch_offsets(buffer: bytearray | memoryview, start: int, base_offset: int, leader_epoch: int) -> None:
-    """Give a batch its place in the log.  Both fields lie before the CRC, which therefore stays right."""
+    """Set a batch's offset and leader epoch.  Both fields precede the CRC, which therefore stays valid."""
     _pack_offset_into(buffer, start, base_offset)
     _pack_epoch_into(buffer, start + LOG_OVERHEAD, leader_epoch)
 
 
 def batch_crc(buffer: Buffer, start: int, end: int) -> int:
-    """The CRC-32C that the batch from `start` to `end` must carry."""
+    """The CRC-32C of the batch from `start` to `end`."""
     return int(crc32.iscsi(memoryview(buffer)[start + ATTRIBUTES_POSITION : end]))

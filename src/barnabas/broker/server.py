@@ -23,6 +23,7 @@ from barnabas.broker.coordinators.transactions import Transactions
 from barnabas.broker.log_directories import LogDirectories, epoch_of_last_life, open_folders
 from barnabas.broker.metadata.auto_topic_creation import AutoTopics
 from barnabas.broker.metadata.broker_lifecycle import Lifecycle, State
+from barnabas.broker.metadata.publishers import publishers_for
 from barnabas.broker.metadata.supported_features import supported_features
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
@@ -30,11 +31,10 @@ from barnabas.broker.network.connection_limits import ConnectionLimits
 from barnabas.broker.network.dispatch import Dispatch
 from barnabas.broker.network.listener import BrokerListener, drain_all
 from barnabas.broker.network.ports import taking
+from barnabas.broker.network.request_steps import RequestWork
 from barnabas.broker.network.routes import Role, Route, routes_for
-from barnabas.broker.publishers import publishers_for
 from barnabas.broker.quotas.client_quotas import ClientQuotas, Quotas
 from barnabas.broker.replicas.replica_manager import ReplicaManager
-from barnabas.broker.request_steps import RequestWork
 from barnabas.broker.security.authorizer import Authorizer
 from barnabas.broker.security.standard_authorizer import authorizer_for
 from barnabas.config.errors import ConfigError
@@ -252,6 +252,11 @@ class Broker:
         self.lifecycle.ready_to_unfence().then(partial(self._go_on, self._unfenced, done), done.fail)
 
     def _unfenced(self, done: Promise[None]) -> None:
+        """What the controller gave us to lead is taken up in slices: clients come when that is done."""
+        taken_up = self.replicas.transit(())
+        taken_up.then(partial(self._go_on, self._serve, done), done.fail)
+
+    def _serve(self, done: Promise[None]) -> None:
         for broker_listener in self._listeners.values():
             if broker_listener.role is not Role.CONTROLLER:
                 broker_listener.open()

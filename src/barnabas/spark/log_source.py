@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -17,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from barnabas.client.consumer.fetch.completed_fetch import AbortedTransaction
 from barnabas.client.model import TopicPartition
+from barnabas.spark.given_options import SELECTIONS, GivenOptions, OptionError
 from barnabas.spark.log_folders import (
     INTERNAL,
     PartitionFolder,
@@ -30,7 +30,6 @@ from barnabas.spark.source.loss import DataLossError, LossReport
 from barnabas.spark.source.offsets import (
     EARLIEST,
     LATEST,
-    OptionError,
     PartitionOffsets,
     listed,
     read_offsets,
@@ -39,17 +38,13 @@ from barnabas.spark.source.offsets import (
 
 OPTIONS = (
     "path",
-    "subscribe",
-    "subscribePattern",
-    "assign",
+    *SELECTIONS,
     "startingOffsets",
     "endingOffsets",
     "includeHeaders",
     "failOnDataLoss",
     "kafka.isolation.level",
 )
-SELECTIONS = ("subscribe", "subscribePattern", "assign")
-_LOWERED = {name.lower(): name for name in OPTIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +63,12 @@ class LogOptions:
         """What is named and not there."""
         if self.selected_by == "subscribe":
             names = [name for one in self.selection.split(",") if (name := one.strip())]
-            return sorted(set(names) - {where.topic for where in there})
+            return sorted(set(names) - {partition.topic for partition in there})
         if self.selected_by == "assign":
-            return [str(one) for one in sorted(set(read_partitions("assign", self.selection)) - set(there))]
+            return [
+                str(partition)
+                for partition in sorted(set(read_partitions("assign", self.selection)) - set(there))
+            ]
         return []
 
     def chooses(self, where: TopicPartition) -> bool:
@@ -83,52 +81,29 @@ class LogOptions:
 
 
 def log_options(given: Mapping[str, str]) -> LogOptions:
-    read = {name.lower(): value.strip() for name, value in given.items()}
-    for name in read:
-        if name not in _LOWERED:
-            close = get_close_matches(name, _LOWERED, 1)
-            hint = f"did you mean {_LOWERED[close[0]]}?" if close else f"known are {', '.join(OPTIONS)}"
-            raise OptionError(f"{name} is no option of this source; {hint}")
-    folders = tuple(folder.strip() for folder in read.get("path", "").split(",") if folder.strip())
+    read = GivenOptions(given)
+    read.check_names(OPTIONS, "source")
+    folders = tuple(folder.strip() for folder in (read.text("path") or "").split(",") if folder.strip())
     if not folders:
         raise OptionError("which data folder? Give it to load(): the broker's log.dirs")
-    chosen = [name for name in SELECTIONS if name.lower() in read]
-    if len(chosen) != 1:
-        said = f"not {' and '.join(chosen)}" if chosen else "none is given"
-        raise OptionError(f"topics are named by exactly one of the options {', '.join(SELECTIONS)}; {said}")
-    isolation = read.get("kafka.isolation.level", "read_uncommitted").lower()
+    selected_by, selection = read.selection()
+    isolation = (read.text("kafka.isolation.level") or "read_uncommitted").lower()
     if isolation not in ("read_uncommitted", "read_committed"):
         raise OptionError(f"kafka.isolation.level is read_uncommitted or read_committed, not {isolation}")
-    selection = read[chosen[0].lower()]
-    if chosen == ["subscribePattern"]:
-        _check_pattern(selection)
     return LogOptions(
         folders=folders,
-        selected_by=chosen[0],
+        selected_by=selected_by,
         selection=selection,
         starting=_offsets(read, "startingOffsets", "earliest"),
         ending=_offsets(read, "endingOffsets", "latest"),
         committed_only=isolation == "read_committed",
-        fail_on_data_loss=_flag(read, "failOnDataLoss", True),
+        fail_on_data_loss=read.flag("failOnDataLoss", True),
     )
 
 
-def _check_pattern(pattern: str) -> None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise OptionError(f"option subscribePattern: {pattern!r} is no regular expression: {error}") from None
-
-
-def _flag(read: Mapping[str, str], name: str, default: bool) -> bool:
-    text = read.get(name.lower(), str(default)).lower()
-    if text not in ("true", "false"):
-        raise OptionError(f"option {name} is true or false, not {text!r}")
-    return text == "true"
-
-
-def _offsets(read: Mapping[str, str], name: str, default: str) -> PartitionOffsets | None:
-    text = read.get(name.lower(), default)
+def _offsets(read: GivenOptions, name: str, default: str) -> PartitionOffsets | None:
+    text = read.text(name)
+    text = default if text is None else text
     if text.lower() == default:
         return None
     if not text.startswith("{"):
@@ -140,9 +115,7 @@ def source_schema(options: Mapping[str, str]) -> StructType:
     """As that of `format("barnabas")`."""
     from barnabas.spark.source.rows import schema_with
 
-    return schema_with(
-        _flag({name.lower(): value for name, value in options.items()}, "includeHeaders", False)
-    )
+    return schema_with(GivenOptions(options).flag("includeHeaders", False))
 
 
 def batch_reader(schema: StructType, options: Mapping[str, str]) -> DataSourceReader:
@@ -181,7 +154,7 @@ class LogReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         there = partition_folders(options.folders)
-        chosen = {where: found for where, found in there.items() if options.chooses(where)}
+        chosen = {partition: found for partition, found in there.items() if options.chooses(partition)}
         if missing := options.missing_in(there):
             has = listed(there) or "no partitions at all: give its log.dirs (barnabas dev: FOLDER/data)"
             folders = ", ".join(options.folders)
@@ -192,9 +165,9 @@ class LogReader(DataSourceReader):
                     f"option {name} must name every partition, with -1 for latest or -2 for earliest: it "
                     f"names {listed(given)}, and there are {listed(chosen)}"
                 )
-        return [one for where in sorted(chosen) for one in self._planned(chosen[where])]
+        return [one for partition in sorted(chosen) for one in self._plan(chosen[partition])]
 
-    def _planned(self, partition: PartitionFolder) -> Iterator[SegmentPartition]:
+    def _plan(self, partition: PartitionFolder) -> Iterator[SegmentPartition]:
         options, where = self._options, partition.where
         first = partition.log_start_offset
         end, stable = end_offsets(partition, fail_on_damage=options.fail_on_data_loss)

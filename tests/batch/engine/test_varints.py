@@ -1,4 +1,4 @@
-"""Variable-length numbers against what Apache Kafka's Java code gave; hostile ones as it reads them."""
+"""Varints against the results of Apache Kafka's Java code, hostile ones included."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fastcrc import crc32
 from librt.strings import BytesWriter
 
 from barnabas.batch.engine.varints import read_varint, read_varlong, size_of_varint, write_varint
-from batch.samples import vectors
+from tests.batch.samples import vectors
 
 
 def test_recorded_numbers() -> None:
@@ -28,7 +28,7 @@ def test_recorded_numbers() -> None:
 @pytest.mark.parametrize(
     ("encoded", "number"),
     [
-        ("8000", 0),  # longer than it must be
+        ("8000", 0),  # longer than necessary
         ("ffffffff0f", -(2**31)),
         ("feffffff0f", 2**31 - 1),
         ("ffffffff7f", -(2**31)),  # bits beyond the 32nd are dropped

@@ -76,7 +76,7 @@ class Members:
         for consumer in self._running:
             message = consumer.poll(POLL_S / len(self._running))
             if message is not None and message.error() is None:
-                self.values.append(message.value())
+                self.values.append(message.value() or b"")
 
     def until(self, condition: Callable[[], bool]) -> None:
         for _ in range(PATIENCE):

@@ -25,7 +25,7 @@ NAMED = ApiVersionsRequest(client_software_name="oracle", client_software_versio
 
 @pytest.fixture(scope="module")
 def recorded(data: Path) -> Any:
-    return json.loads((data / "protocol" / "api-versions.json").read_text())
+    return json.loads((data / "protocol" / "api-versions.json").read_text("utf-8"))
 
 
 def image_at(offset: int, features: dict[str, int]) -> Image:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -177,7 +178,7 @@ def test_who_may_not_see_options(broker: Any) -> None:
 
 
 def change(
-    broker: Any, *resources: tuple[int, str, list[tuple[str, int, str | None]]], **fields: bool
+    broker: Any, *resources: tuple[int, str, Sequence[tuple[str, int, str | None]]], **fields: bool
 ) -> Any:
     request = IncrementalAlterConfigsRequest(
         resources=[

@@ -42,7 +42,8 @@ def world_with_records() -> World:
 
 def by_version(world: World, request: FetchRequest, version: int) -> FetchRequest:
     """Names or ids, as the version has them."""
-    for topic in [*request.topics, *request.forgotten_topics_data]:
+    topics: list[Any] = [*request.topics, *request.forgotten_topics_data]
+    for topic in topics:
         if version >= 13:
             topic.topic_id = world.image.topic_ids.get(topic.topic, Uuid(bytes(15) + b"\x99"))
             topic.topic = ""
@@ -124,7 +125,7 @@ def test_negative_limits_and_unknown_isolation() -> None:
     below = fetch_request("orders", {0: 0})
     below.topics[0].partitions[0].partition_max_bytes = -1
     assert codes(partition_answers(world.fetch(below, 12)).values()) == [ErrorCode.UNKNOWN_SERVER_ERROR]
-    with pytest.raises(KafkaError, match="no isolation 2"):
+    with pytest.raises(KafkaError, match="unknown isolation level 2"):
         ask(world, 12, {0: 0}, isolation_level=2)
 
 

@@ -159,7 +159,7 @@ def test_refusals_that_clients_rely_on() -> None:
     (late,) = world.produce("orders", batch_of(b"a", time=T0 + 2 * 3_600_000))
     assert late.error_code == ErrorCode.INVALID_TIMESTAMP
     assert late.error_message == "One or more records have been rejected due to invalid timestamp"
-    assert "is out of range" in late.record_errors[0].batch_index_error_message
+    assert "is out of range" in str(late.record_errors[0].batch_index_error_message)
     world.change(config("orders", "message.timestamp.after.max.ms", str(3 * 3_600_000)))
     assert codes(world.produce("orders", batch_of(b"a", time=T0 + 2 * 3_600_000))) == [ErrorCode.NONE]
 
@@ -384,7 +384,7 @@ class Coordinator:
         return self.answers[-1]
 
 
-def transactional(transactional_id: str | None = "tx", **by_producer: int) -> ProduceRequest:
+def transactional(transactional_id: str | None = "tx", **by_producer: Any) -> ProduceRequest:
     fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, **by_producer}
     request = produce_request("orders", {0: batch_of(b"a", transactional=True, **fields)})
     request.transactional_id = transactional_id

@@ -277,7 +277,7 @@ def test_producers_of_partitions_that_cannot_be_told() -> None:
 # InitProducerId
 
 
-def init(world: World, transactional_id: str | None = None, timeout_ms: int = 1000, **fields: int) -> Any:
+def init(world: World, transactional_id: str | None = None, timeout_ms: int = 1000, **fields: Any) -> Any:
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, **fields
     )

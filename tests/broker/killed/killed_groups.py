@@ -183,8 +183,8 @@ class Copier(Worker):
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 20)
         producer.commit_transaction(20)
         self.judged.transactions += 1
-        for one in offsets:
-            self.judged.note(COPIER, one.partition, one.offset)
+        for place in offsets:
+            self.judged.note(COPIER, place.partition, place.offset)
 
 
 def member_options(bootstrap: str, group: str) -> dict[str, object]:

@@ -92,8 +92,8 @@ class KilledBroker:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         limit = time.monotonic() + START_PATIENCE_S
         while not self._listens():
-            assert self.process.poll() is None, (self.folder / "log.txt").read_text()[-3000:]
-            assert time.monotonic() < limit, (self.folder / "log.txt").read_text()[-3000:]
+            assert self.process.poll() is None, (self.folder / "log.txt").read_text("utf-8")[-3000:]
+            assert time.monotonic() < limit, (self.folder / "log.txt").read_text("utf-8")[-3000:]
             time.sleep(0.02)
 
     def _listens(self) -> bool:
@@ -108,7 +108,7 @@ class KilledBroker:
             self.process = None
 
     def faults(self) -> list[str]:
-        lines = (self.folder / "log.txt").read_text().splitlines()
+        lines = (self.folder / "log.txt").read_text("utf-8").splitlines()
         return [line for line in lines if " ERROR " in line or "Traceback" in line]
 
 

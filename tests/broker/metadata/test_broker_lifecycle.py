@@ -27,7 +27,7 @@ DIRECTORY, OTHER = Uuid(b"\x81" + bytes(15)), Uuid(b"\x01" + bytes(15))
 class Life:
     """A lifecycle, and what it asked; answers are given by hand."""
 
-    def __init__(self, **overrides: str) -> None:
+    def __init__(self, **overrides: Any) -> None:
         self.now_ns = 0
         self.timers = Timers()
         self.channel = FakeMetadata()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from barnabas.broker.network.connection_limits import ConnectionLimits
 from tests.broker.worlds.front_world import node_of
 
 
-def limits(**overrides: str) -> ConnectionLimits:
+def limits(**overrides: Any) -> ConnectionLimits:
     node = node_of(
         listeners="PLAINTEXT://:0,EXTERNAL://:0,CONTROLLER://:0",
         listener_security_protocol_map="PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",

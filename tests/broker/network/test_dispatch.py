@@ -12,8 +12,8 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.network.dispatch import Dispatch
 from barnabas.broker.network.request_context import CloseConnectionError, Deferred
+from barnabas.broker.network.request_steps import RequestWork
 from barnabas.broker.network.routes import Route
-from barnabas.broker.request_steps import RequestWork
 from barnabas.broker.security.authorizer import AllowEverything
 from barnabas.protocol.apis import api_named
 from barnabas.protocol.frame import read_response, write_request

@@ -58,7 +58,7 @@ def by_handle(world: World, request: ProduceRequest, version: int) -> bytes:
         answer = produce.handle(world, wire, world.context(0, version))  # type: ignore[arg-type]  # the test's broker
     except KafkaError as error:
         answer = produce.refuse(wire, error.code, error.message)
-    assert isinstance(answer, produce.ProduceResponse)
+    assert isinstance(answer, ProduceResponse)
     return answer.encode(version)
 
 
@@ -119,7 +119,9 @@ def deferred(world: World, request: ProduceRequest, version: int) -> list[bytes]
     answered: list[bytes] = []
     found = produce.quick(world, frame, 0, world.context(0, version))  # type: ignore[arg-type]  # the test's broker
     assert isinstance(found, Deferred)
-    found.answer.then(lambda answer: answered.append(answer.encode(version)), pytest.fail)
+    found.answer.then(
+        lambda answer: answered.append(answer.encode(version)), lambda error: pytest.fail(str(error))
+    )
     return answered
 
 
@@ -132,7 +134,9 @@ def test_what_must_wait_is_appended_and_waits_in_the_purgatory(version: int) -> 
     promise = produce.handle(usual, wire, usual.context(0, version))  # type: ignore[arg-type]  # the test's broker
     assert isinstance(promise, Promise)
     answers.append([])
-    promise.then(lambda answer: answers[1].append(answer.encode(version)), pytest.fail)
+    promise.then(
+        lambda answer: answers[1].append(answer.encode(version)), lambda error: pytest.fail(str(error))
+    )
     for world in (quick, usual):
         world.tick()
         assert answers == [[], []]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -19,8 +21,8 @@ T0 = TopicPartition("t", 0)
 DIRS = ("/data", "/other")
 
 
-def world(**more: object) -> World:
-    made = World(dirs=DIRS, **more)  # type: ignore[arg-type]
+def world(**more: Any) -> World:
+    made = World(dirs=DIRS, **more)
     made.topic("t", 2)
     return made
 

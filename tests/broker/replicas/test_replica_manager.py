@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import UNASSIGNED_DIR, Uuid
-from barnabas.broker.replica_transitions import FIRST_RETRY_MS
 from barnabas.broker.replicas.hosted_partition import Become, Hosted, Transition
+from barnabas.broker.replicas.transitions import FIRST_RETRY_MS
 from barnabas.metadata.image import ConfigResource
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
 from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -148,8 +149,8 @@ def test_traffic_is_counted_by_topic_and_goes_with_it() -> None:
 # Starting and stopping
 
 
-def restarted(world: World, **fields: object) -> World:
-    again = World(disk=world.disk, start=False, **fields)  # type: ignore[arg-type]
+def restarted(world: World, **fields: Any) -> World:
+    again = World(disk=world.disk, start=False, **fields)
     again.clock.now_ms = world.clock.now_ms
     again.image = world.image
     again.broker_epoch = 200
@@ -277,7 +278,7 @@ def test_an_option_that_cannot_be_read_does_not_stop_the_partition(caplog: pytes
 # Followers (the seams of a cluster)
 
 
-def follower_fetch(offset: int, *, epoch: int = 100, **fields: int) -> FetchRequest:
+def follower_fetch(offset: int, *, epoch: int = 100, **fields: Any) -> FetchRequest:
     request = fetch_request("orders", {0: offset}, **fields)
     request.replica_state = FetchRequest.ReplicaState(replica_id=2, replica_epoch=epoch)
     request.topics[0].topic = ""

@@ -49,6 +49,6 @@ def test_too_many_connections_are_sent_away_and_files_keep_their_share() -> None
             # Who is inside is served; its logs have descriptors left.
             assert all(map(is_served, inside))
             line = "too many open files, nobody new is let in; raise the limit (ulimit -n) and restart"
-            assert broker.log.read_text().count(line) >= 1
+            assert broker.log.read_text("utf-8").count(line) >= 1
         with ExitStack() as stack:
             assert len(served_of(broker, stack, 5)) == 5

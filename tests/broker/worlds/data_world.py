@@ -36,7 +36,7 @@ from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.watched_disk import WatchedDisk
 from barnabas.storage.directories.log_dirs import LogDirs
 from tests.broker.no_quotas import Unlimited
-from tests.broker.steps import begun
+from tests.broker.worlds.steps import begun
 
 T0 = 1_700_000_000_000
 BROKER = 1
@@ -176,7 +176,7 @@ class Forbid:
     def authorized_operations(self, context: RequestContext, resource: Resource, name: str) -> int:
         return 0
 
-    def rules(self) -> None:
+    def acls(self) -> None:
         return None
 
     def load(self, image: object) -> None:
@@ -230,7 +230,7 @@ class World:
         self.guard = LoopGuard(lambda: not self.workers.is_at_work, raises=True)
         self.guard.is_armed = True
         self.replicas = ReplicaManager(
-            self,  # type: ignore[arg-type]  # its channel and clock are ours
+            self,  # its channel and clock are ours
             WatchedDisk(self.disk, self.guard.watch),
             log_dirs,
             self.directory_ids,

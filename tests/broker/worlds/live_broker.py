@@ -28,6 +28,6 @@ def live_broker(*options: str, open_files: int | None = None) -> Iterator[Broker
         broker = BrokerProcess(folder, *options, open_files=open_files)
         with broker:
             yield broker
-            assert broker.is_running, broker.log.read_text()[-2000:]
+            assert broker.is_running, broker.log.read_text("utf-8")[-2000:]
             assert broker.stop() == 0
         assert not broker.faults, "\n".join(broker.faults)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,13 @@ from barnabas.protocol.records.transaction_log import TransactionLogKey, Transac
 PACKAGE = "org.apache.kafka.common.serialization."
 
 
-def record(key=b"k", value=b"v", headers=(("h", b"x"), ("n", None)), timestamp_type=0, leader_epoch=3):
+def record(
+    key: Any = b"k",
+    value: Any = b"v",
+    headers: Any = (("h", b"x"), ("n", None)),
+    timestamp_type: Any = 0,
+    leader_epoch: Any = 3,
+) -> Any:
     return ConsumerRecord("t", 2, leader_epoch, 7, 1700000000000, timestamp_type, key, value, headers)
 
 
@@ -28,7 +35,7 @@ def written(given: ConsumerRecord, name: str = "DefaultMessageFormatter", **prop
     return out.getvalue().decode()
 
 
-def test_only_the_value_unless_more_is_asked_for():
+def test_only_the_value_unless_more_is_asked_for() -> None:
     assert written(record()) == "v\n"
 
 
@@ -44,12 +51,12 @@ def test_only_the_value_unless_more_is_asked_for():
         ("key", "k"),
     ],
 )
-def test_each_part_stands_before_the_value_or_alone(part, shown):
+def test_each_part_stands_before_the_value_or_alone(part: str, shown: str) -> None:
     assert written(record(), **{f"print_{part}": "true"}) == f"{shown}\tv\n"
     assert written(record(), **{f"print_{part}": "TRUE ", "print_value": "false"}) == f"{shown}\n"
 
 
-def test_all_parts_in_order_with_separators_of_ones_own():
+def test_all_parts_in_order_with_separators_of_ones_own() -> None:
     wanted = dict.fromkeys(
         (f"print_{part}" for part in ("timestamp", "partition", "offset", "epoch", "headers", "key")), "true"
     )
@@ -58,18 +65,18 @@ def test_all_parts_in_order_with_separators_of_ones_own():
     assert shown == "LogAppendTime:1700000000000|Partition:2|Offset:7|Epoch:3|h:x&n:-|-|v."
 
 
-def test_what_is_not_there_is_said():
+def test_what_is_not_there_is_said() -> None:
     given = record(headers=(), timestamp_type=-1, leader_epoch=-1)
     options = {"print_timestamp": "true", "print_epoch": "true", "print_headers": "true"}
     assert written(given, **options) == "NO_TIMESTAMP\tEpoch:NOT_PRESENT\tNO_HEADERS\tv\n"
 
 
-def test_nothing_at_all_is_wanted():
+def test_nothing_at_all_is_wanted() -> None:
     assert written(record(), print_value="false") == ""
     assert written(record(), "kafka.tools.NoOpMessageFormatter") == ""
 
 
-def test_the_logging_one_tells_on_stderr_too(capsys):
+def test_the_logging_one_tells_on_stderr_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert written(record(value=None), "org.apache.kafka.tools.consumer.LoggingMessageFormatter") == "null\n"
     assert capsys.readouterr().err == "CreateTime:1700000000000, key:k, value:null\n"
 
@@ -97,12 +104,12 @@ def test_the_logging_one_tells_on_stderr_too(capsys):
         ("UUID", b"123E4567-E89B-12D3-A456-426614174000", "123e4567-e89b-12d3-a456-426614174000"),
     ],
 )
-def test_deserialisers_by_both_names(name, data, shown):
+def test_deserialisers_by_both_names(name: str, data: Any, shown: str) -> None:
     for given in (name, f"{PACKAGE}{name}Deserializer"):
         assert written(record(value=data), value_deserializer=given) == f"{shown}\n"
 
 
-def test_a_text_in_another_encoding():
+def test_a_text_in_another_encoding() -> None:
     read = deserializer(
         {"key.deserializer": "String", "key.deserializer.key.deserializer.encoding": "latin-1"},
         "key.deserializer",
@@ -111,20 +118,20 @@ def test_a_text_in_another_encoding():
     assert read(b"\xe4") == "ä".encode()
 
 
-def test_headers_have_a_deserialiser_too():
+def test_headers_have_a_deserialiser_too() -> None:
     given = record(headers=(("n", b"\0\0\0\5"),))
     options = {"print_headers": "true", "headers_deserializer": "Integer", "print_value": "false"}
     assert written(given, **options) == "n:5\n"
 
 
 @pytest.mark.parametrize(("name", "data"), [("Integer", b"12"), ("Boolean", b"\2"), ("UUID", b"no")])
-def test_bytes_that_are_something_else_raise(name, data):
+def test_bytes_that_are_something_else_raise(name: str, data: bytes) -> None:
     with pytest.raises(ValueError):
         written(record(value=data), value_deserializer=name)
 
 
-def test_classes_that_would_need_java_are_refused():
-    with pytest.raises(UsageError, match=r"com\.example\.Mine cannot be loaded \(there is no Java here\)"):
+def test_classes_that_would_need_java_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"com\.example\.Mine cannot be loaded \(there is no Java\)"):
         formatter("com.example.Mine", {}, "tool")
     with pytest.raises(UsageError, match=r"key\.deserializer=com\.example\.Mine cannot be loaded"):
         formatter("DefaultMessageFormatter", {"key.deserializer": "com.example.Mine"}, "tool")
@@ -140,7 +147,7 @@ GROUP_VALUE = b"\0\3" + GroupMetadataValue(
 ).encode(3)
 
 
-def test_offsets_and_groups_each_by_their_own_formatter():
+def test_offsets_and_groups_each_by_their_own_formatter() -> None:
     old = "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter"
     shown = '{"key":{"type":1,"data":{"group":"g","topic":"t","partition":1}},"value":null}'
     assert written(record(key=OFFSET, value=None), old) == shown
@@ -153,7 +160,7 @@ def test_offsets_and_groups_each_by_their_own_formatter():
     assert written(record(key=None), old) == ""
 
 
-def test_the_transaction_log():
+def test_the_transaction_log() -> None:
     key = b"\0\0" + TransactionLogKey(transactional_id="x").encode(0)
     value = b"\0\0" + TransactionLogValue(
         producer_id=1,
@@ -168,6 +175,6 @@ def test_the_transaction_log():
     assert shown.startswith('{"key":{"type":0,"data":{"transactionalId":"x"}},"value":{"version":0,"data":{')
 
 
-def test_an_internal_record_that_cannot_be_read_says_where():
+def test_an_internal_record_that_cannot_be_read_says_where() -> None:
     with pytest.raises(ValueError, match="Could not read record at offset 7 due to: "):
         written(record(key=OFFSET, value=b"\0\1\0"), "OffsetsMessageFormatter")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin
 from tests.broker.worlds.live_broker import quick_folder
+from tests.cli.conftest import Call, Ended
 from tests.cli.sessions.actors import Actors
 from tests.cli.sessions.replay import own_broker
 from tests.cli.sessions.sessions import Places
@@ -32,30 +35,30 @@ def places() -> Iterator[Places]:
 
 
 @pytest.fixture
-def tool(barnabas, places):
+def tool(barnabas: Call, places: Places) -> Any:
     """Run consumer-groups against the broker."""
 
-    def run(*arguments: str):
+    def run(*arguments: str) -> Any:
         return barnabas("consumer-groups", "--bootstrap-server", places.server, *arguments)
 
     return run
 
 
 @pytest.fixture
-def actors(places) -> Iterator[Actors]:
+def actors(places: Places) -> Iterator[Actors]:
     with Actors(places.server) as actors:
         yield actors
 
 
 @pytest.fixture
-def topic(barnabas, places) -> str:
+def topic(barnabas: Call, places: Places) -> str:
     name = f"orders-{next(_numbers)}"
     ended = barnabas("topics", "--bootstrap-server", places.server, "--create", "--topic", name)
     assert ended.code == 0
     return name
 
 
-def rows(ended, *columns: int) -> list[list[str]]:
+def rows(ended: Ended, *columns: int) -> list[list[str]]:
     table = [line.split() for line in ended.out.splitlines() if line]
     return [[row[column] for column in columns] for row in table[1:]]
 
@@ -64,7 +67,9 @@ def rows(ended, *columns: int) -> list[list[str]]:
 
 
 @pytest.mark.trap
-def test_a_lag_counts_only_what_can_still_be_read(tool, actors, places, topic):
+def test_a_lag_counts_only_what_can_still_be_read(
+    tool: Call, actors: Actors, places: Places, topic: str
+) -> None:
     """Trap 23: lag is max(HW - max(committed, log start), 0)."""
     actors.act(f"& produce {topic} 0 10")
     actors.act(f"& commit early {topic}:0=2")
@@ -76,7 +81,7 @@ def test_a_lag_counts_only_what_can_still_be_read(tool, actors, places, topic):
     assert rows(tool("--describe", "--group", "late"), offset, end, lag) == [["25", "10", "0"]]
 
 
-def test_data_is_on_stdout_and_remarks_are_on_stderr(tool, actors, topic):
+def test_data_is_on_stdout_and_remarks_are_on_stderr(tool: Call, actors: Actors, topic: str) -> None:
     actors.act(f"& produce {topic} 0 1")
     actors.act(f"& commit remarks {topic}:0=1")
     ended = tool("--describe", "--group", "remarks")
@@ -85,14 +90,16 @@ def test_data_is_on_stdout_and_remarks_are_on_stderr(tool, actors, topic):
     assert ended.out.splitlines()[1].startswith("GROUP ")
 
 
-def test_a_member_without_a_commit_has_no_lag_to_show(tool, actors, topic):
+def test_a_member_without_a_commit_has_no_lag_to_show(tool: Call, actors: Actors, topic: str) -> None:
     actors.act(f"& join c-quiet group.id=quiet topic={topic} enable.auto.commit=false")
     assert rows(tool("--describe", "--group", "quiet"), 3, 5) == [["-", "-"]]
     described = tool("--describe", "--group", "quiet", "--timeout", "120000")
     assert described.code == 0
 
 
-def test_members_that_still_speak_the_classic_protocol_are_told_apart(tool, actors, topic):
+def test_members_that_still_speak_the_classic_protocol_are_told_apart(
+    tool: Call, actors: Actors, topic: str
+) -> None:
     """A group on its way from one protocol to the other (KIP-848)."""
     actors.act(f"& join c-old group.id=mixed topic={topic}")
     assert "UPGRADED" not in mixed_members(tool)
@@ -107,14 +114,16 @@ def test_members_that_still_speak_the_classic_protocol_are_told_apart(tool, acto
     }
 
 
-def mixed_members(tool) -> str:
+def mixed_members(tool: Call) -> str:
     return tool("--describe", "--group", "mixed", "--members", "--verbose").out
 
 
 # Setting offsets --------------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_changes_nothing_and_an_export_can_be_read_again(tool, actors, places, topic):
+def test_a_dry_run_changes_nothing_and_an_export_can_be_read_again(
+    tool: Call, actors: Actors, places: Places, topic: str
+) -> None:
     actors.act(f"& produce {topic} 0 8")
     actors.act(f"& commit plan {topic}:0=5")
     reset = ("--reset-offsets", "--group", "plan")
@@ -122,20 +131,22 @@ def test_a_dry_run_changes_nothing_and_an_export_can_be_read_again(tool, actors,
     assert (exported.code, exported.out) == (0, f"{topic},0,0\n\n")
     assert rows(tool("--describe", "--group", "plan"), 3) == [["5"]]
     path = places.files / "exported.csv"
-    path.write_text(exported.out)
+    path.write_text(exported.out, "utf-8")
     assert tool(*reset, "--from-file", str(path), "--execute").code == 0
     assert rows(tool("--describe", "--group", "plan"), 3) == [["0"]]
 
 
-def test_a_plan_with_a_fault_changes_nothing_and_names_the_line(tool, places, topic):
+def test_a_plan_with_a_fault_changes_nothing_and_names_the_line(
+    tool: Call, places: Places, topic: str
+) -> None:
     path = places.files / "bad.csv"
-    path.write_text(f"{topic},0,1\n{topic};0;1\n")
+    path.write_text(f"{topic},0,1\n{topic};0;1\n", "utf-8")
     ended = tool("--reset-offsets", "--group", "plan", "--from-file", str(path), "--execute")
     assert ended.code == Exit.USAGE
     assert ended.err == f"{path}: line 2 is not [GROUP,]TOPIC,PARTITION,OFFSET: {topic};0;1\n"
 
 
-def test_a_partition_that_is_not_there_ends_in_time(tool, topic):
+def test_a_partition_that_is_not_there_ends_in_time(tool: Call, topic: str) -> None:
     ended = tool(
         "--reset-offsets",
         "--group",
@@ -160,12 +171,12 @@ def test_a_partition_that_is_not_there_ends_in_time(tool, topic):
         ("2023-11-14T22:13:20", 1_700_000_000_000),
     ],
 )
-def test_times_are_read_in_utc_unless_they_say_otherwise(text, ms):
+def test_times_are_read_in_utc_unless_they_say_otherwise(text: str, ms: int) -> None:
     assert moment_ms(text) == ms
 
 
 @pytest.mark.parametrize("text", ["2023-11-14", "yesterday", "2023-13-14T00:00:00.000", "T"])
-def test_what_is_no_time_is_refused(text):
+def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"timestamp|is not a time"):
         moment_ms(text)
 
@@ -182,27 +193,27 @@ def test_what_is_no_time_is_refused(text):
         ("P-1DT+1H", -82_800_000),
     ],
 )
-def test_durations_are_read_as_java_reads_them(text, ms):
+def test_durations_are_read_as_java_reads_them(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "1h", "P1H", "PT1D", "P1.5D", "PT1,2,3S"])
-def test_what_is_no_duration_is_refused(text):
+def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="Text cannot be parsed to a Duration"):
         duration_ms(text)
 
 
-def test_plans_survive_a_round_through_csv(tmp_path):
+def test_plans_survive_a_round_through_csv(tmp_path: Path) -> None:
     plans = {'a,"b"': {TopicPartition("t", 1): 5}, "c": {TopicPartition("t", 0): 2**62}}
     path = tmp_path / "plan.csv"
-    path.write_text(csv_of(plans, with_groups=True))
+    path.write_text(csv_of(plans, with_groups=True), "utf-8")
     assert read_plans(str(path), ()) == plans
 
 
 @pytest.mark.parametrize("line", ["t,0", "t,x,1", "t,0,-1", "g,t,0,1,2", '"t,0,1', f"t,{2**31},1"])
-def test_a_line_that_is_no_plan_is_refused(tmp_path, line):
+def test_a_line_that_is_no_plan_is_refused(tmp_path: Path, line: str) -> None:
     path = tmp_path / "plan.csv"
-    path.write_text(line)
+    path.write_text(line, "utf-8")
     with pytest.raises(CommandError):
         read_plans(str(path), ("g",))
 
@@ -211,10 +222,10 @@ def test_a_line_that_is_no_plan_is_refused(tmp_path, line):
 
 
 @pytest.mark.parametrize("name", ["consumer-groups", "groups"])
-def test_a_cluster_that_is_not_there_is_one_line_and_3(barnabas, tmp_path, name):
+def test_a_cluster_that_is_not_there_is_one_line_and_3(barnabas: Call, tmp_path: Path, name: str) -> None:
     (port,) = free_ports(1)
     config = tmp_path / "client.properties"
-    config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n")
+    config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n", "utf-8")
     ended = barnabas(
         name, "--bootstrap-server", f"localhost:{port}", "--command-config", str(config), "--list"
     )
@@ -222,7 +233,7 @@ def test_a_cluster_that_is_not_there_is_one_line_and_3(barnabas, tmp_path, name)
     assert ended.err.strip().count("\n") == 0
 
 
-def test_what_is_not_allowed_ends_with_4(barnabas):
+def test_what_is_not_allowed_ends_with_4(barnabas: Call) -> None:
     with (
         quick_folder() as folder,
         own_broker(folder, {**AUTHORIZER, "super.users": "User:somebody"}) as closed,
@@ -234,7 +245,7 @@ def test_what_is_not_allowed_ends_with_4(barnabas):
         assert deleted.code == Exit.DENIED
 
 
-def test_the_place_of_zookeeper_is_taken_with_a_remark(barnabas):
+def test_the_place_of_zookeeper_is_taken_with_a_remark(barnabas: Call) -> None:
     ended = barnabas("consumer-groups", "--zookeeper", "nowhere.invalid:2181/kafka", "--list")
     assert ended.code == Exit.UNREACHABLE
     assert ended.err.startswith(
@@ -243,13 +254,13 @@ def test_the_place_of_zookeeper_is_taken_with_a_remark(barnabas):
     )
 
 
-def test_flags_with_one_dash_work_as_books_print_them(barnabas, places):
+def test_flags_with_one_dash_work_as_books_print_them(barnabas: Call, places: Places) -> None:
     ended = barnabas("consumer-groups", "-bootstrap-server", places.server, "-list")
     assert ended.code == 0
 
 
 @pytest.mark.parametrize("name", ["consumer-groups", "groups"])
-def test_bare_the_usage_is_shown_on_stderr(barnabas, name):
+def test_bare_the_usage_is_shown_on_stderr(barnabas: Call, name: str) -> None:
     ended = barnabas(name)
     assert (ended.code, ended.out) == (Exit.USAGE, "")
     assert ended.err.startswith(f"usage: barnabas {name}")

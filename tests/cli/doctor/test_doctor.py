@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
+import locale
+import platform
 import resource
 import socket
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from barnabas.batch import engine
 from barnabas.cli.doctor import command as doctor
-from barnabas.cli.doctor.command import Finding, State
+from barnabas.cli.doctor.findings import Finding, State
+from tests.cli.conftest import Call
 
 CHECKS = ["Python", "platform", "engine", "codecs", "extras", "open files", "disk", "locale", "port"]
 
 
 @pytest.fixture
-def healthy(monkeypatch):
+def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine in order, whatever the state of the sources while they are worked on."""
     state = engine.EngineState(engine.COMPILED, "for this test")
     monkeypatch.setattr(engine, "engine_state", lambda: state)
 
 
-def test_every_check_is_in_the_table(barnabas, healthy, tmp_path):
+def test_every_check_is_in_the_table(barnabas: Call, healthy: None, tmp_path: Path) -> None:
     ended = barnabas("doctor", "--folder", str(tmp_path))
     assert ended.code == 0
     assert not ended.err
@@ -31,7 +37,7 @@ def test_every_check_is_in_the_table(barnabas, healthy, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_json_has_the_same_findings(barnabas, healthy, tmp_path):
+def test_the_json_has_the_same_findings(barnabas: Call, healthy: None, tmp_path: Path) -> None:
     ended = barnabas("doctor", "-o", "json", "--folder", str(tmp_path))
     assert ended.code == 0
     findings = json.loads(ended.out)
@@ -41,7 +47,7 @@ def test_the_json_has_the_same_findings(barnabas, healthy, tmp_path):
 
 
 @pytest.mark.trap
-def test_something_broken_ends_with_1(barnabas, healthy, tmp_path):
+def test_something_broken_ends_with_1(barnabas: Call, healthy: None, tmp_path: Path) -> None:
     """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
     ended = barnabas("doctor", "--folder", str(tmp_path / "nowhere"))
     assert ended.code == 1
@@ -49,7 +55,7 @@ def test_something_broken_ends_with_1(barnabas, healthy, tmp_path):
     assert "-> choose another folder" in ended.out
 
 
-def test_a_check_that_fails_itself_is_a_finding(monkeypatch, tmp_path):
+def test_a_check_that_fails_itself_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fail() -> Finding:
         raise RuntimeError("no\nluck")
 
@@ -65,22 +71,24 @@ def test_a_check_that_fails_itself_is_a_finding(monkeypatch, tmp_path):
     ("engine_state", "state"),
     [(engine.COMPILED, State.OK), (engine.INTERPRETED, State.HINT), (engine.STALE, State.BROKEN)],
 )
-def test_a_stale_engine_is_broken_and_an_interpreted_one_only_slow(monkeypatch, engine_state, state):
+def test_a_stale_engine_is_broken_and_an_interpreted_one_only_slow(
+    monkeypatch: pytest.MonkeyPatch, engine_state: Any, state: Any
+) -> None:
     monkeypatch.setattr(engine, "engine_state", lambda: engine.EngineState(engine_state, "because"))
     finding = doctor.check_engine()
     assert finding.state is state
     assert "because" in finding.found
 
 
-def test_the_advice_on_an_engine_fits_its_reason(tmp_path):
-    (tmp_path / "walk.py").write_text("")
-    missing = doctor.engine_finding(engine.judge(tmp_path, None))
+def test_the_advice_on_an_engine_fits_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "walk.py").write_text("", "utf-8")
+    missing = doctor.engine_finding(engine.select_engine(tmp_path, None))
     assert "install a C compiler and Python's headers, then `make setup`" in missing.advice
-    asked = doctor.engine_finding(engine.judge(tmp_path, engine.INTERPRETED))
+    asked = doctor.engine_finding(engine.select_engine(tmp_path, engine.INTERPRETED))
     assert asked.advice.endswith("unset BARNABAS_ENGINE")
 
 
-def test_a_taken_port_is_told():
+def test_a_taken_port_is_told() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -89,31 +97,31 @@ def test_a_taken_port_is_told():
     assert "listeners=" in finding.advice
 
 
-def test_few_open_files_are_told(monkeypatch):
+def test_few_open_files_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (256, 4096))
     finding = doctor.check_open_files()
     assert finding.state is State.HINT
     assert "ulimit -n 4096" in finding.advice
 
 
-def test_an_old_python_is_broken(monkeypatch):
-    monkeypatch.setattr(doctor.sys, "version_info", (3, 10, 9))
+def test_an_old_python_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 9))
     assert doctor.check_python().state is State.BROKEN
 
 
-def test_another_platform_and_another_locale_are_hints(monkeypatch):
-    monkeypatch.setattr(doctor.platform, "system", lambda: "Darwin")
+def test_another_platform_and_another_locale_are_hints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
     assert doctor.check_platform().state is State.HINT
-    monkeypatch.setattr(doctor.locale, "getpreferredencoding", lambda do: "ANSI_X3.4-1968")
+    monkeypatch.setattr(locale, "getpreferredencoding", lambda do: "ANSI_X3.4-1968")
     assert doctor.check_locale().state is State.HINT
 
 
-def test_a_slow_disk_is_told(monkeypatch, tmp_path):
+def test_a_slow_disk_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor, "SLOW_SYNC_MS", -1.0)
     assert doctor.check_disk(str(tmp_path)).state is State.HINT
 
 
-def test_a_codec_that_does_not_round_trip_is_broken(monkeypatch):
+def test_a_codec_that_does_not_round_trip_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     from barnabas.batch import compression
 
     monkeypatch.setattr(compression, "decompress", lambda codec, data, limit: b"")

@@ -6,10 +6,12 @@ import re
 import shlex
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from barnabas.runtime.random import SeededRandom
+from tests.cli.conftest import Call
 
 MODES = {
     "kraft-3.9.1": "data",
@@ -40,12 +42,14 @@ def recorded(text: str) -> list[tuple[list[str], str, int]]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_file_prints_as_apache_kafka_prints_it(barnabas, golden, monkeypatch, mode):  # M-C3 M-C9 M-E1
+def test_every_file_prints_as_apache_kafka_prints_it(
+    barnabas: Call, golden: Path, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:  # M-C3 M-C9 M-E1
     release = "3.9" if "3.9" in mode else "4.1"
     monkeypatch.chdir(golden / mode / MODES[mode])
     compared = 0
     for path in sorted((golden / mode / "dump").iterdir()):
-        for arguments, output, code in recorded(path.read_text()):
+        for arguments, output, code in recorded(path.read_text("utf-8")):
             ended = barnabas("dump-log", *arguments, "--kafka-release", release)
             assert ended.out + ended.err == output, path.name
             assert ended.code == code, path.name
@@ -55,7 +59,9 @@ def test_every_file_prints_as_apache_kafka_prints_it(barnabas, golden, monkeypat
     )
 
 
-def test_no_data_file_of_a_broker_is_found_at_fault(barnabas, golden, monkeypatch):
+def test_no_data_file_of_a_broker_is_found_at_fault(
+    barnabas: Call, golden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also those whose dump was not recorded: every log, index and snapshot that Apache Kafka wrote."""
     suffixes = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     for mode, folder in MODES.items():
@@ -85,7 +91,9 @@ DECODERS = {
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_flipped_and_torn_files_never_surprise(barnabas, golden, monkeypatch, tmp_path, seed):
+def test_flipped_and_torn_files_never_surprise(
+    barnabas: Call, golden: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: Any
+) -> None:
     """Whatever a file holds, the dump ends with 0 or 1 and with one line for each thing that is wrong."""
     source = golden / "kraft-4.1.0" / "data"
     random = SeededRandom(seed)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from barnabas.cli.framework import connecting
 from barnabas.cli.framework.arguments import KafkaParser
 from barnabas.cli.framework.connecting import add_connection_flags, client_properties
 from barnabas.cli.framework.exits import CommandError, Exit, UsageError
+from tests.cli.conftest import Call
 from tools.ports import free_ports
 
 OFFSETS = Path(__file__).parents[2] / "data" / "cli" / "offsets.json"
@@ -33,20 +35,20 @@ PATIENCE_S = 120
 FLAG = {"leader-election": "--admin.config"}
 
 
-def parsed(*arguments: str, **flags: bool):
+def parsed(*arguments: str, **flags: Any) -> Any:
     parser = KafkaParser("barnabas thing", "A thing.")
     add_connection_flags(parser, **flags)
     return parser, parser.parse(arguments)
 
 
-def test_flags_and_the_file_become_properties_of_the_client(tmp_path: Path):
+def test_flags_and_the_file_become_properties_of_the_client(tmp_path: Path) -> None:
     file = tmp_path / "admin.properties"
-    file.write_text("client.id=me\nbootstrap.servers=elsewhere:1\n")
+    file.write_text("client.id=me\nbootstrap.servers=elsewhere:1\n", "utf-8")
     given = client_properties(*parsed("--bootstrap-server", "a:1,b:2", "--command-config", str(file)))
     assert given == {"client.id": "me", "bootstrap.servers": "a:1,b:2"}
 
 
-def test_controllers_may_be_named_instead():
+def test_controllers_may_be_named_instead() -> None:
     given = client_properties(*parsed("--bootstrap-controller", "c:9", controllers=True))
     assert given == {"bootstrap.controllers": "c:9"}
     with pytest.raises(UsageError, match="cannot both be given"):
@@ -55,18 +57,18 @@ def test_controllers_may_be_named_instead():
         )
 
 
-def test_somebody_must_be_named():
+def test_somebody_must_be_named() -> None:
     with pytest.raises(UsageError, match=r"--bootstrap-server or --bootstrap-controller must be specified"):
         client_properties(*parsed("--command-config", "x", controllers=True))
 
 
 @pytest.mark.parametrize("wrong", ["host", "host:", ":1", "host:port", "host:0", "host:65536", "a:1,,b:2"])
-def test_places_are_hosts_with_ports(wrong):
-    with pytest.raises(UsageError, match="--bootstrap-server wants HOST:PORT"):
+def test_places_are_hosts_with_ports(wrong: str) -> None:
+    with pytest.raises(UsageError, match="--bootstrap-server must be HOST:PORT"):
         client_properties(*parsed("--bootstrap-server", wrong))
 
 
-def test_a_broker_list_of_the_past_is_taken_with_a_line(capsys):
+def test_a_broker_list_of_the_past_is_taken_with_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     given = client_properties(*parsed("--broker-list", "a:1", old_broker_list=True))
     assert given == {"bootstrap.servers": "a:1"}
     assert capsys.readouterr().err == (
@@ -78,21 +80,23 @@ def test_a_broker_list_of_the_past_is_taken_with_a_line(capsys):
     ("ensemble", "brokers"),
     [("zk:2181", "zk:9092"), ("a:2181,b:2181/kafka", "a:9092,b:9092"), ("lonely", "lonely:9092")],
 )
-def test_for_zookeeper_its_hosts_are_asked_as_brokers(capsys, ensemble, brokers):
+def test_for_zookeeper_its_hosts_are_asked_as_brokers(
+    capsys: pytest.CaptureFixture[str], ensemble: str, brokers: str
+) -> None:
     given = client_properties(*parsed("--zookeeper", ensemble, old_zookeeper=True))
     assert given == {"bootstrap.servers": brokers}
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_what_is_named_now_counts_more_than_what_was_once(capsys):
+def test_what_is_named_now_counts_more_than_what_was_once(capsys: pytest.CaptureFixture[str]) -> None:
     given = client_properties(*parsed("--zookeeper", "zk:1", "--bootstrap-server", "a:1", old_zookeeper=True))
     assert given == {"bootstrap.servers": "a:1"}
 
 
 @pytest.mark.parametrize("tool", COMMANDS)
-def test_a_dead_cluster_is_told_in_one_line(barnabas, tmp_path, tool):
+def test_a_dead_cluster_is_told_in_one_line(barnabas: Call, tmp_path: Path, tool: Any) -> None:
     file = tmp_path / "client.properties"
-    file.write_text("default.api.timeout.ms=300\nrequest.timeout.ms=200\n")
+    file.write_text("default.api.timeout.ms=300\nrequest.timeout.ms=200\n", "utf-8")
     (port,) = free_ports(1)
     place = f"127.0.0.1:{port}"
     config = FLAG.get(tool, "--command-config")
@@ -101,7 +105,7 @@ def test_a_dead_cluster_is_told_in_one_line(barnabas, tmp_path, tool):
     assert not ended.out
     assert ended.err.count("\n") == 1
     assert place in ended.err
-    assert "is it started" in ended.err
+    assert "is it running" in ended.err
 
 
 class Promise:
@@ -118,9 +122,11 @@ class Promise:
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_at_a_terminal_it_is_told_what_is_waited_for(capsys, monkeypatch, answers):
+def test_at_a_terminal_it_is_told_what_is_waited_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    admin = Promise(answers)
+    admin: Any = Promise(answers)
     try:
         connecting.reach(admin, "barnabas thing", "a:1")
     except CommandError as error:
@@ -128,22 +134,22 @@ def test_at_a_terminal_it_is_told_what_is_waited_for(capsys, monkeypatch, answer
     assert len(admin.waited_ms) == 2
     assert sum(admin.waited_ms) == connecting.FIRST_CONTACT_MS
     assert capsys.readouterr().err == (
-        "barnabas thing: a:1 does not answer yet, trying again (Ctrl+C ends)\n"
+        "barnabas thing: a:1 does not respond yet, retrying (Ctrl+C to stop)\n"
     )
 
 
-def test_one_that_listens_and_says_nothing_is_unreachable_too(barnabas, tmp_path):
+def test_one_that_listens_and_says_nothing_is_unreachable_too(barnabas: Call, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
-    file.write_text("default.api.timeout.ms=600\nrequest.timeout.ms=200\n")
+    file.write_text("default.api.timeout.ms=600\nrequest.timeout.ms=200\n", "utf-8")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         place = f"127.0.0.1:{listener.getsockname()[1]}"
         ended = barnabas("topics", "--bootstrap-server", place, "--command-config", str(file), "--list")
     assert ended.code == Exit.UNREACHABLE
-    assert "did not answer" in ended.err
+    assert "did not respond" in ended.err
     assert ended.err.count("\n") == 1
 
 
-def test_ctrl_c_ends_a_tool_without_a_word():
+def test_ctrl_c_ends_a_tool_without_a_word() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         place = f"127.0.0.1:{listener.getsockname()[1]}"
         tool = subprocess.Popen(
@@ -159,7 +165,9 @@ def test_ctrl_c_ends_a_tool_without_a_word():
     assert (tool.returncode, out, err) == (Exit.INTERRUPTED, b"", b"")
 
 
-def test_without_a_file_a_dead_cluster_is_given_up_early(barnabas, monkeypatch):
+def test_without_a_file_a_dead_cluster_is_given_up_early(
+    barnabas: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connecting, "FIRST_CONTACT_MS", 300)
     (port,) = free_ports(1)
     ended = barnabas("topics", "--bootstrap-server", f"127.0.0.1:{port}", "--list")
@@ -167,9 +175,9 @@ def test_without_a_file_a_dead_cluster_is_given_up_early(barnabas, monkeypatch):
 
 
 @pytest.mark.parametrize("tool", COMMANDS)
-def test_the_file_of_properties_is_read(barnabas, tmp_path, tool):
+def test_the_file_of_properties_is_read(barnabas: Call, tmp_path: Path, tool: Any) -> None:
     file = tmp_path / "client.properties"
-    file.write_text("default.api.timeout.ms=soon\n")
+    file.write_text("default.api.timeout.ms=soon\n", "utf-8")
     config = FLAG.get(tool, "--command-config")
     ended = barnabas(tool, "--bootstrap-server", "127.0.0.1:1", config, str(file), *COMMANDS[tool])
     assert ended.code == Exit.USAGE
@@ -180,7 +188,7 @@ def test_the_file_of_properties_is_read(barnabas, tmp_path, tool):
 
 
 @pytest.mark.parametrize("tool", COMMANDS)
-def test_a_tool_run_bare_shows_its_usage(barnabas, tool):
+def test_a_tool_run_bare_shows_its_usage(barnabas: Call, tool: Any) -> None:
     ended = barnabas(tool)
     assert ended.code == Exit.USAGE
     assert not ended.out
@@ -188,7 +196,7 @@ def test_a_tool_run_bare_shows_its_usage(barnabas, tool):
 
 
 @pytest.mark.parametrize("tool", COMMANDS)
-def test_help_and_version_go_to_stdout(barnabas, tool):
+def test_help_and_version_go_to_stdout(barnabas: Call, tool: Any) -> None:
     for flag in ("--help", "-help"):
         ended = barnabas(tool, flag)
         assert (ended.code, ended.err) == (0, "")
@@ -196,12 +204,12 @@ def test_help_and_version_go_to_stdout(barnabas, tool):
     assert barnabas(tool, "--version").out.startswith("barnabas ")
 
 
-def test_a_flag_that_may_be_given_once_is_refused_twice(barnabas):
+def test_a_flag_that_may_be_given_once_is_refused_twice(barnabas: Call) -> None:
     ended = barnabas("topics", "--bootstrap-server", "a:1", "--list", "--topic", "a", "--topic", "b")
     assert ended.code == Exit.USAGE
     assert "--topic is given more than once" in ended.err
 
 
-def test_one_dash_is_enough(barnabas):
+def test_one_dash_is_enough(barnabas: Call) -> None:
     ended = barnabas("topics", "-bootstrap-server", "nonsense", "-list")
-    assert "--bootstrap-server wants HOST:PORT" in ended.err
+    assert "--bootstrap-server must be HOST:PORT" in ended.err

@@ -18,24 +18,24 @@ def rules(*arguments: str) -> FlagRules:
     return FlagRules(parser, parser.parse(arguments))
 
 
-def test_what_is_given_is_known():
+def test_what_is_given_is_known() -> None:
     given = rules("--all", "--part", "x")
     assert [given.has(flag) for flag in ("--all", "--none", "--name", "--part")] == [True, False, False, True]
 
 
-def test_exactly_one():
+def test_exactly_one() -> None:
     assert rules("--all").exactly_one(("--all", "--none"), "one!") == "--all"
     for wrong in (["--name", "x"], ["--all", "--none"]):
         with pytest.raises(UsageError, match=r"^one! \(see barnabas thing --help\)$"):
             rules(*wrong).exactly_one(("--all", "--none"), "one!")
 
 
-def test_required():
+def test_required() -> None:
     with pytest.raises(UsageError, match=r'^Missing required argument "\[name\]"'):
         rules("--all").require("--all", "--name")
 
 
-def test_forbidden():
+def test_forbidden() -> None:
     rules("--none").forbid("--all", ["--none"])
     with pytest.raises(UsageError, match=r'^Option "\[all\]" can\'t be used with option "\[part\]"'):
         rules("--all", "--part", "x").forbid("--all", ["--none", "--part"])

@@ -9,17 +9,19 @@ from __future__ import annotations
 import importlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from barnabas.cli.main import COMMANDS
+from tests.cli.conftest import Call
 from tools.generate_reference import parser_of
 
 FLAGS = Path(__file__).parents[2] / "data" / "cli" / "flags"
 # No tool has it, so that no command line with it does anything.
 NOBODYS = "--nobody-has-this-flag"
 EVERYBODYS = ("-h", "--help", "--version")
-LISTED = {path.stem: path.read_text().split() for path in sorted(FLAGS.glob("*.txt"))}
+LISTED = {path.stem: path.read_text("utf-8").split() for path in sorted(FLAGS.glob("*.txt"))}
 
 
 def words_of(name: str) -> list[str]:
@@ -32,7 +34,7 @@ def words_of(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [name for name, flags in LISTED.items() if flags])
-def test_every_flag_is_taken(barnabas, name):
+def test_every_flag_is_taken(barnabas: Call, name: Any) -> None:
     words = words_of(name)
     unknown = []
     for flag in LISTED[name]:
@@ -47,7 +49,7 @@ def named_in_tests() -> str:
     here = Path(__file__)
     files = [path for path in here.parents[1].rglob("*.py") if path != here]
     files += (FLAGS.parent / "sessions").glob("*.txt")
-    return "\n".join(path.read_text() for path in files)
+    return "\n".join(path.read_text("utf-8") for path in files)
 
 
 def names_of(words: list[str], flag: str) -> list[str]:
@@ -58,7 +60,7 @@ def names_of(words: list[str], flag: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [name for name, flags in LISTED.items() if flags])
-def test_every_flag_is_named_in_a_test_or_a_session(name):
+def test_every_flag_is_named_in_a_test_or_a_session(name: Any) -> None:
     words, said = words_of(name), named_in_tests()
     unnamed = [
         flag
@@ -70,7 +72,7 @@ def test_every_flag_is_named_in_a_test_or_a_session(name):
 
 
 @pytest.mark.parametrize("name", sorted({name for name in LISTED if name in COMMANDS}))
-def test_a_flag_that_no_tool_has_is_refused(barnabas, name):
+def test_a_flag_that_no_tool_has_is_refused(barnabas: Call, name: Any) -> None:
     ended = barnabas(name, NOBODYS)
     assert ended.code == 2
     assert ended.err.count("\n") == 1

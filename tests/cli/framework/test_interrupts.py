@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import pytest
 
 from barnabas.cli.framework.exits import Exit
-from barnabas.cli.framework.interrupts import ending_by, stopping_at_once
+from barnabas.cli.framework.interrupts import shutting_down_on_signal, stopping_at_once
 
 NUMBERS = [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)]
 
 
 @pytest.fixture(autouse=True)
-def hearing():
+def hearing() -> Any:
     """A run in the background of a script would ignore Ctrl+C."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -22,19 +23,19 @@ def hearing():
 
 
 @pytest.mark.parametrize(("number", "code"), NUMBERS)
-def test_the_first_signal_wakes_and_the_next_ends_at_once(number, code):
+def test_the_first_signal_wakes_and_the_next_ends_at_once(number: Any, code: Any) -> None:
     woken = []
-    with ending_by(lambda: woken.append(1)) as ending:
-        assert not ending.is_wanted
+    with shutting_down_on_signal(lambda: woken.append(1)) as shutdown:
+        assert not shutdown.is_requested
         os.kill(os.getpid(), number)
-        assert ending.code == code
+        assert shutdown.code == code
         assert woken == [1]
         with pytest.raises((KeyboardInterrupt, SystemExit)):
             os.kill(os.getpid(), number)
     assert woken == [1]
 
 
-def test_at_once_and_what_finally_holds_is_done():
+def test_at_once_and_what_finally_holds_is_done() -> None:
     done = []
     with pytest.raises(SystemExit) as ended, stopping_at_once():
         try:
@@ -47,15 +48,15 @@ def test_at_once_and_what_finally_holds_is_done():
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_afterwards_signals_do_what_they_did_before():
+def test_afterwards_signals_do_what_they_did_before() -> None:
     before = {number: signal.getsignal(number) for number, _ in NUMBERS}
     with stopping_at_once():
         assert signal.getsignal(signal.SIGTERM) is not before[signal.SIGTERM]
     assert {number: signal.getsignal(number) for number, _ in NUMBERS} == before
 
 
-def test_what_is_ignored_stays_ignored():
+def test_what_is_ignored_stays_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with ending_by(lambda: None) as ending:
+    with shutting_down_on_signal(lambda: None) as shutdown:
         os.kill(os.getpid(), signal.SIGINT)
-        assert not ending.is_wanted
+        assert not shutdown.is_requested

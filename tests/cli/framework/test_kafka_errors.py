@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.cli.framework.exits import CommandError, Exit
-from barnabas.cli.framework.kafka_errors import as_java, exit_code, java_name, sentence, told_as, words
+from barnabas.cli.framework.kafka_errors import (
+    as_java,
+    error_prefix,
+    exit_code,
+    java_name,
+    message_of,
+    sentence,
+)
 from barnabas.client.errors import KafkaTimeoutError, NoBrokersError, error_for
 from barnabas.config.errors import ConfigError
 
@@ -24,34 +33,34 @@ from barnabas.config.errors import ConfigError
         (ErrorCode.INVALID_CONFIG, Exit.FAILED),
     ],
 )
-def test_codes_decide_how_a_tool_ends(code, ends):
+def test_codes_decide_how_a_tool_ends(code: Any, ends: Any) -> None:
     assert exit_code(error_for(code)) is ends
 
 
-def test_an_option_that_cannot_be_is_a_matter_of_usage():
+def test_an_option_that_cannot_be_is_a_matter_of_usage() -> None:
     assert exit_code(ConfigError("Invalid value x for configuration y")) is Exit.USAGE
 
 
-def test_a_time_that_is_over_because_nobody_answered_means_unreachable():
-    late = KafkaTimeoutError("Metadata was not done within 5 ms")
+def test_a_time_that_is_over_because_nobody_answered_means_unreachable() -> None:
+    late = KafkaTimeoutError("Metadata did not complete within 5 ms")
     assert exit_code(late) is Exit.TIMED_OUT
-    late.__cause__ = NoBrokersError("no broker answers")
+    late.__cause__ = NoBrokersError("no broker responds")
     assert exit_code(late) is Exit.UNREACHABLE
 
 
-def test_errors_of_commands_keep_their_code_and_others_fail():
+def test_errors_of_commands_keep_their_code_and_others_fail() -> None:
     assert exit_code(CommandError("x", Exit.NOT_FOUND)) is Exit.NOT_FOUND
     assert exit_code(ValueError("x")) is Exit.FAILED
 
 
-def test_a_sentence_says_what_to_do():
+def test_a_sentence_says_what_to_do() -> None:
     error = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no topic x")
     assert sentence(error) == f"no topic x ({error.advice})"
     assert sentence(KafkaError(ErrorCode.INVALID_REQUEST, "odd")) == "INVALID_REQUEST: odd"
 
 
-def test_an_empty_message_is_filled_in():
-    assert words(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")) == (
+def test_an_empty_message_is_filled_in() -> None:
+    assert message_of(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")) == (
         "This server does not host this topic-partition."
     )
 
@@ -66,17 +75,17 @@ def test_an_empty_message_is_filled_in():
         (9999, "UnknownServerException"),
     ],
 )
-def test_names_are_those_of_apache_kafkas_exceptions(code, name):
+def test_names_are_those_of_apache_kafkas_exceptions(code: Any, name: str) -> None:
     assert java_name(code) == f"org.apache.kafka.common.errors.{name}"
 
 
-def test_an_exception_as_java_shows_it():
+def test_an_exception_as_java_shows_it() -> None:
     assert as_java(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "no")) == (
         "org.apache.kafka.common.errors.OffsetOutOfRangeException: no"
     )
 
 
-def test_errors_are_told_after_a_prefix():
-    with pytest.raises(CommandError, match=r"^Error: no$") as caught, told_as("Error: "):
+def test_errors_are_told_after_a_prefix() -> None:
+    with pytest.raises(CommandError, match=r"^Error: no$") as caught, error_prefix("Error: "):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no")
     assert caught.value.code is Exit.DENIED

@@ -21,16 +21,16 @@ from barnabas.cli.framework.topic_filter import TopicFilter, matching_topics
         (r"dot\.ted", "dotXted", False),
     ],
 )
-def test_names_match_as_a_whole(expression, name, allowed):
+def test_names_match_as_a_whole(expression: str, name: str, allowed: bool) -> None:
     assert TopicFilter(expression).allows(name) is allowed
 
 
-def test_a_wrong_expression_is_refused():
+def test_a_wrong_expression_is_refused() -> None:
     with pytest.raises(UsageError, match="is an invalid regex"):
         TopicFilter("a(")
 
 
-def test_names_come_sorted_and_internal_ones_may_be_left_out():
+def test_names_come_sorted_and_internal_ones_may_be_left_out() -> None:
     names = ["b", "__consumer_offsets", "a"]
     assert matching_topics(names, None, exclude_internal=False) == ["__consumer_offsets", "a", "b"]
     assert matching_topics(names, ".*", exclude_internal=True) == ["a", "b"]

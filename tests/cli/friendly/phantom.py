@@ -24,7 +24,7 @@ class Phantom:
     def __init__(self, broker: BrokerProcess, broker_id: int) -> None:
         self.broker_id = broker_id
         (state,) = (broker.folder / "state" / "run").glob("*.pid")
-        info = json.loads(Path(state).read_text())
+        info = json.loads(Path(state).read_text("utf-8"))
         host, _, port = info["listeners"]["CONTROLLER"].rpartition(":")
         self._connection = RawConnection((host, int(port)))
         answer = self._connection.ask(

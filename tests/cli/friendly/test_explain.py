@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def admin(bootstrap: str) -> Iterator[Admin]:
 
 @pytest.fixture
 def send(bootstrap: str, topic: str) -> Callable[..., None]:
-    def send(*values: bytes, **options: object) -> None:
+    def send(*values: bytes, **options: Any) -> None:
         with Producer(bootstrap_servers=bootstrap, **options) as producer:
             for delivery in [producer.send(topic, value) for value in values]:
                 delivery.result(PATIENCE_S)
@@ -45,13 +46,14 @@ def causes(barnabas: Call, group: str) -> Callable[..., list[dict[str, object]]]
     def explain(*options: str) -> list[dict[str, object]]:
         ended = barnabas("explain", group, "-o", "json", "--watch", WATCH, *options)
         assert ended.code == Exit.OK, ended.err
-        return json.loads(ended.out)
+        found: list[dict[str, object]] = json.loads(ended.out)
+        return found
 
     return explain
 
 
 @contextmanager
-def member(bootstrap: str, topic: str, group: str, **options: object) -> Iterator[Consumer]:
+def member(bootstrap: str, topic: str, group: str, **options: Any) -> Iterator[Consumer]:
     """A consumer that has its partitions, as far as there are any for it."""
     settings = {"enable_auto_commit": False, "auto_offset_reset": "earliest", **options}
     with Consumer(bootstrap_servers=bootstrap, group_id=group, **settings) as consumer:
@@ -234,7 +236,7 @@ def test_denied(
     # And of others, whose permissions the rules tell.
     denied = {each["summary"]: str(each["evidence"]) for each in causes("--principal", "User:bob")}
     assert "none allows it" in denied[f"User:bob may not READ the topic {topic}"]
-    assert "no rule is about it" in denied[f"User:bob may not READ the group {group}"]
+    assert "no ACL covers it" in denied[f"User:bob may not READ the group {group}"]
     admin.create_acls([AclBinding(ResourceType.GROUP, group, "User:alice", Operation.READ)]).raise_first()
     ended = barnabas("explain", group, "--principal", "User:alice")
     assert (ended.code, ended.err.count("\n")) == (Exit.DENIED, 1)
@@ -276,7 +278,10 @@ def test_reset_to_latest_on_an_old_topic(
         assert consumer.poll(timeout_ms=100) == []
         found = one(causes())
     assert found["cause"] == "nothing committed"
-    assert found["summary"] == f"{topic}-0: nothing is committed, and 2 records are older than the consumer"
+    assert (
+        found["summary"]
+        == f"{topic}-0: nothing is committed, and 2 records were written before the consumer started"
+    )
     assert "auto.offset.reset=latest" in str(found["evidence"])
 
 
@@ -322,11 +327,11 @@ def test_the_table_tells_it_to_a_person(barnabas: Call, group: str) -> None:
         f"group {group}: not there, 0 members, 0 partitions",
         "",
         f"NO GROUP  there is no group {group}",
-        "  seen   nobody has joined it, and nothing is committed under its name",
+        "  seen   no member has joined it, and nothing is committed under its name",
     ]
 
 
 def test_a_wrong_duration_is_a_wrong_command_line(barnabas: Call, group: str) -> None:
     ended = barnabas("explain", group, "--watch", "soon")
     assert ended.code == Exit.USAGE
-    assert "'soon' is no duration: write 500ms" in ended.err
+    assert "'soon' is not a duration: write 500ms" in ended.err

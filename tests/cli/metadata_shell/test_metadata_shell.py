@@ -8,6 +8,7 @@ import shutil
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from barnabas.cli.metadata_shell.paths import find
 from barnabas.cli.metadata_shell.shell_commands import Shell
 from barnabas.cli.metadata_shell.tree import quota_name, root
 from barnabas.runtime.disk.folder_disk import FolderDisk
+from tests.cli.conftest import Call
 from tests.cli.sessions.replay import run_ours
 
 METADATA = "__cluster_metadata-0"
@@ -49,17 +51,19 @@ def log(golden: Path) -> str:
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_the_tree_is_that_of_apache_kafka(barnabas, golden, data, name):  # M-C9
+def test_the_tree_is_that_of_apache_kafka(
+    barnabas: Call, golden: Path, data: Path, name: Any
+) -> None:  # M-C9
     ended = barnabas("metadata-shell", "--snapshot", str(golden / TREES[name]), "tree", "/")
-    recorded = (data / "cli" / "metadata-shell" / f"{name}.txt").read_text()
+    recorded = (data / "cli" / "metadata-shell" / f"{name}.txt").read_text("utf-8")
     assert ended.code == 0
     assert ended.out.partition(LOCAL)[0] == recorded.partition(LOCAL)[0]
     assert ended.out.partition(LOCAL)[1]
 
 
-def test_a_session_is_that_of_apache_kafka(data, log):  # M-C9
+def test_a_session_is_that_of_apache_kafka(data: Path, log: str) -> None:  # M-C9
     """What is typed and what is answered, without help and man, whose words are ours."""
-    recorded = (data / "cli" / "metadata-shell" / "session.txt").read_text()
+    recorded = (data / "cli" / "metadata-shell" / "session.txt").read_text("utf-8")
     lines = [line.removeprefix(">> ") for line in recorded.splitlines() if line.startswith(">> ")]
     code, both, _ = run_ours(["metadata-shell", "-s", log], "".join(f"{one}\n" for one in lines).encode())
     assert code == 0
@@ -71,7 +75,7 @@ def test_a_session_is_that_of_apache_kafka(data, log):  # M-C9
     assert len(answers) == len(lines) + 1
 
 
-def test_help_and_man_name_every_command(log):
+def test_help_and_man_name_every_command(log: str) -> None:
     _, both, _ = run_ours(["metadata-shell", "-s", log], b"help\nman find\nman exit\nexit\npwd\n")
     for name in ("cat", "cd", "exit", "find", "help", "history", "ls", "man", "pwd", "tree"):
         assert f"\n  {name} " in both
@@ -93,13 +97,17 @@ def test_help_and_man_name_every_command(log):
         (["cat"], Exit.USAGE, "too few arguments"),
     ],
 )
-def test_what_is_not_there_ends_with_another_code_than_0(barnabas, log, words, code, line):
+def test_what_is_not_there_ends_with_another_code_than_0(
+    barnabas: Call, log: str, words: list[str], code: Any, line: str
+) -> None:
     """Trap 24: exit code 0 on failure; Apache Kafka's shell has it."""
     ended = barnabas("metadata-shell", "--snapshot", log, *words)
     assert (ended.code, ended.out, ended.err) == (code, "", f"{line}\n")
 
 
-def test_a_file_that_is_being_written_is_read_up_to_its_last_whole_batch(golden, tmp_path):  # M-C9
+def test_a_file_that_is_being_written_is_read_up_to_its_last_whole_batch(
+    golden: Path, tmp_path: Path
+) -> None:  # M-C9
     whole = (golden / TREES["4.1-log"]).read_bytes()
     torn = tmp_path / FIRST
     torn.write_bytes(whole[:-7])
@@ -107,7 +115,9 @@ def test_a_file_that_is_being_written_is_read_up_to_its_last_whole_batch(golden,
     assert 0 < image.offset < load(FolderDisk(), str(golden / TREES["4.1-log"])).offset
 
 
-def test_a_log_without_its_beginning_sends_to_the_snapshot(barnabas, golden, tmp_path):
+def test_a_log_without_its_beginning_sends_to_the_snapshot(
+    barnabas: Call, golden: Path, tmp_path: Path
+) -> None:
     data = (golden / TREES["4.1-log"]).read_bytes()
     middle = tmp_path / "00000000000000000100.log"
     position = 0
@@ -123,11 +133,13 @@ def test_a_log_without_its_beginning_sends_to_the_snapshot(barnabas, golden, tmp
 @pytest.mark.parametrize(
     ("content", "code", "words"),
     [
-        (b"", Exit.NOT_FOUND, "there are no records of metadata in it"),
+        (b"", Exit.NOT_FOUND, "the file has no metadata records"),
         (b"\0" * 61, Exit.FAILED, "smaller than minimum record overhead"),
     ],
 )
-def test_a_file_that_is_none_of_metadata_is_refused_in_one_line(barnabas, tmp_path, content, code, words):
+def test_a_file_that_is_none_of_metadata_is_refused_in_one_line(
+    barnabas: Call, tmp_path: Path, content: Any, code: Any, words: str
+) -> None:
     path = tmp_path / FIRST
     path.write_bytes(content)
     ended = barnabas("metadata-shell", "--snapshot", str(path), "ls")
@@ -136,7 +148,9 @@ def test_a_file_that_is_none_of_metadata_is_refused_in_one_line(barnabas, tmp_pa
     assert ended.err.count("\n") == 1
 
 
-def test_records_of_another_topic_and_damage_are_refused(barnabas, golden, tmp_path):
+def test_records_of_another_topic_and_damage_are_refused(
+    barnabas: Call, golden: Path, tmp_path: Path
+) -> None:
     damaged = bytearray((golden / TREES["4.1-log"]).read_bytes())
     damaged[70] ^= 1
     (tmp_path / FIRST).write_bytes(damaged)
@@ -144,7 +158,7 @@ def test_records_of_another_topic_and_damage_are_refused(barnabas, golden, tmp_p
     assert (ended.code, "its CRC is wrong" in ended.err) == (1, True)
 
 
-def test_without_anything_the_usage_is_shown_and_a_snapshot_is_needed(barnabas):
+def test_without_anything_the_usage_is_shown_and_a_snapshot_is_needed(barnabas: Call) -> None:
     assert barnabas("metadata-shell").code == Exit.USAGE
     assert "--snapshot" in barnabas("metadata-shell", "ls").err
     assert barnabas("metadata-shell", "-s", "nowhere.log", "ls").code == Exit.NOT_FOUND
@@ -178,11 +192,11 @@ SMALL = folder(
         ("nope", []),
     ],
 )
-def test_paths_and_patterns(path, found):
+def test_paths_and_patterns(path: str, found: Any) -> None:
     assert [place.absolute for place in find(SMALL, path)] == found
 
 
-def test_names_are_set_in_columns_as_wide_as_the_screen_allows():
+def test_names_are_set_in_columns_as_wide_as_the_screen_allows() -> None:
     names = ["a", "bb", "ccc", "d", "ee"]
     assert list(in_columns(names, None)) == names
     assert list(in_columns(names, 80)) == ["a  bb  ccc  d  ee"]
@@ -190,12 +204,12 @@ def test_names_are_set_in_columns_as_wide_as_the_screen_allows():
     assert list(in_columns(names, 3)) == names
 
 
-def test_quotas_are_named_by_all_they_are_about():
+def test_quotas_are_named_by_all_they_are_about() -> None:
     assert quota_name((("client-id", "a(b)"), ("user", None))) == "clientId(a\\(b\\))_user()"
     assert quota_name((("ip", "1.2.3.4"),)) == "ip(1.2.3.4)"
 
 
-def test_a_tab_completes_commands_and_paths(golden):
+def test_a_tab_completes_commands_and_paths(golden: Path) -> None:
     shell = Shell(root(load(FolderDisk(), str(golden / TREES["4.1-log"]))), interactive=True)
     assert interactive.candidates(shell, "c") == ["cat", "cd"]
     assert interactive.candidates(shell, "cat im") == ["image/"]
@@ -206,7 +220,9 @@ def test_a_tab_completes_commands_and_paths(golden):
     assert interactive.candidates(shell, "cat features/meta") == ["features/metadataVersion"]
 
 
-def test_interrupting_gives_up_the_line_and_a_quote_that_stays_open_is_told(monkeypatch, capsys):
+def test_interrupting_gives_up_the_line_and_a_quote_that_stays_open_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = iter([KeyboardInterrupt(), "cat 'a", "pwd", EOFError()])
 
     def typed(prompt: str) -> str:
@@ -216,14 +232,14 @@ def test_interrupting_gives_up_the_line_and_a_quote_that_stays_open_is_told(monk
         return str(line)
 
     monkeypatch.setattr("builtins.input", typed)
-    interactive.converse(Shell(SMALL, interactive=True))
+    interactive.run_interactive(Shell(SMALL, interactive=True))
     captured = capsys.readouterr()
     assert captured.out.endswith("^C\n/\n")
     assert captured.err == "No closing quotation\n"
 
 
-def test_history_has_an_end(monkeypatch, capsys):
-    monkeypatch.setattr("barnabas.cli.metadata_shell.shell_commands.MOST_HISTORY", 2)
+def test_history_has_an_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("barnabas.cli.metadata_shell.shell_commands.MAX_HISTORY", 2)
     shell = Shell(SMALL, interactive=True)
     for line in ("ls", "pwd", "history"):
         shell.remember(line)
@@ -231,7 +247,9 @@ def test_history_has_an_end(monkeypatch, capsys):
     assert capsys.readouterr().out == "    1  pwd\n    2  history\n"
 
 
-def test_a_terminal_gets_columns(monkeypatch, log, capsys):
+def test_a_terminal_gets_columns(
+    monkeypatch: pytest.MonkeyPatch, log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("ls /image\n"))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((80, 24)))

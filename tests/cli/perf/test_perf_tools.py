@@ -90,7 +90,7 @@ def test_numbers_and_metrics(produce: Tool, places: Places, topic: str) -> None:
 
 def test_texts_of_a_file(produce: Tool, places: Places, topic: str, tmp_path: Path) -> None:
     file = tmp_path / "texts"
-    file.write_text("one\ntwo\nthree\n\n")
+    file.write_text("one\ntwo\nthree\n\n", "utf-8")
     flags = ("--num-records", "30", "--throughput", "-1", "--payload-file", str(file))
     code, out, _ = produce(*flags)
     assert code == 0
@@ -109,7 +109,7 @@ def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     options = producer_perf_test.make_parser().parse(
         ["--topic", "t", "--num-records", "9", "--payload-monotonic", "--throughput", "100"]
     )
-    load = producer_perf_test.Load(options, iter(()), 1)
+    load = producer_perf_test.ProduceLoad(options, iter(()), 1)
     load.now_ms = lambda: load._start_ms + 20
     for sent in (1, 2, 3):
         with pytest.raises(StopIteration):
@@ -134,7 +134,7 @@ def test_transactions(places: Places, topic: str) -> None:
 
 def test_properties_of_a_file_of_flags_and_of_the_tool(tmp_path: Path) -> None:
     file = tmp_path / "producer.properties"
-    file.write_text("bootstrap.servers=file:1\nclient.id=from-a-file\ntransactional.id=old\n")
+    file.write_text("bootstrap.servers=file:1\nclient.id=from-a-file\ntransactional.id=old\n", "utf-8")
 
     def properties(*flags: str) -> dict[str, object]:
         words = ["--topic", "t", "--num-records", "1", "--payload-monotonic", "--throughput", "-1", *flags]
@@ -207,7 +207,7 @@ def test_flags_of_the_consumer_become_its_properties(tmp_path: Path) -> None:
     assert properties("--socket-buffer-size", "4096")["receive.buffer.bytes"] == 4096
     assert properties("--group", "g")["group.id"] == "g"
     file = tmp_path / "consumer.properties"
-    file.write_text("client.id=me\ngroup.id=theirs\n")
+    file.write_text("client.id=me\ngroup.id=theirs\n", "utf-8")
     given = properties("--consumer.config", str(file), "--group", "mine")
     assert (given["client.id"], given["group.id"]) == ("me", "mine")
 
@@ -242,7 +242,7 @@ def test_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["consumer-perf-test", "--messages", "1", "--timeout", "50", "--topic", "nope"]
     code, _, errors = run_ours([*words, "--bootstrap-server", "localhost:1"])
     assert code == Exit.UNREACHABLE
-    assert "no broker answers" in errors
+    assert "no broker responds" in errors
     # Without a value the flag has its default.
     parsed = consumer_perf_test.make_parser().parse([*words[1:3], "--topic", "t", "--timeout"])
     assert parsed.timeout == consumer_perf_test.DEFAULT_TIMEOUT_MS
@@ -253,7 +253,7 @@ def test_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_latency_with_properties_of_a_file(places: Places, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
-    file.write_text("client.id=mine\n")
+    file.write_text("client.id=mine\n", "utf-8")
     code, out, errors = run_ours(["e2e-latency", places.server, "latency", "5", "1", "10", str(file)])
     assert code == 0, errors
     assert re.fullmatch(

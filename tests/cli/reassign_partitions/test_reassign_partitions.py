@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.cli.framework.exits import CommandError, Exit
-from barnabas.cli.reassign_partitions.command import generate, make_parser, moves_under_way
+from barnabas.cli.reassign_partitions.command import active_reassignments, generate, make_parser
 from barnabas.cli.reassign_partitions.execute import cancel, execute
 from barnabas.cli.reassign_partitions.verify import folder_line, verify
 from barnabas.client.admin.log_dirs import ReplicaLogDir
@@ -73,12 +75,12 @@ class Cluster:
 
 
 @pytest.fixture
-def plan(tmp_path):
+def plan(tmp_path: Path) -> Any:
     """Options for a plan with these partitions."""
 
     def options(partitions: list[dict[str, Any]], *flags: str) -> Namespace:
         file = tmp_path / "plan.json"
-        file.write_text(json.dumps({"version": 1, "partitions": partitions}))
+        file.write_text(json.dumps({"version": 1, "partitions": partitions}), "utf-8")
         return make_parser().parse(["--reassignment-json-file", str(file), *flags])
 
     return options
@@ -88,18 +90,20 @@ def part(number: int, *replicas: int, **more: Any) -> dict[str, Any]:
     return {"topic": "mv", "partition": number, "replicas": list(replicas), **more}
 
 
-def test_moves_under_way_are_listed():
-    cluster = Cluster()
+def test_active_reassignments_are_listed() -> None:
+    cluster: Any = Cluster()
     cluster.moving = {MV1: Reassignment((3, 1, 2), (3,), (2,)), MV0: Reassignment((1, 2), (), ())}
-    assert moves_under_way(cluster) == (
+    assert active_reassignments(cluster) == (
         "Current partition reassignments:\n"
         "mv-0: replicas: 1,2.\n"
         "mv-1: replicas: 3,1,2. adding: 3. removing: 2."
     )
 
 
-def test_throttles_name_who_sends_and_who_receives(plan, capsys):
-    cluster = Cluster()
+def test_throttles_name_who_sends_and_who_receives(
+    plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster: Any = Cluster()
     execute(cluster, plan([part(0, 2, 3), part(1, 3, 1)], "--throttle", "1000"))
     # As recorded with three brokers of Apache Kafka.
     assert cluster.altered["mv"] == {
@@ -120,8 +124,8 @@ def test_throttles_name_who_sends_and_who_receives(plan, capsys):
     )
 
 
-def test_while_others_move_additional_is_needed(plan):
-    cluster = Cluster()
+def test_while_others_move_additional_is_needed(plan: Callable[..., Any]) -> None:
+    cluster: Any = Cluster()
     cluster.moving = {MV1: Reassignment((3, 1, 2), (3,), (2,))}
     with pytest.raises(CommandError, match="there is an existing partition assignment"):
         execute(cluster, plan([part(0, 2, 3)]))
@@ -132,14 +136,14 @@ def test_while_others_move_additional_is_needed(plan):
     assert cluster.asked == [({MV0: (2, 3)}, True)]
 
 
-def test_the_number_of_replicas_may_be_protected(plan):
-    cluster = Cluster()
+def test_the_number_of_replicas_may_be_protected(plan: Callable[..., Any]) -> None:
+    cluster: Any = Cluster()
     execute(cluster, plan([part(0, 1, 2, 3)], "--disallow-replication-factor-change"))
     assert cluster.asked == [({MV0: (1, 2, 3)}, False)]
 
 
-def test_each_refusal_has_its_line(plan, capsys):
-    cluster = Cluster()
+def test_each_refusal_has_its_line(plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
+    cluster: Any = Cluster()
     cluster.refusals = {
         MV0: KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no place"),
         MV1: KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no partition"),
@@ -150,8 +154,10 @@ def test_each_refusal_has_its_line(plan, capsys):
     assert capsys.readouterr().err == "Error reassigning partition(s):\nmv-0: no place\n"
 
 
-def test_a_folder_is_asked_for_until_the_replica_has_arrived(plan, capsys):
-    cluster = Cluster()
+def test_a_folder_is_asked_for_until_the_replica_has_arrived(
+    plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster: Any = Cluster()
     execute(cluster, plan([part(0, 3, log_dirs=["/d"])]))
     assert cluster.folder_attempts == 3
     assert "Successfully started moving log directory to /d for replica mv-0 with broker 3" in (
@@ -159,8 +165,8 @@ def test_a_folder_is_asked_for_until_the_replica_has_arrived(plan, capsys):
     )
 
 
-def test_but_not_for_ever(plan):
-    cluster = Cluster()
+def test_but_not_for_ever(plan: Callable[..., Any]) -> None:
+    cluster: Any = Cluster()
     cluster.folder_attempts = -1_000_000
     with pytest.raises(
         CommandError, match="Timed out before log directory move could be started for: mv-0-3"
@@ -168,8 +174,10 @@ def test_but_not_for_ever(plan):
         execute(cluster, plan([part(0, 3, log_dirs=["/d"])], "--timeout", "0"))
 
 
-def test_moves_are_cancelled_and_throttles_taken_away(plan, capsys):
-    cluster = Cluster()
+def test_moves_are_cancelled_and_throttles_taken_away(
+    plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster: Any = Cluster()
     cluster.moving = {
         MV0: Reassignment((1, 2, 3), (3,), ()),
         TopicPartition("x", 0): Reassignment((1,), (), ()),
@@ -188,8 +196,10 @@ def test_moves_are_cancelled_and_throttles_taken_away(plan, capsys):
     )
 
 
-def test_throttles_stay_while_anything_moves(plan, capsys):
-    cluster = Cluster()
+def test_throttles_stay_while_anything_moves(
+    plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster: Any = Cluster()
     cluster.moving = {MV0: Reassignment((1, 2, 3), (3,), ())}
     verify(cluster, plan([part(0, 2, 3), part(1, 3, 1)]))
     assert not cluster.altered
@@ -210,13 +220,15 @@ def test_throttles_stay_while_anything_moves(plan, capsys):
         (ReplicaLogDir("/a", 0, None, -1), "is not being moved from log dir /a to /to."),
     ],
 )
-def test_how_far_the_move_of_a_replica_is(state, line):
+def test_how_far_the_move_of_a_replica_is(state: Any, line: str) -> None:
     assert line in folder_line(TopicPartitionReplica("mv", 0, 2), state, "/to")
 
 
-def generated(cluster: Cluster, tmp_path, capsys, *flags: str) -> list[list[int]]:
+def generated(
+    cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], *flags: str
+) -> list[list[int]]:
     file = tmp_path / "topics.json"
-    file.write_text('{"topics": [{"topic": "mv"}]}')
+    file.write_text('{"topics": [{"topic": "mv"}]}', "utf-8")
     flags = ("--topics-to-move-json-file", str(file), "--broker-list", "2,3", *flags)
     generate(cluster, make_parser().parse(flags))
     lines = capsys.readouterr().out.splitlines()
@@ -225,14 +237,18 @@ def generated(cluster: Cluster, tmp_path, capsys, *flags: str) -> list[list[int]
     return [one["replicas"] for one in json.loads(lines[4])["partitions"]]
 
 
-def test_a_plan_is_proposed_for_the_brokers_that_are_named(tmp_path, capsys):
+def test_a_plan_is_proposed_for_the_brokers_that_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     proposed = generated(Cluster(), tmp_path, capsys)
     assert [sorted(replicas) for replicas in proposed] == [[2, 3], [2, 3]]
     assert proposed[0] != proposed[1]
 
 
-def test_racks_of_only_some_brokers_are_refused_unless_racks_do_not_count(tmp_path, capsys):
-    cluster = Cluster(("r1", "r2", None))
+def test_racks_of_only_some_brokers_are_refused_unless_racks_do_not_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster: Any = Cluster(("r1", "r2", None))
     with pytest.raises(CommandError, match="Not all brokers have rack information"):
         generated(cluster, tmp_path, capsys)
     assert len(generated(cluster, tmp_path, capsys, "--disable-rack-aware")) == 2

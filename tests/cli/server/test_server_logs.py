@@ -21,7 +21,7 @@ def test_a_line_of_text(tmp_path: Path) -> None:
         logger.info("node %d has stopped", 1)
         logger.debug("nobody reads this")
     line = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO barnabas\.test: node 1 has stopped\n"
-    assert re.fullmatch(line, path.read_text())
+    assert re.fullmatch(line, path.read_text("utf-8"))
 
 
 def test_an_object_a_line_with_the_traceback_of_a_fault(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_long_log_is_set_aside_and_few_are_kept(tmp_path: Path, monkeypatch: p
     kept = sorted(tmp_path.iterdir())
     assert len(kept) == 1 + KEPT_LOGS
     assert all(one.stat().st_size <= 500 for one in kept)
-    assert path.read_text().endswith("line 499\n")
+    assert path.read_text("utf-8").endswith("line 499\n")
 
 
 def test_without_a_file_it_goes_to_stderr_and_ends_with_the_server(

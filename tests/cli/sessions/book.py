@@ -6,7 +6,6 @@ import os
 import pty
 import shlex
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -15,21 +14,10 @@ from pathlib import Path
 from typing import IO
 
 from barnabas.cli.main import main
+from tools.ports import free_pair
 
 PATIENCE_S = 120
 PAUSE_S = 0.05
-
-
-def pair_of_ports() -> int:
-    """A free port whose next one is free too."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as one:
-            port: int = one.getsockname()[1]
-            try:
-                socket.create_server(("127.0.0.1", port + 1)).close()
-                return port
-            except OSError:
-                continue
 
 
 def wait_until(is_so: Callable[[], object], what: str) -> None:
@@ -44,7 +32,7 @@ class Book:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = pair_of_ports()
+        self.port = free_pair()
         self.server = f"localhost:{self.port}"
         self._environment = {
             **os.environ,

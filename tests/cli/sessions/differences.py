@@ -43,7 +43,7 @@ class Differences:
 
     def __init__(self, path: Path = DIFFERENCES, *, with_our_broker: bool = True) -> None:
         """Rules with `our_broker` tell in what the brokers differ, not the tools."""
-        given = tomllib.loads(path.read_text())
+        given = tomllib.loads(path.read_text("utf-8"))
 
         def rules(kind: str) -> list[dict[str, Any]]:
             return [one for one in given.get(kind, ()) if with_our_broker or not one.get("our_broker")]

@@ -116,7 +116,7 @@ class Session:
     def write_files(self, folder: Path) -> None:
         for text in self._after("@ "):
             name, _, content = text.partition(" ")
-            (folder / name).write_text(f"{content}\n")
+            (folder / name).write_text(f"{content}\n", "utf-8")
 
     def _after(self, mark: str) -> list[str]:
         lines = [part for part in self.parts if isinstance(part, str)]
@@ -129,7 +129,7 @@ class Session:
 
 def read_session(path: Path) -> Session:
     parts: list[Command | str] = []
-    lines = path.read_text().splitlines()
+    lines = path.read_text("utf-8").splitlines()
     while lines:
         line = lines.pop(0)
         if line.startswith(("$ ", "$~ ")):

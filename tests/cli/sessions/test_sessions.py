@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.worlds.live_broker import quick_folder
-from tests.cli.sessions.differences import Differences
+from tests.cli.sessions.differences import Differences, ExitRule, TextRule
 from tests.cli.sessions.replay import SESSIONS, own_broker, replay, session
 
 NAMES = sorted(path.stem for path in SESSIONS.glob("*.txt"))
@@ -33,5 +33,6 @@ def test_every_listed_difference_is_still_one() -> None:
             assert command.exit is not None, f"{name}: not recorded yet: {command.line}"
             differences.exit_of_ours(command.line, output, command.exit)
             differences.output_of_ours(command.line, output)
-    unmet = [rule.why for rule in (*differences.exits, *differences.texts) if rule not in differences.met]
+    rules: list[ExitRule | TextRule] = [*differences.exits, *differences.texts]
+    unmet = [rule.why for rule in rules if rule not in differences.met]
     assert not unmet

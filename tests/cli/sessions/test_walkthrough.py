@@ -9,6 +9,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -81,10 +82,14 @@ def test_a_topic_and_its_description(book: Book) -> None:
 def test_producing_at_a_terminal_until_ctrl_c(book: Book) -> None:
     book.types("bin/kafka-topics.sh --create --topic typed --bootstrap-server SERVER")
     terminal = book.at_terminal("bin/kafka-console-producer.sh --broker-list SERVER --topic typed")
+
+    def prompted(times: int) -> bool:
+        return terminal.seen.count(">") >= times
+
     for number, line in enumerate(("first", "second"), 1):
-        wait_until(lambda n=number: terminal.seen.count(">") >= n, f"prompt {number}")
+        wait_until(partial(prompted, number), f"prompt {number}")
         terminal.key(f"{line}\n")
-    wait_until(lambda: terminal.seen.count(">") >= 3, "the last prompt")
+    wait_until(partial(prompted, 3), "the last prompt")
     terminal.key("\x03")
     assert terminal.ended() == 130
     assert "--broker-list is the old name of --bootstrap-server" in terminal.seen

@@ -6,7 +6,9 @@ import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from barnabas.base.ids import Uuid
 from barnabas.batch.view import batches
 from barnabas.protocol.json_form import to_json
 from barnabas.protocol.record_frame import read_metadata_record
+from tests.cli.conftest import Call
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 OTHER_CLUSTER = "5L6g3nShT-eMCtK--X86sv"
@@ -41,21 +44,21 @@ LEGACY = {"broker.id": "5", "zookeeper.connect": "localhost:2181"}
 
 
 @pytest.fixture
-def configured(tmp_path: Path):
+def configured(tmp_path: Path) -> Any:
     """Write a configuration whose log.dirs are folders of this test; its path, as the command takes it."""
 
     def write(options: dict[str, str], *folders: str, **more: str) -> str:
         dirs = ",".join(str(tmp_path / folder) for folder in folders or ("data",))
         given = options | {"log.dirs": dirs} | {key.replace("_", "."): value for key, value in more.items()}
         path = tmp_path / "server.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
+        path.write_text("".join(f"{key}={value}\n" for key, value in given.items()), "utf-8")
         return str(path)
 
     return write
 
 
 def properties(folder: Path) -> dict[str, str]:
-    lines = (folder / "meta.properties").read_text().splitlines()
+    lines = (folder / "meta.properties").read_text("utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines if not line.startswith("#"))
 
 
@@ -65,6 +68,7 @@ def features(folder: Path) -> dict[str, int]:
     for batch in batches((folder / "bootstrap.checkpoint").read_bytes()):
         assert batch.crc_ok()
         for record in () if batch.is_control else batch.records():
+            assert record.value is not None
             message, version = read_metadata_record(record.value)
             content = to_json(message, version)
             if "featureLevel" in content:
@@ -75,13 +79,13 @@ def features(folder: Path) -> dict[str, int]:
 # --------------------------------------------------------------------- lookups
 
 
-def test_random_uuid_prints_another_id_each_time(barnabas):
+def test_random_uuid_prints_another_id_each_time(barnabas: Call) -> None:
     ids = {barnabas("storage", "random-uuid").out for _ in range(20)}
     assert len(ids) == 20
     assert all(str(Uuid.parse(text.strip())) == text.strip() for text in ids)
 
 
-def test_version_mapping(barnabas):
+def test_version_mapping(barnabas: Call) -> None:
     latest = barnabas("storage", "version-mapping")
     assert latest.code == 0
     assert latest.out == (
@@ -92,7 +96,7 @@ def test_version_mapping(barnabas):
     assert older.out.startswith("metadata.version=21 (3.9)\nkraft.version=1\ntransaction.version=0\n")
 
 
-def test_feature_dependencies(barnabas):
+def test_feature_dependencies(barnabas: Call) -> None:
     ended = barnabas(
         "storage",
         "feature-dependencies",
@@ -160,7 +164,14 @@ def test_feature_dependencies(barnabas):
         (("format", "-c", "x", "-t", "y", "-s", "-N"), 2, None),
     ],
 )
-def test_refusals_are_one_line_with_a_code(barnabas, monkeypatch, tmp_path, arguments, code, line):
+def test_refusals_are_one_line_with_a_code(
+    barnabas: Call,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: Any,
+    code: int,
+    line: str | None,
+) -> None:
     """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
     monkeypatch.chdir(tmp_path)
     ended = barnabas("storage", *arguments)
@@ -170,7 +181,7 @@ def test_refusals_are_one_line_with_a_code(barnabas, monkeypatch, tmp_path, argu
         assert ended.err == line + "\n"
 
 
-def test_storage_alone_shows_its_commands_and_is_a_usage_error(barnabas):
+def test_storage_alone_shows_its_commands_and_is_a_usage_error(barnabas: Call) -> None:
     ended = barnabas("storage")
     assert (ended.code, ended.out) == (2, "")
     assert "version-mapping" in ended.err
@@ -179,7 +190,7 @@ def test_storage_alone_shows_its_commands_and_is_a_usage_error(barnabas):
 # --------------------------------------------------------------------- format
 
 
-def test_a_static_quorum(barnabas, configured, tmp_path):  # M-C2
+def test_a_static_quorum(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:  # M-C2
     config = configured(COMBINED, "d1", "d2")
     ended = barnabas("storage", "format", "-t", CLUSTER, "-c", config)
     assert (ended.code, ended.err) == (0, "")
@@ -209,7 +220,9 @@ def test_a_static_quorum(barnabas, configured, tmp_path):  # M-C2
     assert len(ids) == 2
 
 
-def test_a_standalone_controller_votes_for_itself(barnabas, configured, tmp_path):
+def test_a_standalone_controller_votes_for_itself(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path
+) -> None:
     config = configured(DYNAMIC)
     ended = barnabas("storage", "format", "-t", CLUSTER, "-c", config, "--standalone")
     assert ended.code == 0
@@ -235,7 +248,9 @@ def test_a_standalone_controller_votes_for_itself(barnabas, configured, tmp_path
         ("CONTROLLER://node-7.example:19093", "node-7.example"),
     ],
 )
-def test_where_a_standalone_controller_is_reached(barnabas, configured, tmp_path, listeners, host):
+def test_where_a_standalone_controller_is_reached(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path, listeners: str, host: str
+) -> None:
     config = configured(DYNAMIC | {"process.roles": "controller", "listeners": listeners})
     assert barnabas("storage", "format", "-t", CLUSTER, "-c", config, "-s").code == 0
     snapshot = tmp_path / "data" / "__cluster_metadata-0" / "00000000000000000000-0000000000.checkpoint"
@@ -245,7 +260,9 @@ def test_where_a_standalone_controller_is_reached(barnabas, configured, tmp_path
     )
 
 
-def test_initial_controllers_give_each_voter_its_directory(barnabas, configured, tmp_path):
+def test_initial_controllers_give_each_voter_its_directory(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path
+) -> None:
     voters = f"1@localhost:19093:{A},2@localhost:19193:{B}"
     config = configured(DYNAMIC)
     ended = barnabas("storage", "format", "-t", CLUSTER, "-c", config, "-I", voters)
@@ -253,7 +270,9 @@ def test_initial_controllers_give_each_voter_its_directory(barnabas, configured,
     assert properties(tmp_path / "data")["directory.id"] == A
 
 
-def test_a_broker_learns_the_voters_and_has_a_directory_of_its_own(barnabas, configured, tmp_path):
+def test_a_broker_learns_the_voters_and_has_a_directory_of_its_own(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path
+) -> None:
     config = configured(BROKER_ONLY, "data", metadata_log_dir=str(tmp_path / "meta"))
     voters = f"1@localhost:19093:{A}"
     ended = barnabas("storage", "format", "-t", CLUSTER, "-c", config, "--initial-controllers", voters)
@@ -266,13 +285,17 @@ def test_a_broker_learns_the_voters_and_has_a_directory_of_its_own(barnabas, con
     assert (tmp_path / "meta" / "__cluster_metadata-0").exists()
 
 
-def test_no_initial_controllers_writes_no_voters(barnabas, configured, tmp_path):
+def test_no_initial_controllers_writes_no_voters(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path
+) -> None:
     ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(DYNAMIC), "-N")
     assert ended.out == f"Formatting metadata directory {tmp_path}/data with metadata.version 4.1-IV1.\n"
     assert not (tmp_path / "data" / "__cluster_metadata-0").exists()
 
 
-def test_a_release_and_single_levels_can_be_chosen(barnabas, configured, tmp_path):
+def test_a_release_and_single_levels_can_be_chosen(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path
+) -> None:
     ended = barnabas(
         "storage", "format", "-t", CLUSTER, "-c", configured(COMBINED), "-r", "3.9", "-f", "group.version=1"
     )
@@ -280,13 +303,17 @@ def test_a_release_and_single_levels_can_be_chosen(barnabas, configured, tmp_pat
     assert features(tmp_path / "data") == {"metadata.version": 21, "group.version": 1}
 
 
-def test_unstable_levels_when_the_configuration_allows_them(barnabas, configured, tmp_path):
+def test_unstable_levels_when_the_configuration_allows_them(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path
+) -> None:
     config = configured(COMBINED | {"unstable.feature.versions.enable": "true"})
     assert barnabas("storage", "format", "-t", CLUSTER, "-c", config).code == 0
     assert features(tmp_path / "data")["metadata.version"] == 29
 
 
-def test_scram_credentials_stand_in_the_first_records(barnabas, configured, tmp_path):
+def test_scram_credentials_stand_in_the_first_records(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path
+) -> None:
     scram = 'SCRAM-SHA-256=[name=alice,password=alice-secret,salt="QSXCR+Q6sek8bf92"]'
     assert barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED), "-S", scram).code == 0
     path = tmp_path / "data" / "bootstrap.checkpoint"
@@ -298,14 +325,18 @@ def test_scram_credentials_stand_in_the_first_records(barnabas, configured, tmp_
     ) in shown.out
 
 
-def test_any_text_is_a_cluster_id_but_an_unusual_one_is_told(barnabas, configured, tmp_path):
+def test_any_text_is_a_cluster_id_but_an_unusual_one_is_told(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path
+) -> None:
     ended = barnabas("storage", "format", "-t", "mine", "-c", configured(COMBINED))
     assert ended.code == 0
     assert "The cluster id 'mine' is not an id of 22 characters" in ended.err
     assert properties(tmp_path / "data")["cluster.id"] == "mine"
 
 
-def test_a_formatted_folder_is_left_alone(barnabas, configured, tmp_path):
+def test_a_formatted_folder_is_left_alone(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path
+) -> None:
     config = configured(COMBINED, "d1", "d2")
     barnabas("storage", "format", "-t", CLUSTER, "-c", config)
     before = (tmp_path / "d1" / "meta.properties").read_bytes()
@@ -323,7 +354,9 @@ def test_a_formatted_folder_is_left_alone(barnabas, configured, tmp_path):
     assert (tmp_path / "d1" / "meta.properties").read_bytes() == before
 
 
-def test_folders_of_another_cluster_or_node_are_refused(barnabas, configured, tmp_path):
+def test_folders_of_another_cluster_or_node_are_refused(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path
+) -> None:
     barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED))
     path = tmp_path / "data" / "meta.properties"
     ended = barnabas("storage", "format", "-t", OTHER_CLUSTER, "-c", configured(COMBINED), "-g")
@@ -335,7 +368,7 @@ def test_folders_of_another_cluster_or_node_are_refused(barnabas, configured, tm
     assert ended.err.startswith(f"Stored node id 1 doesn't match previous node id 2 in {path}. If you moved")
 
 
-def test_a_copied_folder_is_refused(barnabas, configured, tmp_path):
+def test_a_copied_folder_is_refused(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:
     barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "d1"))
     (tmp_path / "d2").mkdir()
     (tmp_path / "d2" / "meta.properties").write_bytes((tmp_path / "d1" / "meta.properties").read_bytes())
@@ -345,9 +378,11 @@ def test_a_copied_folder_is_refused(barnabas, configured, tmp_path):
     assert not (tmp_path / "d3").exists()
 
 
-def test_an_unreadable_folder_is_left_out_and_ends_with_1(barnabas, configured, tmp_path):
+def test_an_unreadable_folder_is_left_out_and_ends_with_1(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path
+) -> None:
     (tmp_path / "d1").mkdir()
-    (tmp_path / "d1" / "meta.properties").write_text("version=9\n")
+    (tmp_path / "d1" / "meta.properties").write_text("version=9\n", "utf-8")
     ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "d2", "d1"))
     assert ended.code == 1
     assert ended.out == (
@@ -360,16 +395,20 @@ def test_an_unreadable_folder_is_left_out_and_ends_with_1(barnabas, configured, 
     assert ended.err.endswith("No available log directories to format.\n")
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(barnabas, configured, tmp_path):
-    (tmp_path / "file").write_text("")
+def test_a_folder_that_cannot_be_made_is_one_line(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
     ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "file/data"))
     assert ended.code == 1
     assert ended.err.startswith(f"Error while writing {tmp_path}/file/data/bootstrap.checkpoint: ")
     assert ended.err.count("\n") == 1
 
 
-def test_a_file_in_a_folder_s_place_is_refused_before_anything_is_written(barnabas, configured, tmp_path):
-    (tmp_path / "file").write_text("")
+def test_a_file_in_a_folder_s_place_is_refused_before_anything_is_written(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
     ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "a", "file"))
     assert (ended.code, ended.out, ended.err) == (1, "", f"{tmp_path}/file is not a directory\n")
     assert not (tmp_path / "a").exists()
@@ -383,7 +422,9 @@ def test_a_file_in_a_folder_s_place_is_refused_before_anything_is_written(barnab
         (DYNAMIC, "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"),
     ],
 )
-def test_the_file_that_cannot_be_written_is_named(barnabas, configured, tmp_path, options, name):
+def test_the_file_that_cannot_be_written_is_named(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path, options: Any, name: str
+) -> None:
     (tmp_path / "data" / f"{name}.tmp").mkdir(parents=True)
     standalone = ("-s",) if options is DYNAMIC else ()
     ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(options), *standalone)
@@ -392,7 +433,9 @@ def test_the_file_that_cannot_be_written_is_named(barnabas, configured, tmp_path
     assert not (tmp_path / "data" / "meta.properties").exists()
 
 
-def test_a_disk_that_takes_no_more_is_left_without_half_a_file(configured, tmp_path):
+def test_a_disk_that_takes_no_more_is_left_without_half_a_file(
+    configured: Callable[..., str], tmp_path: Path
+) -> None:
     config = configured(COMBINED)
     program = (
         "import resource, sys; from barnabas.cli.main import main\n"
@@ -400,14 +443,16 @@ def test_a_disk_that_takes_no_more_is_left_without_half_a_file(configured, tmp_p
     )
     arguments = ["storage", "format", "-t", CLUSTER, "-c", config]
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 1
     assert done.stderr == f"Error while writing {tmp_path}/data/bootstrap.checkpoint: File too large\n"
     assert list((tmp_path / "data").iterdir()) == []
 
 
-def test_a_cluster_id_of_two_lines_does_not_break_the_message(barnabas, configured):
+def test_a_cluster_id_of_two_lines_does_not_break_the_message(
+    barnabas: Call, configured: Callable[..., str]
+) -> None:
     barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED))
     ended = barnabas("storage", "format", "-t", "two\nlines", "-c", configured(COMBINED))
     assert ended.code == 1
@@ -511,13 +556,15 @@ KRAFT_FLAGS = "--standalone, --initial-controllers, or --no-initial-controllers"
         (COMBINED, ("-S", "SCRAM-SHA-1=[name=a]"), "The add-scram mechanism SCRAM-SHA-1 is not supported."),
     ],
 )
-def test_each_refusal_has_the_words_of_apache_kafka(barnabas, configured, tmp_path, options, arguments, line):
+def test_each_refusal_has_the_words_of_apache_kafka(
+    barnabas: Call, configured: Callable[..., str], tmp_path: Path, options: Any, arguments: Any, line: str
+) -> None:
     ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(options), *arguments)
     assert (ended.code, ended.out, ended.err) == (1, "", line + "\n")
     assert not (tmp_path / "data").exists()
 
 
-def test_an_empty_cluster_id_is_a_usage_error(barnabas, configured):
+def test_an_empty_cluster_id_is_a_usage_error(barnabas: Call, configured: Callable[..., str]) -> None:
     ended = barnabas("storage", "format", "-t", " ", "-c", configured(COMBINED))
     assert ended.code == 2
     assert "random-uuid" in ended.err
@@ -531,9 +578,11 @@ def test_an_empty_cluster_id_is_a_usage_error(barnabas, configured):
         ("process.roles=nothing\nnode.id=1\n", "server.properties: "),
     ],
 )
-def test_a_bad_configuration_is_one_line_that_names_the_file(barnabas, tmp_path, content, said):
+def test_a_bad_configuration_is_one_line_that_names_the_file(
+    barnabas: Call, tmp_path: Path, content: str, said: str
+) -> None:
     path = tmp_path / "server.properties"
-    path.write_text(content)
+    path.write_text(content, "utf-8")
     for command in (("info",), ("format", "-t", CLUSTER)):
         ended = barnabas("storage", *command, "-c", str(path))
         assert ended.code == 1
@@ -541,7 +590,7 @@ def test_a_bad_configuration_is_one_line_that_names_the_file(barnabas, tmp_path,
         assert ended.err.count("\n") == 1
 
 
-def test_a_configuration_of_a_gigabyte_is_not_read(barnabas, tmp_path):
+def test_a_configuration_of_a_gigabyte_is_not_read(barnabas: Call, tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     with path.open("wb") as file:
         file.truncate(1 << 30)
@@ -550,7 +599,9 @@ def test_a_configuration_of_a_gigabyte_is_not_read(barnabas, tmp_path):
     assert "at most 4194304 bytes" in ended.err
 
 
-def test_security_that_is_not_built_does_not_keep_a_folder_from_being_formatted(barnabas, configured):
+def test_security_that_is_not_built_does_not_keep_a_folder_from_being_formatted(
+    barnabas: Call, configured: Callable[..., str]
+) -> None:
     secured = COMBINED | {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
     assert barnabas("storage", "format", "-t", CLUSTER, "-c", configured(secured)).code == 0
 
@@ -558,13 +609,13 @@ def test_security_that_is_not_built_does_not_keep_a_folder_from_being_formatted(
 # --------------------------------------------------------------------- info
 
 
-def test_an_unknown_option_is_warned_of(barnabas, configured):  # M-J1
+def test_an_unknown_option_is_warned_of(barnabas: Call, configured: Callable[..., str]) -> None:  # M-J1
     config = configured(COMBINED, num_partitoins="3")
     done = barnabas("storage", "info", "-c", config)
     assert f"{config}: The broker option num.partitoins is not known; it is ignored." in done.err
 
 
-def test_info_of_a_formatted_node(barnabas, configured, tmp_path):
+def test_info_of_a_formatted_node(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:
     config = configured(COMBINED, "d1", "d2")
     barnabas("storage", "format", "-t", CLUSTER, "-c", config)
     ended = barnabas("storage", "info", "-c", config)
@@ -576,7 +627,9 @@ def test_info_of_a_formatted_node(barnabas, configured, tmp_path):
     )
 
 
-def test_info_reads_what_apache_kafka_wrote(barnabas, configured, data, tmp_path):
+def test_info_reads_what_apache_kafka_wrote(
+    barnabas: Call, configured: Callable[..., str], data: Path, tmp_path: Path
+) -> None:
     with tarfile.open(data / "golden-logs.tar.gz") as archive:
         for name, mode in (("kraft", "kraft-4.1.0"), ("zk", "zk-3.9.1")):
             (tmp_path / name).mkdir()
@@ -599,7 +652,7 @@ def test_info_reads_what_apache_kafka_wrote(barnabas, configured, data, tmp_path
     assert "for a legacy cluster, but the directories are formatted for a cluster in KRaft mode." in ended.out
 
 
-def test_info_tells_of_every_problem(barnabas, configured, tmp_path):
+def test_info_tells_of_every_problem(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:
     for name, content in {
         "a": f"version=1\nnode.id=1\ncluster.id={CLUSTER}\n",
         "b": f"version=1\nnode.id=1\ncluster.id={OTHER_CLUSTER}\n",
@@ -609,8 +662,8 @@ def test_info_tells_of_every_problem(barnabas, configured, tmp_path):
     }.items():
         (tmp_path / name).mkdir()
         if content is not None:
-            (tmp_path / name / "meta.properties").write_text(content)
-    (tmp_path / "f").write_text("")
+            (tmp_path / name / "meta.properties").write_text(content, "utf-8")
+    (tmp_path / "f").write_text("", "utf-8")
     ended = barnabas("storage", "info", "-c", configured(COMBINED, *"abcdefg"))
     assert ended.code == 1
     lines = ended.out.splitlines()
@@ -626,6 +679,6 @@ def test_info_tells_of_every_problem(barnabas, configured, tmp_path):
     ]
 
 
-def test_info_of_nothing(barnabas, configured, tmp_path):
+def test_info_of_nothing(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:
     ended = barnabas("storage", "info", "-c", configured(COMBINED))
     assert (ended.code, ended.out) == (1, f"Found problem:\n  {tmp_path}/data does not exist\n\n")

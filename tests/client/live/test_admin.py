@@ -218,8 +218,9 @@ def test_offsets_of_a_group_without_members(bootstrap: str, topic: str, group: s
             offset = OffsetAndMetadata(0, metadata="by hand")
             (await admin.alter_consumer_group_offsets(group, {first: offset})).raise_first()
             found = (await admin.list_consumer_group_offsets({group: [first, second]}))[group]
-            assert found[first] is not None
-            assert found[first].metadata == "by hand"
+            position = found[first]
+            assert position is not None
+            assert position.metadata == "by hand"
             assert found[second] is None
             assert group in {one.group_id for one in (await admin.list_groups()).groups}
             described = await admin.describe_consumer_groups([group, "nobody"])

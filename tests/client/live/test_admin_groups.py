@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,11 @@ def test_members_are_seen_and_sent_away(bootstrap: str, topic: str, group: str, 
     # M-A7
     async def work() -> None:
         await make_topic(bootstrap, topic, 2)
-        options = {"group_id": group, "group_instance_id": "one", "session_timeout_ms": 30_000}
+        options: dict[str, Any] = {
+            "group_id": group,
+            "group_instance_id": "one",
+            "session_timeout_ms": 30_000,
+        }
         async with (
             Admin(bootstrap_servers=bootstrap) as admin,
             Consumer(bootstrap_servers=bootstrap, **options) as consumer,

@@ -14,7 +14,7 @@ from tests.client.live.work import Run, fill, make_topic, offsets, read, take, u
 from tests.recent import RECENT_MS
 
 NUMBERS = [b"%d" % number for number in range(100)]
-QUICK = {"fetch_max_wait_ms": 50}
+QUICK: dict[str, Any] = {"fetch_max_wait_ms": 50}
 
 
 def test_seeking(bootstrap: str, topic: str, run: Run) -> None:
@@ -29,7 +29,8 @@ def test_seeking(bootstrap: str, topic: str, run: Run) -> None:
             consumer.assign([where])
 
             async def next_offset() -> int:
-                return (await take_some(consumer))[0].offset
+                offset: int = (await take_some(consumer))[0].offset
+                return offset
 
             consumer.seek(where, 40)
             assert await next_offset() == 40
@@ -48,8 +49,9 @@ def test_seeking(bootstrap: str, topic: str, run: Run) -> None:
             with pytest.raises(ValueError, match="not assigned"):
                 consumer.seek(TopicPartition(topic, 1), 0)
             found = await consumer.offsets_for_times({where: RECENT_MS + 50})
-            assert found[where] is not None
-            assert found[where].offset == 50
+            position = found[where]
+            assert position is not None
+            assert position.offset == 50
             assert await consumer.offsets_for_times({where: 1_900_000_000_000}) == {where: None}
             assert await consumer.beginning_offsets([where]) == {where: 0}
             assert await consumer.end_offsets([where]) == {where: 100}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_a_record_is_given_up_after_its_delivery_time_out(
             (
                 await admin.alter_client_quotas([QuotaAlteration(entity, {"producer_byte_rate": 10.0})])
             ).raise_first()
-        options = {"delivery_timeout_ms": 700, "request_timeout_ms": 500, "linger_ms": 0}
+        options: dict[str, Any] = {"delivery_timeout_ms": 700, "request_timeout_ms": 500, "linger_ms": 0}
         heard: list[object] = []
         taken = 0
         producer = Producer(bootstrap_servers=bootstrap, client_id=client_id, **options)

@@ -395,7 +395,7 @@ def test_a_transaction_reads_and_writes(
                     continue
                 producer.begin_transaction()
                 for record in records:
-                    await producer.send(target, b"<%s>" % record.value)  # type: ignore[str-bytes-safe]
+                    await producer.send(target, b"<%s>" % record.value)
                 done += len(records)
                 await producer.send_offsets_to_transaction(
                     consumer._out.consumed(), consumer.group_metadata()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,11 @@ def test_a_topic_that_comes_later_is_read(bootstrap: str, topic: str, group: str
     """Without waiting for `metadata.max.age.ms`, which is five minutes."""
 
     async def run() -> None:
-        options = {"group_id": group, "group_protocol": protocol, "auto_offset_reset": "earliest"}
+        options: dict[str, Any] = {
+            "group_id": group,
+            "group_protocol": protocol,
+            "auto_offset_reset": "earliest",
+        }
         async with Consumer(
             bootstrap_servers=bootstrap, allow_auto_create_topics=False, **options
         ) as consumer:

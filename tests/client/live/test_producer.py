@@ -232,7 +232,7 @@ def test_a_batch_that_the_topic_finds_too_large_is_split(bootstrap: str, topic: 
 def test_little_memory_slows_down_and_loses_nothing(bootstrap: str, topic: str, run: Run) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
-        options = {"buffer_memory": 20_000, "batch_size": 4_000, "linger_ms": 50}
+        options: dict[str, Any] = {"buffer_memory": 20_000, "batch_size": 4_000, "linger_ms": 50}
         async with Producer(bootstrap_servers=bootstrap, **options) as producer:
             most = 0
             sent = []
@@ -248,7 +248,7 @@ def test_little_memory_slows_down_and_loses_nothing(bootstrap: str, topic: str, 
 def test_no_room_in_time(bootstrap: str, topic: str, run: Run) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
-        options = {"buffer_memory": 8_000, "batch_size": 4_000, "max_block_ms": 100}
+        options: dict[str, Any] = {"buffer_memory": 8_000, "batch_size": 4_000, "max_block_ms": 100}
         producer = Producer(bootstrap_servers=bootstrap, **options)
         await producer.partitions_for(topic)
         # Nothing leaves the queues, as if the broker took nothing.
@@ -362,8 +362,9 @@ def test_offsets_are_a_part_of_a_transaction(
                 )
                 await (producer.commit_transaction() if commits else producer.abort_transaction())
             found = (await admin.list_consumer_group_offsets({group: [where]}, require_stable=True))[group]
-            assert found[where] is not None
-            assert found[where].offset == 5
+            position = found[where]
+            assert position is not None
+            assert position.offset == 5
 
     run(work())
 

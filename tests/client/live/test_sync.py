@@ -11,7 +11,7 @@ from barnabas.client import NewTopic, OffsetAndMetadata, RecordMetadata, TopicPa
 from barnabas.client import errors as client_errors
 from barnabas.client.sync import Admin, Consumer, Producer
 
-QUICK = {"fetch_max_wait_ms": 50, "auto_offset_reset": "earliest"}
+QUICK: dict[str, Any] = {"fetch_max_wait_ms": 50, "auto_offset_reset": "earliest"}
 
 
 def test_from_a_topic_to_its_records(bootstrap: str, topic: str, group: str) -> None:
@@ -127,7 +127,7 @@ def test_a_producer_that_never_found_its_cluster_ends_in_time_and_tells_of_every
     deliveries = [
         producer.send("t", b"x", on_delivery=lambda _, error: heard.append(error)) for _ in range(5)
     ]
-    with pytest.raises(client_errors.KafkaTimeoutError, match="5 records are still on their way"):
+    with pytest.raises(client_errors.KafkaTimeoutError, match="5 records are still undelivered"):
         producer.flush(timeout_ms=100)
     producer.close(timeout_ms=100)
     assert [type(error) for error in heard] == [client_errors.KafkaTimeoutError] * 5

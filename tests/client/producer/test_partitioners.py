@@ -15,7 +15,7 @@ from barnabas.client.producer.partitioners import next_sticky, partitioner
 from barnabas.config.errors import ConfigError
 from barnabas.runtime.random import SeededRandom
 
-VECTORS = json.loads((Path(__file__).parents[2] / "data" / "vectors" / "partitioner.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[2] / "data" / "vectors" / "partitioner.json").read_text("utf-8"))
 
 
 def layout(count: int, leaderless: tuple[int, ...] = ()) -> Topic:

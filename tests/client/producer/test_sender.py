@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -410,7 +410,7 @@ def test_a_request_is_no_larger_than_allowed(run: Run) -> None:
             def produce(request: ProduceRequest, version: int) -> Any:
                 answer = broker.produced(0, 0)
                 (topic,) = request.topic_data
-                requests.append([len(bytes(part.records or b"")) for part in topic.partition_data])
+                requests.append([len(cast("bytes", part.records)) for part in topic.partition_data])
                 (usual,) = answer.responses[0].partition_responses
                 answer.responses[0].partition_responses = [
                     type(usual)(index=part.index, error_code=0, base_offset=0)
@@ -439,5 +439,22 @@ def test_ids_without_epochs_left_are_asked_for_anew(run: Run) -> None:
             assert not producer._sender.identity.is_known
             await producer.send_and_wait(TOPIC, b"y")
             assert broker.count(InitProducerIdRequest) == 2
+
+    run(work())
+
+
+def test_what_is_under_way_is_given_up_only_if_that_is_asked_for(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
+            await producer.partitions_for(TOPIC)
+            broker.handlers[ProduceRequest] = lambda *_: None
+            under_way, waiting = [await producer.send(TOPIC, b"x", partition=0) for _ in range(2)]
+            await until(lambda: broker.count(ProduceRequest) == 1)
+            error = client_errors.TransactionAbortableError("given up")
+            producer._sender.abort(error, unsent_only=True)
+            assert (under_way.done, waiting.error) == (False, error)
+            producer._sender.abort(error, unsent_only=False)
+            assert under_way.error is error
+            assert producer._accumulator.used_bytes == 0
 
     run(work())

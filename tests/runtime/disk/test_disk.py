@@ -6,6 +6,7 @@ import errno
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -155,7 +156,7 @@ def test_handles_of_one_file_see_each_other(place: tuple[Disk, str]) -> None:
     reader_before.close()
 
 
-def refused(code: int, call: object, *arguments: object, **options: object) -> None:
+def refused(code: int, call: object, *arguments: object, **options: Any) -> None:
     assert callable(call)
     with pytest.raises(OSError) as caught:
         call(*arguments, **options)
@@ -502,7 +503,7 @@ def run(disk: Disk, root: str, steps: list[tuple[object, ...]]) -> list[object]:
                 case str(method), str(name):
                     getattr(disk, method)(f"{root}/{name}")
         except OSError as error:
-            seen.append(errno.errorcode[error.errno])
+            seen.append(errno.errorcode[error.errno or 0])
     seen.append([(handle.path[len(root) :], handle.read_at(0, handle.size)) for handle in handles])
     for handle in handles:
         handle.close()

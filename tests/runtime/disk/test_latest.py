@@ -8,6 +8,8 @@ import pytest
 
 from barnabas.runtime.disk.latest import LatestWrite
 
+PATIENCE_S = 120
+
 
 def test_a_write_that_was_overtaken_does_nothing() -> None:
     written: list[str] = []
@@ -39,13 +41,13 @@ def test_one_waits_for_the_other() -> None:
 
     def slow() -> None:
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(PATIENCE_S)
         written.append("old")
 
     latest = LatestWrite()
     thread = threading.Thread(target=latest.plan(slow))
     thread.start()
-    assert begun.wait(10)
+    assert begun.wait(PATIENCE_S)
     new = threading.Thread(target=latest.plan(lambda: written.append("new")))
     new.start()
     assert written == []

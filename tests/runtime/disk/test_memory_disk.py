@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.runtime.disk import memory_disk
+from barnabas.runtime.disk import descriptor_io
 from barnabas.runtime.disk.descriptor_io import ALL_FEATURES
 from barnabas.runtime.disk.memory_disk import SMALL_FILE_BYTES, MemoryDisk
 
@@ -66,7 +66,7 @@ def test_a_file_that_can_not_outgrow_memory_says_so_and_stays(monkeypatch: pytes
     def refuse(_features: object) -> int:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(memory_disk.descriptor_io, "nameless_file", refuse)
+    monkeypatch.setattr(descriptor_io, "nameless_file", refuse)
     file = MemoryDisk().open("/a", create=True)
     file.append([b"start"])
     with pytest.raises(OSError, match="Too many"):

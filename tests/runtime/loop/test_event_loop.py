@@ -48,7 +48,7 @@ def test_the_data_path_wakes_a_task_that_waits(reactor: Reactor) -> None:
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         watch = reactor.watch(one.fileno(), lambda: future.set_result(one.recv(10).decode()), lambda: None)
         reactor.want(watch, READ)
-        reactor.timers.set("later", reactor.clock.monotonic_ns() + 3_000_000, lambda: other.send(b"hello"))
+        reactor.timers.set("later", reactor.clock.monotonic_ns() + 3_000_000, lambda: other.sendall(b"hello"))
         result = await future
         reactor.forget(watch)
         return result

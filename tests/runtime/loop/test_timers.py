@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,8 @@ from barnabas.runtime.loop.timers import COMPACT_ABOVE, MAX_FIRED_PER_CALL, Time
 
 
 def test_timers_fire_in_order_of_deadline_and_then_of_setting() -> None:
-    timers, fired = Timers(), []
+    timers = Timers()
+    fired: list[Any] = []
     for key, deadline in (("c", 30), ("a", 10), ("b1", 20), ("b2", 20)):
         timers.set(key, deadline, partial(fired.append, key))
     assert timers.next_deadline_ns() == 10
@@ -22,7 +24,8 @@ def test_timers_fire_in_order_of_deadline_and_then_of_setting() -> None:
 
 
 def test_setting_a_key_again_moves_it() -> None:
-    timers, fired = Timers(), []
+    timers = Timers()
+    fired: list[Any] = []
     timers.set("key", 10, partial(fired.append, "early"))
     timers.set("key", 50, partial(fired.append, "late"))
     timers.fire_due(40)
@@ -70,7 +73,8 @@ def test_an_action_that_sets_itself_again_does_not_hold_the_loop() -> None:
     )
 )
 def test_timers_agree_with_a_plain_model(operations: list[tuple[str, int, int]]) -> None:
-    timers, fired = Timers(), []
+    timers = Timers()
+    fired: list[Any] = []
     model: dict[int, tuple[int, int]] = {}
     for order, (what, key, number) in enumerate(operations):
         if what == "set":

@@ -11,7 +11,7 @@ import pytest
 from barnabas.runtime.loop.workers import LoopWorkers, ThreadWorkers, WorkersBusyError
 from barnabas.runtime.simulated.disk_faults import PowerLost
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 class Gate:

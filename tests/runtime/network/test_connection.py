@@ -77,7 +77,7 @@ class Frames(StreamHandler):
         self.frames: list[bytes] = []
         self.on_frame: Callable[[bytes], None] = lambda frame: None
         self.views: list[int] = []
-        self.events: list[object] = []
+        self.events: list[Any] = []
 
     def connected(self, connection: Any) -> None:
         self.connection = connection

@@ -210,7 +210,8 @@ def test_a_connect_to_a_machine_that_is_off_waits_for_it_or_times_out() -> None:
 
 def test_a_refused_peer_sees_the_end_at_once() -> None:
     world = World(1)
-    world.add_node(1, lambda node: node.network.listen("node1", 9092, lambda peer: None) and None)
+    server = world.add_node(1, lambda node: None)
+    server.network.listen("node1", 9092, lambda peer: None)
     client = world.add_node(2, lambda node: None)
     handler = Collect()
     client.network.connect("node1", 9092, handler)

@@ -283,10 +283,14 @@ def test_a_slow_disk_on_a_worker_delays_the_result_and_nothing_else() -> None:
 def test_timers_go_by_the_node_s_own_clock() -> None:
     world = World(1)
     fired: dict[int, int] = {}
+
+    def note(node_id: int) -> None:
+        fired[node_id] = world.now_ns
+
     for node_id, drift_ppm in ((1, 0), (2, 500_000), (3, -500_000)):
         node = world.add_node(node_id, idle)
         node.clock.set_drift(drift_ppm)
-        node.timers.set("t", 30 * MS, lambda node_id=node_id: fired.update({node_id: world.now_ns}))
+        node.timers.set("t", 30 * MS, partial(note, node_id))
     world.run()
     assert {node_id: at_ns // MS for node_id, at_ns in fired.items()} == {1: 30, 2: 20, 3: 60}
 

@@ -76,9 +76,9 @@ def test_everything_that_comes_out_is_true(spark: SparkSession, tmp_path: Path) 
 def test_levels_of_other_libraries_are_known(spark: SparkSession) -> None:
     """What Python's logging writes through our handler, and what services write in every format."""
     lines: list[tuple[str, str | None]] = []
-    for name, level in PYTHON_LEVELS.items():
+    for name, known in PYTHON_LEVELS.items():
         record = logging.makeLogRecord({"levelno": getattr(logging, name), "levelname": name, "id": "1"})
-        lines.append((JsonFormatter("shop").format(record), level))
+        lines.append((JsonFormatter("shop").format(record), known))
     for name, level in OTHER_LEVELS.items():
         event = Event(START_MS, "shop", "1", name, "note", "a1", 200, 12, "GET /")
         lines += [(one.write(event).decode(), level) for one in FORMATS if one is not Syslog]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from barnabas.spark.logs.formats import Event, Json
 from barnabas.spark.logs.generator import HOPELESS_MS, SERVICES, Generator, Shares
@@ -10,8 +11,8 @@ from barnabas.spark.logs.generator import HOPELESS_MS, SERVICES, Generator, Shar
 START_MS = 1_790_000_000_000
 
 
-def made(count: int, seed: int = 1, **options: object) -> tuple[Generator, list[bytes]]:
-    generator = Generator(seed, start_ms=START_MS, **options)  # type: ignore[arg-type]
+def made(count: int, seed: int = 1, **options: Any) -> tuple[Generator, list[bytes]]:
+    generator = Generator(seed, start_ms=START_MS, **options)
     lines = [line.text for line in generator.lines(count)]
     return generator, lines + [line.text for line in generator.rest()]
 

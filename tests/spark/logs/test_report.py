@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from types import SimpleNamespace
+from typing import Any
 
 from barnabas.spark.logs.report import page
 from barnabas.spark.logs.results import Results
@@ -29,13 +30,14 @@ def results() -> Results:
             found.take(record("logs.counts", row))
     alert = {"service": "<b>login", "owner": "team-a", "state": "raised", "since": "2026-01-01T10:02:00.000Z"}
     found.take(record("alerts", {**alert, "error_rate": 0.6}))
-    found.take(SimpleNamespace(topic="logs.failures", value=b"{}", headers=()))  # type: ignore[arg-type]
+    failure: Any = SimpleNamespace(topic="logs.failures", value=b"{}", headers=())
+    found.take(failure)
     bad = SimpleNamespace(topic="logs.bad", value=b"<script>\xff", headers=(("problem", b"no time"),))
     found.take(bad)  # type: ignore[arg-type]
     return found
 
 
-def record(topic: str, row: dict[str, object]) -> SimpleNamespace:
+def record(topic: str, row: dict[str, object]) -> Any:
     return SimpleNamespace(topic=topic, value=json.dumps(row).encode(), headers=())
 
 

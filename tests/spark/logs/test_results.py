@@ -127,7 +127,7 @@ def test_a_place_for_the_report_that_is_none_is_told_before_anything_is_read(
 
     monkeypatch.setattr(report, "read_results", read)
     settings, old = {"bootstrap": "nowhere:1"}, tmp_path / "old.html"
-    old.write_text("old")
+    old.write_text("old", "utf-8")
     for bad in (tmp_path, old / "page.html"):
         with pytest.raises(OSError, match=r"Is a directory|Not a directory|File exists"):
             report.write_report(settings, str(bad))
@@ -135,7 +135,7 @@ def test_a_place_for_the_report_that_is_none_is_told_before_anything_is_read(
     for path in (old, tmp_path / "new.html"):
         with pytest.raises(ReadError):
             report.write_report(settings, str(path))
-    assert old.read_text() == "old"
+    assert old.read_text("utf-8") == "old"
     assert list(tmp_path.iterdir()) == [old]
 
 

@@ -56,7 +56,7 @@ def write(bootstrap: str, topic: str) -> None:
         producer.init_transactions()
         for value, is_committed in ((b"kept", True), (b"aborted", False)):
             producer.begin_transaction()
-            producer.send(topic, value, partition=0).result(60)
+            producer.send(topic, value, partition=0).result(300)
             producer.commit_transaction() if is_committed else producer.abort_transaction()
 
 
@@ -72,7 +72,7 @@ def test_rows_of_an_aborted_batch_are_not_read(bootstrap: str, topic: str, sourc
 def test_topics_of_a_toml_file_are_read_committed_unless_told(tmp_path: Any, section: str) -> None:
     text = f'name = "p"\n[{section}.a]\ntopic = "a"\n[{section}.b]\ntopic = "b"\n'
     path = tmp_path / "p.toml"
-    path.write_text(f'{text}options = {{ "kafka.isolation.level" = "read_uncommitted" }}\n')
+    path.write_text(f'{text}options = {{ "kafka.isolation.level" = "read_uncommitted" }}\n', "utf-8")
     parts = pipeline_of(path).parts
     read: dict[str, Any] = {
         name: part.function(Reader(), {"bootstrap": "x:1"}) for name, part in parts.items()

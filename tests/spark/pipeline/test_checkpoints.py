@@ -27,9 +27,9 @@ def batch(folder: Path, number: int, *sources: str, is_done: bool = True) -> Non
     for name in ("offsets", "commits"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     facts = '{"batchWatermarkMs":1000,"batchTimestampMs":5,"conf":{}}'
-    (folder / "offsets" / str(number)).write_text("\n".join(["v1", facts, *sources]))
+    (folder / "offsets" / str(number)).write_text("\n".join(["v1", facts, *sources]), "utf-8")
     if is_done:
-        (folder / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":2000}')
+        (folder / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":2000}', "utf-8")
 
 
 def test_how_far_a_query_is(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_how_far_a_query_is(tmp_path: Path) -> None:
     batch(tmp_path, 9, '{"logs":{"0":5}}', "-", '{"logOffset":3}')
     batch(tmp_path, 10, '{"logs":{"0":7,"1":2}}', '{"logs":{"0":6}}', '{"logOffset":4}')
     batch(tmp_path, 11, '{"logs":{"0":9}}', is_done=False)
-    (tmp_path / "commits" / ".10.crc").write_text("")
+    (tmp_path / "commits" / ".10.crc").write_text("", "utf-8")
     done = read_done(tmp_path)
     assert (done.batch, done.begun, done.watermark_ms) == (10, 11, 2000)
     assert done.sources == ({"logs": {"0": 7, "1": 2}}, {"logs": {"0": 6}}, None)
@@ -61,10 +61,10 @@ def test_a_checkpoint_is_of_one_pipeline_and_its_sources(tmp_path: Path) -> None
 
 
 def test_a_checkpoint_of_a_plain_query_is_not_taken(tmp_path: Path) -> None:
-    (tmp_path / "metadata").write_text('{"id":"x"}')
+    (tmp_path / "metadata").write_text('{"id":"x"}', "utf-8")
     with pytest.raises(PipelineError, match="of a query that no pipeline started"):
         claim(tmp_path, "logs", READS)
-    (tmp_path / "pipeline.json").write_text("{")
+    (tmp_path / "pipeline.json").write_text("{", "utf-8")
     with pytest.raises(PipelineError, match=r"pipeline.json cannot be read"):
         read_identity(tmp_path)
 

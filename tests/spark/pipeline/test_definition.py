@@ -9,10 +9,13 @@ import pytest
 from barnabas.spark.pipeline import Pipeline, PipelineError
 from barnabas.spark.pipeline.definition import Kind
 
+# Stands for a function that makes a DataFrame.
+NOTHING: Any = lambda *_: None  # noqa: E731
+
 
 def made() -> Pipeline:
     pipeline = Pipeline("orders", settings={"window": "1 minute"})
-    pipeline.add("lines", Kind.SOURCE, lambda spark, settings: None, ("spark", "settings"))
+    pipeline.add("lines", Kind.SOURCE, NOTHING, ("spark", "settings"))
     return pipeline
 
 
@@ -49,15 +52,15 @@ def test_parts_stand_after_what_they_take() -> None:
 
 def test_parts_that_ask_for_the_sink_are_made_for_each() -> None:
     pipeline = made()
-    pipeline.add("own", Kind.SOURCE, lambda spark, sink: None, ("spark", "sink"))
-    pipeline.add("parsed", Kind.TRANSFORM, lambda own: None, ("own",))
-    pipeline.add("same", Kind.TRANSFORM, lambda lines: None, ("lines",))
-    pipeline.add("both", Kind.TRANSFORM, lambda same, parsed: None, ("same", "parsed"))
+    pipeline.add("own", Kind.SOURCE, NOTHING, ("spark", "sink"))
+    pipeline.add("parsed", Kind.TRANSFORM, NOTHING, ("own",))
+    pipeline.add("same", Kind.TRANSFORM, NOTHING, ("lines",))
+    pipeline.add("both", Kind.TRANSFORM, NOTHING, ("same", "parsed"))
     pipeline.to_parquet("x", of="both", path="x")
     pipeline.check()
     assert pipeline.by_sink() == {"own", "parsed", "both"}
     with pytest.raises(PipelineError, match="cannot be called sink"):
-        pipeline.add("sink", Kind.TABLE, lambda spark: None, ("spark",))
+        pipeline.add("sink", Kind.TABLE, NOTHING, ("spark",))
 
 
 def test_settings_have_defaults_and_no_others_are_taken() -> None:
@@ -96,9 +99,9 @@ def test_what_hangs_together_wrongly_is_told() -> None:
 def test_names_are_given_once_and_can_be_used() -> None:
     pipeline = made()
     with pytest.raises(PipelineError, match="lines is defined twice"):
-        pipeline.add("lines", Kind.TABLE, lambda spark: None, ("spark",))
+        pipeline.add("lines", Kind.TABLE, NOTHING, ("spark",))
     with pytest.raises(PipelineError, match="cannot be called settings"):
-        pipeline.add("settings", Kind.TABLE, lambda spark: None, ("spark",))
+        pipeline.add("settings", Kind.TABLE, NOTHING, ("spark",))
     pipeline.to_topic("x", of="lines", topic="x")
     with pytest.raises(PipelineError, match="the sink x is defined twice"):
         pipeline.to_parquet("x", of="lines", path="x")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from barnabas.spark.pipeline import Pipeline, graph
 from barnabas.spark.pipeline.definition import Kind
+
+# Stands for a function that makes a DataFrame.
+NOTHING: Any = lambda *_: None  # noqa: E731
 
 
 def made() -> Pipeline:
     pipeline = Pipeline("orders", settings={"table": "tables/orders"})
-    pipeline.add("lines", Kind.SOURCE, lambda spark: None, ("spark",))
-    pipeline.add("answers", Kind.SOURCE, lambda spark: None, ("spark",))
-    pipeline.add("owners", Kind.TABLE, lambda spark: None, ("spark",))
-    pipeline.add("parsed", Kind.TRANSFORM, lambda lines: None, ("lines",))
-    pipeline.add("joined", Kind.TRANSFORM, lambda x: None, ("owners", "parsed", "answers"))
+    pipeline.add("lines", Kind.SOURCE, NOTHING, ("spark",))
+    pipeline.add("answers", Kind.SOURCE, NOTHING, ("spark",))
+    pipeline.add("owners", Kind.TABLE, NOTHING, ("spark",))
+    pipeline.add("parsed", Kind.TRANSFORM, NOTHING, ("lines",))
+    pipeline.add("joined", Kind.TRANSFORM, NOTHING, ("owners", "parsed", "answers"))
     pipeline.to_dead_letters("bad", of="parsed", topic="orders.bad")
     pipeline.to_parquet("table", of="joined", path="{table}")
     return pipeline

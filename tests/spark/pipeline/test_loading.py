@@ -63,7 +63,7 @@ partition_by = ["day"]
 
 def written(folder: Path, name: str, text: str) -> Path:
     path = folder / name
-    path.write_text(text)
+    path.write_text(text, "utf-8")
     return path
 
 
@@ -99,16 +99,16 @@ def test_what_is_wrong_with_a_python_file_is_told_with_its_line(tmp_path: Path) 
         tmp_path, "x.py", "from barnabas.spark.pipeline import Pipeline\npipeline = Pipelin('x')\n"
     )
     assert refused(path) == f"{path}:2: NameError: name 'Pipelin' is not defined"
-    path.write_text("a = (\n")
+    path.write_text("a = (\n", "utf-8")
     assert refused(path) == f"{path}:1: '(' was never closed"
-    path.write_text("a = 1\n")
+    path.write_text("a = 1\n", "utf-8")
     assert (
         refused(path)
         == f'{path}: it defines no pipelines; it must have one: pipeline = Pipeline("name", ...)'
     )
-    path.write_text(PYTHON + "\n@pipeline.source\ndef lines(spark): ...\n")
+    path.write_text(PYTHON + "\n@pipeline.source\ndef lines(spark): ...\n", "utf-8")
     assert re.fullmatch(rf"{path}:1[45]: orders: lines is defined twice; give one .*", refused(path))
-    path.write_text(PYTHON.replace("of=lines", "of='lins'"))
+    path.write_text(PYTHON.replace("of=lines", "of='lins'"), "utf-8")
     assert refused(path) == f"{path}: orders: the sink all takes lins, which is not defined; there is lines"
     assert refused(tmp_path / "no.py").endswith(
         "no.py: there is no such file; give a .py or .toml file, or a module's name"

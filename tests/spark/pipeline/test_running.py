@@ -63,7 +63,8 @@ def read(bootstrap: str, topic: str) -> list[tuple[str, int]]:
         end = consumer.end_offsets([where])[where]
         while consumer.position(where) < end:
             for record in consumer.poll(timeout_ms=1000):
-                row = json.loads(record.value or b"")
+                assert isinstance(record.value, bytes)
+                row = json.loads(record.value)
                 found.append((row["what"], row["amount"]))
     return found
 
@@ -74,7 +75,7 @@ def test_a_pipeline_goes_on_from_its_checkpoint(
     topic, counts = fresh_name(), fresh_name()
     create(bootstrap, topic)
     create(bootstrap, counts)
-    (tmp_path / "orders.toml").write_text(TOML)
+    (tmp_path / "orders.toml").write_text(TOML, "utf-8")
     pipeline = load(tmp_path / "orders.toml")
     settings = pipeline.settings_with(
         {

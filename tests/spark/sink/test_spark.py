@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -55,7 +55,7 @@ def numbers(bootstrap: str, topic: str) -> Counter[int]:
     return found
 
 
-def write(frame: DataFrame, bootstrap: str, **options: str) -> None:
+def write(frame: DataFrame, bootstrap: str, **options: Any) -> None:
     frame.write.format("barnabas").mode("append").options(
         **{"kafka.bootstrap.servers": bootstrap, **options}
     ).save()
@@ -137,7 +137,7 @@ def test_a_stream_is_written_exactly_once_over_a_restart(
 
     def run(batch: int) -> None:
         lines = "\n".join(str(number) for number in range(batch * 10, batch * 10 + 10))
-        (tmp_path / "in" / f"{batch}.txt").write_text(lines)
+        (tmp_path / "in" / f"{batch}.txt").write_text(lines, "utf-8")
         query = (
             spark.readStream.text(str(tmp_path / "in"))
             .repartition(batch + 1)

@@ -24,10 +24,10 @@ from barnabas.client import OffsetAndMetadata, TopicPartition
 from barnabas.client.consumer.fetch.completed_fetch import CompletedFetch
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.sync import Admin, Producer
+from barnabas.spark.given_options import OptionError
 from barnabas.spark.source import batch_reader, source_schema, stream_reader
 from barnabas.spark.source.batch import FilteringBatchReader
 from barnabas.spark.source.loss import DataLossError
-from barnabas.spark.source.offsets import OptionError
 from barnabas.spark.source.options import batch_options
 from tests.spark.topics import batch_rows, create, delete_records, options_of, produce, read_rows, values
 
@@ -208,10 +208,10 @@ def test_transactions_are_seen_as_the_isolation_level_says(bootstrap: str, topic
         for values_, commit in (([b"1", b"2"], True), ([b"3", b"4"], False), ([b"5"], True)):
             producer.begin_transaction()
             for value in values_:
-                producer.send(topic, value, partition=0).result(60)
+                producer.send(topic, value, partition=0).result(300)
             producer.commit_transaction() if commit else producer.abort_transaction()
         producer.begin_transaction()
-        producer.send(topic, b"6", partition=0).result(60)
+        producer.send(topic, b"6", partition=0).result(300)
         committed = options_of(bootstrap, topic, kafka__isolation__level="read_committed")
         assert values(batch_rows(committed)) == [b"1", b"2", b"5"]
         assert values(batch_rows(options_of(bootstrap, topic))) == [b"1", b"2", b"3", b"4", b"5", b"6"]

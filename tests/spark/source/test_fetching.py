@@ -10,7 +10,7 @@ import pytest
 from barnabas.client.errors.data import OffsetNotAvailableError
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.model import TopicPartition
-from barnabas.spark.source import fetching
+from barnabas.spark.source import clients, fetching
 from barnabas.spark.source.fetching import Fetched
 from barnabas.spark.source.loss import LossReport
 from barnabas.spark.source.ranges import OffsetRange
@@ -44,8 +44,8 @@ def test_a_partition_that_gives_nothing_below_its_end_has_lost_nothing(
     monkeypatch: pytest.MonkeyPatch, fail: bool
 ) -> None:
     """A time-out, as Spark's own connector has it, whatever failOnDataLoss says."""
-    monkeypatch.setattr(fetching.clients, "cluster_for", lambda _: (SETTINGS, None))
-    monkeypatch.setattr(fetching.clients, "submit", submit)
+    monkeypatch.setattr(clients, "cluster_for", lambda _: (SETTINGS, None))
+    monkeypatch.setattr(clients, "submit", submit)
     monkeypatch.setattr(fetching, "_Source", Silent)
     with pytest.raises(KafkaTimeoutError, match="orders-0 has offsets 0 to 99, but gave nothing at 10"):
         list(fetching.chunks({}, OffsetRange(WHERE, 10, 20), 1, LossReport(fail)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from barnabas.client import TopicPartition
+from barnabas.spark.given_options import OptionError
 from barnabas.spark.source import batch_reader, source_schema
-from barnabas.spark.source.offsets import AtOffsets, AtTimes, Edge, OptionError, from_checkpoint, to_json
+from barnabas.spark.source.offsets import AtOffsets, AtTimes, Edge, from_checkpoint, to_json
 from barnabas.spark.source.options import Assign, Subscribe, SubscribePattern, batch_options, stream_options
 from barnabas.spark.source.ranges import OffsetRange, cut, share_limit
 

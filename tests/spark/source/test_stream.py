@@ -13,9 +13,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from barnabas.client import NewTopic, TopicPartition
 from barnabas.client.sync import Admin, Consumer
+from barnabas.spark.given_options import OptionError
 from barnabas.spark.source import source_schema, stream_reader
 from barnabas.spark.source.loss import DataLossError
-from barnabas.spark.source.offsets import OptionError
 from barnabas.spark.source.stream import StreamReader
 from tests.spark.topics import create, delete_records, finished, options_of, produce, read_rows, values
 
@@ -26,7 +26,7 @@ TEN = [b"%d" % number for number in range(10)]
 ALL = ReadAllAvailable()
 
 
-def reader_of(bootstrap: str, topic: str, **options: str) -> StreamReader:
+def reader_of(bootstrap: str, topic: str, **options: Any) -> StreamReader:
     options.setdefault("fetchOffset__retryIntervalMs", "1")
     given = options_of(bootstrap, topic, **options)
     made = stream_reader(source_schema(given), given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def dirty_log(
     return log
 
 
-def world(count: int = 4, **fields: object) -> tuple[MemoryDisk, HandClock, Log, LogCleaner, list[object]]:
+def world(count: int = 4, **fields: Any) -> tuple[MemoryDisk, HandClock, Log, LogCleaner, list[Any]]:
     clock = HandClock()
     disk = MemoryDisk(clock=clock)
     log = dirty_log(disk, clock, count=count)
@@ -195,7 +196,7 @@ def test_a_failing_disk_is_reported_as_such() -> None:
     disk.fail(1, errno.EIO, kinds={Kind.WRITE}, path="*.cleaned")
     while not failures:
         cleaner.step()
-    ((log_dir, error),) = failures  # type: ignore[misc]
+    ((log_dir, error),) = failures
     assert log_dir == "/data"
     assert error.errno == errno.EIO
     assert not cleaner.uncleanable
@@ -253,7 +254,7 @@ def test_a_swap_that_fails_when_it_is_given_up_fails_the_directory() -> None:
         cleaner.step()
     disk.fail(1, errno.EIO, kinds={Kind.RENAME})
     cleaner.abort(ORDERS)
-    assert [log_dir for log_dir, _ in failures] == ["/data"]  # type: ignore[misc]
+    assert [log_dir for log_dir, _ in failures] == ["/data"]
 
 
 def test_a_sync_that_failed_on_a_worker_fails_the_directory() -> None:
@@ -268,7 +269,7 @@ def test_a_sync_that_failed_on_a_worker_fails_the_directory() -> None:
     disk.fail(1, errno.EIO, kinds={Kind.SYNC})
     cleaner.pending_sync.run()
     cleaner.step()
-    assert [log_dir for log_dir, _ in failures] == ["/data"]  # type: ignore[misc]
+    assert [log_dir for log_dir, _ in failures] == ["/data"]
     assert bases(log) == [0, 1, 2, 3, 4]
 
 

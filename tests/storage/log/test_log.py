@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+from typing import Any
 
 import pytest
 
@@ -46,10 +47,10 @@ from tests.storage.logs import (
 TINY = dataclasses.replace(SMALL, segment_bytes=300)
 
 
-def code_of(log: Log, data: bytearray, **how: object) -> ErrorCode:
+def code_of(log: Log, data: bytearray, **how: Any) -> ErrorCode:
     before = (log.end_offset, log.size, len(log.segments), log.producers.entries.keys())
     with pytest.raises(KafkaError) as error:
-        log.append_as_leader(data, 0, **how)  # type: ignore[arg-type]
+        log.append_as_leader(data, 0, **how)
     assert (log.end_offset, log.size, len(log.segments), log.producers.entries.keys()) == before
     return error.value.code
 

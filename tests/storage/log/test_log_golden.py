@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from tests.storage.logs import HandClock, open_log, read_all
 MODES = ("kraft-3.9.1", "kraft-4.1.0", "zk-3.9.1")
 # What the recorded topics were created with; see the list of options in the recorded commands.
 KEEP = {"retention_ms": -1, "index_interval_bytes": 0}
-TOPICS: dict[str, dict[str, int]] = {
+TOPICS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("plain", "idempotent", "txn", "defaults"), KEEP),
     **{f"codec-{codec}": KEEP for codec in ("none", "gzip", "snappy", "lz4", "zstd")},
     "rolled": {**KEEP, "segment_ms": 60_000},
@@ -54,7 +55,7 @@ class Recorded:
 
     @property
     def log_start_offset(self) -> int:
-        lines = (self.mode / "data" / "log-start-offset-checkpoint").read_text().splitlines()[2:]
+        lines = (self.mode / "data" / "log-start-offset-checkpoint").read_text("utf-8").splitlines()[2:]
         starts = {f"{topic}-{partition}": int(start) for topic, partition, start in map(str.split, lines)}
         return starts.get(self.name, 0)
 
@@ -64,7 +65,7 @@ class Recorded:
 
     def dump_lines(self) -> Iterator[str]:
         for path in sorted((self.mode / "dump").glob(f"{self.name}_*.log.txt")):
-            yield from path.read_text().splitlines()
+            yield from path.read_text("utf-8").splitlines()
 
     def files(self) -> dict[str, bytes]:
         return contents(self.folder)
@@ -145,7 +146,7 @@ def test_epochs_producers_and_aborted_transactions_are_known(recorded: Recorded,
     log = opened(recorded, tmp_path)
     dumped = recorded.mode / "dump" / f"{recorded.name}_{log.end_offset:020d}.snapshot.txt"
     if dumped.exists():
-        lines = [line for line in dumped.read_text().splitlines() if line.startswith("producerId")]
+        lines = [line for line in dumped.read_text("utf-8").splitlines() if line.startswith("producerId")]
         assert [_producer_line(entry) for entry in log.producers.entries.values()] == lines
     aborted = [
         f"version: 0 producerId: {one.producer_id} firstOffset: {one.first_offset} "
@@ -154,7 +155,10 @@ def test_epochs_producers_and_aborted_transactions_are_known(recorded: Recorded,
     ]
     indexes = (recorded.mode / "dump").glob(f"{recorded.name}_*.txnindex.txt")
     assert aborted == [
-        line for path in indexes for line in path.read_text().splitlines() if line.startswith("version")
+        line
+        for path in indexes
+        for line in path.read_text("utf-8").splitlines()
+        if line.startswith("version")
     ]
     if log.end_offset > log.log_start_offset:
         epochs = recorded.files()[log_files.LEADER_EPOCHS].decode().split("\n")[2:-1]

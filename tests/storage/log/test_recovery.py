@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ def state(log: Log) -> tuple[object, ...]:
     )
 
 
-def crashed(disk: Disk, recovery_point: int = 0, **how: int) -> Log:
+def crashed(disk: Disk, recovery_point: int = 0, **how: Any) -> Log:
     return open_log(disk, TINY, clean=False, recovery_point=recovery_point, **how)
 
 

@@ -77,7 +77,7 @@ class Steps:
 
 
 def said(error: BaseException) -> str:
-    inner = error.args[0] if isinstance(error, ConfluentException) and error.args else error
+    inner: Any = error.args[0] if isinstance(error, ConfluentException) and error.args else error
     if hasattr(inner, "name") and callable(inner.name):
         return f"{inner.name()}: {inner.str()}"
     return f"{type(inner).__name__}: {inner}"
@@ -87,7 +87,7 @@ def said(error: BaseException) -> str:
 
 
 def confluent(bootstrap: str) -> Outcomes:
-    quiet = {"bootstrap.servers": bootstrap, "log_level": 0}
+    quiet: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0}
     steps = Steps(ConfluentException)
     admin = AdminClient(quiet)
     _confluent_topics(steps, admin)
@@ -206,8 +206,8 @@ def _confluent_read(quiet: dict[str, Any], offset: int) -> list[Any]:
         if message is None:
             rows.append("nothing more")
             break
-        if message.error():
-            rows.append(message.error().name())
+        if error := message.error():
+            rows.append(error.name())
             break
         rows.append(
             (

@@ -42,7 +42,7 @@ def test_kafka_streams_counts_words(bootstrap: str, tmp_path: Path) -> None:
     words = "\n".join(LINES).lower().replace(",", "").replace(";", "").split()
     with streams_app("words", bootstrap, tmp_path):
         found = read(bootstrap, "counts", len(words))
-    latest = {one.key().decode(): int(one.value()) for one in found}
+    latest = {(one.key() or b"").decode(): int(one.value() or b"") for one in found}
     assert latest == Counter(words)
 
 
@@ -57,7 +57,7 @@ def test_kafka_streams_sums_exactly_once_though_it_is_killed(bootstrap: str, tmp
         found = read(bootstrap, "sums", NUMBERS)
     lines: defaultdict[int, list[str]] = defaultdict(list)
     for one in found:
-        lines[int(one.key())].append(one.value().decode())
+        lines[int(one.key() or b"")].append((one.value() or b"").decode())
     for key in range(KEYS):
         numbers = range(key, NUMBERS, KEYS)
         assert lines[key] == [f"{count}:{total}" for count, total in running_sums(numbers)]
@@ -85,8 +85,8 @@ def test_quix_streams_counts_exactly_once_and_recovers_from_its_changelog(
     found = read(bootstrap, "event-counts", EVENTS)
     lines: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for one in found:
-        told = json.loads(one.value())
-        lines[int(one.key())].append((told["count"], told["number"]))
+        told = json.loads(one.value() or b"")
+        lines[int(one.key() or b"")].append((told["count"], told["number"]))
     for key in range(KEYS):
         assert lines[key] == list(enumerate(range(key, EVENTS, KEYS), start=1))
 
@@ -157,7 +157,7 @@ def streams_app(job: str, bootstrap: str, folder: Path) -> Iterator[subprocess.P
     try:
         yield app
     except BaseException:
-        print(log.read_text()[-6_000:])
+        print(log.read_text("utf-8")[-6_000:])
         raise
     finally:
         app.terminate()

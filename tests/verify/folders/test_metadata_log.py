@@ -43,7 +43,7 @@ from barnabas.testing.simulation.metadata_node import (
     heartbeat,
     registration,
 )
-from tests.controller.request_table import CASES, Case, answer_form, without_ids
+from tests.controller.request_table import CASES, Case, response_form, without_ids
 from tests.frames import FrameReader
 from tests.verify.nodes.apache_broker import ApacheBroker
 from tools.ports import free_oracle_base
@@ -299,7 +299,7 @@ def test_a_folder_goes_back_and_forth(
         assert epochs == [2, 4, 6]
         broken = [
             line
-            for line in broker.server_log.read_text().splitlines()
+            for line in broker.server_log.read_text("utf-8").splitlines()
             if re.search(r" (ERROR|FATAL) |[Cc]orrupt", line) and OWN_RACE not in line
         ]
         assert not broken, broken[:5]
@@ -311,10 +311,10 @@ def test_the_recorded_answers_are_still_apache_kafkas(
     """tests/data/controller holds what Apache Kafka answers and writes for the table of requests."""
     with _apache_node(oracle, tmp_path / "cluster", "4.1-IV1") as broker:
         with socket.create_connection(("localhost", broker.port + 1), timeout=WAIT_S) as connection:
-            answers = [answer_form(case, _ask(connection, case)) for case in CASES]
-        assert answers == json.loads((data / "controller" / "answers.json").read_text())
+            answers = [response_form(case, _ask(connection, case)) for case in CASES]
+        assert answers == json.loads((data / "controller" / "answers.json").read_text("utf-8"))
         log = broker.data / METADATA / "00000000000000000000.log"
         dumped = kafka_tool(KAFKA, "dump-log", "--cluster-metadata-decoder", "--files", str(log)).stdout
         own = {"NO_OP_RECORD", "REGISTER_CONTROLLER_RECORD", "REGISTER_BROKER_RECORD"}
         written = [without_ids(record) for record in _payloads(dumped) if record["type"] not in own]
-        assert written == json.loads((data / "controller" / "records.json").read_text())
+        assert written == json.loads((data / "controller" / "records.json").read_text("utf-8"))

@@ -241,7 +241,7 @@ def story(
         apache.stop()
         story.dumps = dumps(oracle, apache.data)
         story.rows = state_records(apache.data)
-        lines = apache.server_log.read_text().splitlines()
+        lines = apache.server_log.read_text("utf-8").splitlines()
         story.trouble = [line for line in lines if TROUBLE.search(line) and NO_TROUBLE not in line]
         story.faults = ours.faults()
         yield story

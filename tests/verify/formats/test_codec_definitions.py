@@ -379,7 +379,7 @@ def test_the_committed_files_are_what_the_generator_writes(
     written = [file.relative_to(tmp_path) for file in tmp_path.rglob("*.py")]
     assert len(written) == 93 + 1 + 13 + 1
     for file in written:
-        assert (PACKAGE / file).read_text() == (tmp_path / file).read_text(), file
+        assert (PACKAGE / file).read_text("utf-8") == (tmp_path / file).read_text("utf-8"), file
 
 
 def test_no_text_of_the_definitions_was_taken_over(newer: dict[str, Definition]) -> None:
@@ -394,5 +394,5 @@ def test_no_text_of_the_definitions_was_taken_over(newer: dict[str, Definition])
 
     about = set().union(*(texts(definition.get("fields", [])) for definition in newer.values())) - {""}
     for file in [*PACKAGE.glob("messages/*.py"), *PACKAGE.glob("records/*.py")]:
-        for line in re.findall(r'"""(.*?)"""', file.read_text(), re.DOTALL):
+        for line in re.findall(r'"""(.*?)"""', file.read_text("utf-8"), re.DOTALL):
             assert line.strip().rstrip(".") not in about

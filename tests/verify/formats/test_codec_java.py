@@ -46,7 +46,7 @@ class Maker:
             return self.message(known.struct.schema, version)
         if known.kind in INTEGER_RANGES:
             return self.random.choice((*INTEGER_RANGES[known.kind], 0, 1, self.random.randrange(128)))
-        return {
+        makers: dict[str, Callable[[], Any]] = {
             "bool": lambda: self.random.random() < 0.5,
             "float64": lambda: self.random.choice(
                 (0.0, -1.5, 0.001, 0.0002, 1e7, 12345678.5, 1048576.0, 3e300)
@@ -55,7 +55,8 @@ class Maker:
             "bytes": lambda: self.random.randbytes(self.random.choice((0, 1, 126, 127, 300))),
             "record_data": lambda: b"",
             "uuid": lambda: self.random.choice((ZERO_UUID, Uuid(self.random.randbytes(16)))),
-        }[known.kind]()
+        }
+        return makers[known.kind]()
 
 
 def samples(names: list[str]) -> Iterator[tuple[str, int, Message]]:
@@ -76,9 +77,9 @@ def test_apache_kafka_reads_writes_and_prints_the_same(
 ) -> None:  # M-C3
     made = list(samples(names))
     lines = [f"{name} {version} {message.encode(version).hex()}\n" for name, version, message in made]
-    (tmp_path / "in").write_text("".join(lines))
+    (tmp_path / "in").write_text("".join(lines), "utf-8")
     run_java(kafka, PROBE, str(tmp_path / "in"), str(tmp_path / "out"))
-    answers = (tmp_path / "out").read_text().splitlines()
+    answers = (tmp_path / "out").read_text("utf-8").splitlines()
     assert len(answers) == len(made)
     for (name, version, message), line, answer in zip(made, lines, answers, strict=True):
         encoded, text = answer.split(" ", 1)

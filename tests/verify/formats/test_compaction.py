@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,7 @@ class Life:
         codec = Codec.NONE if self.plain_only else draw.choice(list(Codec))
         append_time = draw.random() < 0.2
         timestamp_type = TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
-        common = {
+        common: dict[str, Any] = {
             "base_offset": offset,
             "leader_epoch": 0,
             "codec": codec,
@@ -178,7 +179,7 @@ def test_the_same_files_are_left(tmp_path: Path, run_java: Callable[..., str]) -
             lines.append(life.line(theirs, now_ms, target))
             life.clean_up_to = end
         plan_file = tmp_path / "plan.txt"
-        plan_file.write_text("\n".join(lines) + "\n")
+        plan_file.write_text("\n".join(lines) + "\n", "utf-8")
         theirs_ends = [int(line) for line in run_java("4.1.0", JAVA, str(plan_file)).split()]
         assert theirs_ends == ends, f"round {round_number}"
         for life in lives:

@@ -37,9 +37,9 @@ def ask(run_java: Callable[..., str], tmp_path: Path) -> Ask:
 
     def put(version: str, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         asked, answered = tmp_path / "asked.json", tmp_path / "answered.json"
-        asked.write_text(json.dumps(questions))
+        asked.write_text(json.dumps(questions), "utf-8")
         run_java(version, PROBE, str(asked), str(answered))
-        answers: list[dict[str, Any]] = json.loads(answered.read_text())
+        answers: list[dict[str, Any]] = json.loads(answered.read_text("utf-8"))
         assert len(answers) == len(questions)
         return answers
 

@@ -174,7 +174,7 @@ def further_batches() -> Iterator[bytearray]:
 
 def our_answers_in(folder: Path) -> list[tuple[int, int]]:
     """The same batches to our own log, opened on the same files."""
-    (folder / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
+    (folder / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}', "utf-8")
     manager = open_manager(folder, OPTIONS.__getitem__)
     log = manager.logs[TopicPartition("continued", 0)]
     answers = []

@@ -72,7 +72,7 @@ def recovered_logs(folder: Path) -> list[Path]:
 
 
 def recovery_points(data: Path) -> dict[str, int]:
-    lines = (data / "recovery-point-offset-checkpoint").read_text().splitlines()[2:]
+    lines = (data / "recovery-point-offset-checkpoint").read_text("utf-8").splitlines()[2:]
     return {topic: int(offset) for topic, _, offset in map(str.split, lines)}
 
 
@@ -180,14 +180,14 @@ def records_of(log: Log, end: int, skipped: set[int]) -> list[Seen]:
 
 def aborted_offsets(log: Log) -> set[int]:
     """Offsets that a read_committed consumer skips, by the transaction index."""
-    skipped = set()
+    skipped: set[Any] = set()
     spans = log.aborted_transactions(0, log.end_offset)
     for segment in log.segments:
-        for head in segment.heads():
+        for header in segment.headers():
             for span in spans:
-                within = span.first_offset <= head.base_offset <= span.last_offset
-                if within and head.is_transactional and head.producer_id == span.producer_id:
-                    skipped.update(range(head.base_offset, head.last_offset + 1))
+                within = span.first_offset <= header.base_offset <= span.last_offset
+                if within and header.is_transactional and header.producer_id == span.producer_id:
+                    skipped.update(range(header.base_offset, header.last_offset + 1))
     return skipped
 
 

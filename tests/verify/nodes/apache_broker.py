@@ -106,7 +106,7 @@ class ApacheBroker:
 
     def _file(self, name: str, lines: Iterable[str]) -> str:
         path = self.home / name
-        path.write_text("\n".join(lines) + "\n")
+        path.write_text("\n".join(lines) + "\n", "utf-8")
         return str(path)
 
     def produce(self, topic: str, batch: bytes | bytearray) -> tuple[int, int]:

@@ -71,8 +71,8 @@ class OurNode:
             )
         limit = time.monotonic() + START_PATIENCE_S
         while not listens(self.port):
-            assert self.process.poll() is None, f"it did not start: {self.log.read_text()[-3000:]}"
-            assert time.monotonic() < limit, f"it does not listen: {self.log.read_text()[-3000:]}"
+            assert self.process.poll() is None, f"it did not start: {self.log.read_text('utf-8')[-3000:]}"
+            assert time.monotonic() < limit, f"it does not listen: {self.log.read_text('utf-8')[-3000:]}"
             time.sleep(LOOK_EACH_S)
 
     def stop(self) -> None:
@@ -81,7 +81,7 @@ class OurNode:
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(STOP_PATIENCE_S)
         self.process = None
-        assert code == 0, f"it ended with {code}: {self.log.read_text()[-3000:]}"
+        assert code == 0, f"it ended with {code}: {self.log.read_text('utf-8')[-3000:]}"
 
     def kill(self) -> None:
         """SIGKILL: nothing is written any more."""
@@ -94,7 +94,9 @@ class OurNode:
         """What its log has of errors."""
         if not self.log.exists():
             return []
-        return [line for line in self.log.read_text().splitlines() if re.search(r" ERROR |Traceback", line)]
+        return [
+            line for line in self.log.read_text("utf-8").splitlines() if re.search(r" ERROR |Traceback", line)
+        ]
 
     def _env(self) -> dict[str, str]:
         return {**os.environ, "BARNABAS_STATE": str(self.properties.parent / "state"), **self.environment}

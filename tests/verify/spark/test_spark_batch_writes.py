@@ -65,7 +65,7 @@ class Job:
 
     def add(self, batch: int) -> None:
         lines = [f"{batch}-{number}" for number in range(ROWS)]
-        (self._folder / "in" / f"{batch}.txt").write_text("\n".join(lines))
+        (self._folder / "in" / f"{batch}.txt").write_text("\n".join(lines), "utf-8")
 
     def run(self, checkpoint: str, sinks: dict[str, str]) -> None:
         def write(frame: DataFrame, batch: int) -> None:

@@ -84,7 +84,7 @@ class Driver:
         return self._process.poll() is None
 
     def said(self) -> str:
-        return self._out.read_text()[-4000:]
+        return self._out.read_text("utf-8")[-4000:]
 
     def finish(self) -> str:
         assert self._process.wait(PATIENCE_S) == 0, self.said()

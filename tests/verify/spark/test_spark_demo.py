@@ -28,7 +28,7 @@ def run(folder: Path, environment: dict[str, str]) -> tuple[int, int]:
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert lines[-1] == f"report: {folder / 'report.html'}"
-    assert (folder / "report.html").read_text().count("<svg") == 2
+    assert (folder / "report.html").read_text("utf-8").count("<svg") == 2
     (told,) = [line for line in lines if "lines counted in" in line]
     found = re.match(r"([\d,]+) lines counted in (\d+) windows of 12 services", told)
     assert found is not None, told

@@ -59,7 +59,7 @@ def matrix(bootstrap: str, folder: Path) -> Results:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-6000:]
-    found: Results = json.loads(out.read_text())
+    found: Results = json.loads(out.read_text("utf-8"))
     return found
 
 

@@ -42,7 +42,7 @@ pytestmark = [
 # ------------------------------------------------------------------------------------------ log aggregation
 
 
-def line(time: datetime, service: str, **more: object) -> str:
+def line(time: datetime, service: str, **more: Any) -> str:
     entry = {"time": f"{time:%Y-%m-%dT%H:%M:%S}.000Z", "service": service, "id": uuid4().hex, **more}
     return json.dumps(entry)
 
@@ -92,8 +92,8 @@ def minutes_of(service: str, owner: str | None) -> list[tuple[object, ...]]:
 def test_the_page_about_log_aggregation_works(tmp_path: Path) -> None:
     page = (HOW_TO / "aggregate-logs.md").read_text("utf-8")
     for service in ("cart", "mail"):
-        (tmp_path / f"{service}.log").write_text("\n".join(lines_of(service)) + "\n")
-    (tmp_path / "bad.log").write_text(f"nonsense\n{line(START, 'cart', level='LOUD')}\n")
+        (tmp_path / f"{service}.log").write_text("\n".join(lines_of(service)) + "\n", "utf-8")
+    (tmp_path / "bad.log").write_text(f"nonsense\n{line(START, 'cart', level='LOUD')}\n", "utf-8")
     log_by_the_page(page, tmp_path)
     run_ours = "barnabas pipeline run our_logs.py --set bootstrap=localhost:9092"
     run = "barnabas pipeline run barnabas.spark.logs.pipeline --set bootstrap=localhost:9092"
@@ -202,7 +202,9 @@ def test_the_page_about_writing_works(spark: SparkSession, bootstrap: str, tmp_p
         create(bootstrap, topic)
     rows = tmp_path / "rows"
     rows.mkdir()
-    (rows / "1.json").write_text('{"service": "shop", "value": "7"}\n{"service": "cart", "value": "8"}\n')
+    (rows / "1.json").write_text(
+        '{"service": "shop", "value": "7"}\n{"service": "cart", "value": "8"}\n', "utf-8"
+    )
     stream = spark.readStream.schema("service string, value string").json(str(rows))
     names: dict[str, object] = {
         "spark": spark,
@@ -226,4 +228,4 @@ def test_the_page_about_writing_works(spark: SparkSession, bootstrap: str, tmp_p
         for topic in ("raw", "checked"):
             assert [value for _, value in records(bootstrap, topic)] == sorted(value for _, value in told)
         # The second time every stream goes on from its checkpoint.
-        (rows / "2.json").write_text('{"service": "shop", "value": "9"}\n')
+        (rows / "2.json").write_text('{"service": "shop", "value": "9"}\n', "utf-8")

@@ -6,6 +6,7 @@ exact rows, stopped and started again."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,17 +144,24 @@ def test_windows_joins_and_aggregates(
 ) -> None:
     world = World(spark, bootstrap, tmp_path, fresh_name)
     topic, requests, answers = world.topic(), world.topic(), world.topic()
+
+    def over_topic(query: Callable[[Any], Any]) -> Any:
+        return query(world.read(topic, EVENT))
+
+    def over_both(how: str) -> Any:
+        return joined(world.read(requests, TIMED), world.read(answers, TIMED), how)
+
     for name, query in {
         "sliding": sliding,
         "sessions": sessions,
         "distinct": distinct,
         "mapped": mapped,
     }.items():
-        world.query(name, lambda query=query: query(world.read(topic, EVENT)))
+        world.query(name, partial(over_topic, query))
     world.query("totals", lambda: totals(world.read(topic, EVENT)))
     world.query("changed", lambda: changed(world.read(topic, EVENT)), "update")
     for how in ("inner", "full_outer"):
-        world.query(how, lambda how=how: joined(world.read(requests, TIMED), world.read(answers, TIMED), how))
+        world.query(how, partial(over_both, how))
 
     world.write(topic, [event(*one) for one in BEFORE])
     world.write_times(requests, {"r1": "00:10", "r2": "00:20"})

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.cli.sessions.differences import Differences
@@ -13,7 +17,7 @@ NAMES = ("topics", "configs", "acls", "records", "moves")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_our_tools_answer_as_apache_kafkas_do(oracle, tmp_path, name):
+def test_our_tools_answer_as_apache_kafkas_do(oracle: Callable[..., Any], tmp_path: Path, name: Any) -> None:
     recorded = session(name)
     files = tmp_path / "files"
     files.mkdir()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +27,7 @@ PACKAGE = "org.apache.kafka.tools.consumer."
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_our_tools_answer_as_apache_kafkas_do(oracle, tmp_path, name):
+def test_our_tools_answer_as_apache_kafkas_do(oracle: Callable[..., Any], tmp_path: Path, name: Any) -> None:
     recorded = session(name)
     files = tmp_path / "files"
     files.mkdir()
@@ -32,7 +35,7 @@ def test_our_tools_answer_as_apache_kafkas_do(oracle, tmp_path, name):
         replay(recorded, Places(broker.bootstrap, f"localhost:{broker.port + 101}", files), Differences())
 
 
-def test_internal_records_read_alike_by_both(oracle, tmp_path):
+def test_internal_records_read_alike_by_both(oracle: Callable[..., Any], tmp_path: Path) -> None:
     """The same logs, printed by our tool and by Apache Kafka's."""
     with apache_broker(oracle, "4.1.0", tmp_path / "kafka", {}) as broker:
         fill(broker.bootstrap)

@@ -107,7 +107,7 @@ def groups(folder: Path) -> dict[tuple[str, ...], list[str]]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_recorded_file(same, recorded, mode):  # M-C3 M-C9
+def test_every_recorded_file(same: Callable[..., str], recorded: Any, mode: Any) -> None:  # M-C3 M-C9
     part, version = MODES[mode]
     folder = recorded / mode / part
     found = groups(folder)
@@ -123,7 +123,7 @@ def test_every_recorded_file(same, recorded, mode):  # M-C3 M-C9
     same(folder, "--max-bytes", "300", "--print-data-log", "--files", logs, version=version)
 
 
-def test_every_codec_and_kind_of_batch(same, tmp_path):
+def test_every_codec_and_kind_of_batch(same: Callable[..., str], tmp_path: Path) -> None:
     records = [
         Record(0, TIME, b"k", TEXT.encode(), (("h", b"x"), ("", None))),
         Record(1, TIME + 5, None, b"\xff\xfe\x80 not text \xe2\x82"),
@@ -143,8 +143,8 @@ def test_every_codec_and_kind_of_batch(same, tmp_path):
     assert out.count("isvalid: true") == len(batches)
 
 
-def test_old_formats(same, tmp_path, golden):
-    vectors = json.loads((golden / "vectors" / "old-batches.json").read_text())
+def test_old_formats(same: Callable[..., str], tmp_path: Path, golden: Path) -> None:
+    vectors = json.loads((golden / "vectors" / "old-batches.json").read_text("utf-8"))
     names = []
     for number, vector in enumerate(vectors):
         name = f"{number:020}.log"
@@ -193,7 +193,9 @@ def write_log(folder: Path, records: Iterable[tuple[bytes | None, bytes | None]]
         ("share", "--share-group-state-decoder"),
     ],
 )
-def test_every_record_of_the_coordinators(same, tmp_path, coordinator, decoder):
+def test_every_record_of_the_coordinators(
+    same: Callable[..., str], tmp_path: Path, coordinator: str, decoder: str
+) -> None:
     rows: list[tuple[bytes | None, bytes | None]] = []
     for key_class, value_class in coordinator_records(coordinator).values():
         key = write_coordinator_key(sample(key_class.schema, 0))
@@ -208,7 +210,7 @@ def test_every_record_of_the_coordinators(same, tmp_path, coordinator, decoder):
     assert "Error at" not in out
 
 
-def test_every_metadata_record(same, tmp_path):
+def test_every_metadata_record(same: Callable[..., str], tmp_path: Path) -> None:
     rows: list[tuple[bytes | None, bytes | None]] = []
     for record_class in metadata_records().values():
         versions = record_class.schema.versions
@@ -220,7 +222,7 @@ def test_every_metadata_record(same, tmp_path):
     assert "Error at" not in out
 
 
-def test_every_record_of_tiered_storage(same, tmp_path):
+def test_every_record_of_tiered_storage(same: Callable[..., str], tmp_path: Path) -> None:
     rows: list[tuple[bytes | None, bytes | None]] = []
     for record_class in remote_log_records().values():
         # The first segment state is refused in an update, the last partition state is 2.
@@ -238,7 +240,7 @@ def test_every_record_of_tiered_storage(same, tmp_path):
     assert "Error at" not in out
 
 
-def test_every_control_record_of_a_quorum(same, tmp_path):
+def test_every_control_record_of_a_quorum(same: Callable[..., str], tmp_path: Path) -> None:
     kinds = {
         ControlType.LEADER_CHANGE: control.LeaderChangeMessage,
         ControlType.SNAPSHOT_HEADER: control.SnapshotHeaderRecord,
@@ -248,6 +250,7 @@ def test_every_control_record_of_a_quorum(same, tmp_path):
     }
     rows: list[tuple[bytes | None, bytes | None]] = []
     for kind, message_class in kinds.items():
+        assert issubclass(message_class, Message)
         # Apache Kafka 4.1 writes and reads version 0 of each, whatever the record says.
         message: Any = sample(message_class.schema, 0)
         message.version = 0
@@ -259,7 +262,7 @@ def test_every_control_record_of_a_quorum(same, tmp_path):
 
 
 @pytest.mark.parametrize("decoder", ["StringDecoder", "LongDecoder", "IntegerDecoder"])
-def test_plain_decoders(same, tmp_path, decoder):
+def test_plain_decoders(same: Callable[..., str], tmp_path: Path, decoder: str) -> None:
     write_log(tmp_path, [(b"\xff" * 8, b"12345678"), (None, b"\x00" * 8)])
     name = f"org.apache.kafka.tools.api.{decoder}"
     same(tmp_path, "--key-decoder-class", name, "--value-decoder-class", name, "--files", f"{FIRST}.log")
@@ -310,7 +313,7 @@ def write_life(folder: Path) -> Log:
     return log
 
 
-def test_files_that_we_write_are_without_fault(same, tmp_path):  # M-E1 M-E2
+def test_files_that_we_write_are_without_fault(same: Callable[..., str], tmp_path: Path) -> None:  # M-E1 M-E2
     """Apache Kafka's tool finds nothing wrong: with a log while it is open, and after it was closed."""
     log = write_life(tmp_path / "orders-0")
     for state in ("open", "closed"):
@@ -346,7 +349,9 @@ def outputs(kafka_tool: Any, folder: Path, *arguments: str) -> tuple[Any, Any]:
 
 
 @pytest.mark.trap
-def test_what_is_wrong_is_told_alike_but_ends_with_1(kafka_tool, recorded, tmp_path):
+def test_what_is_wrong_is_told_alike_but_ends_with_1(
+    kafka_tool: Callable[..., Any], recorded: Any, tmp_path: Path
+) -> None:
     """Trap 24: exit code 0 on failure; Apache Kafka's own tool ends with 0 on torn logs and wrong indexes."""
     source = recorded / "kraft-4.1.0" / "data" / "txn-0"
     base = "00000000000000000002"

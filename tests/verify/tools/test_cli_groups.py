@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +22,7 @@ NAMES = ("groups", "group-resets", "transactions", "cluster")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_our_tools_answer_as_apache_kafkas_do(oracle, tmp_path, name):
+def test_our_tools_answer_as_apache_kafkas_do(oracle: Callable[..., Any], tmp_path: Path, name: Any) -> None:
     recorded = session(name)
     files = tmp_path / "files"
     files.mkdir()
@@ -29,7 +32,9 @@ def test_our_tools_answer_as_apache_kafkas_do(oracle, tmp_path, name):
         replay(recorded, places, Differences(with_our_broker=False))
 
 
-def test_the_metadata_of_a_running_node_is_the_same_in_both_shells(oracle, tmp_path):  # M-C9
+def test_the_metadata_of_a_running_node_is_the_same_in_both_shells(
+    oracle: Callable[..., Any], tmp_path: Path
+) -> None:  # M-C9
     """Ours reads the log of a running node; Apache Kafka's wants a copy of it."""
     with apache_broker(oracle, "4.1.0", tmp_path / "kafka", {}) as broker:
         for arguments in (("--create", "--topic", "orders", "--partitions", "2"), ("--list",)):

@@ -38,7 +38,7 @@ def barnabas(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPr
 
 
 def write_properties(path: Path, **values: str) -> None:
-    path.write_text("".join(f"{key.replace('_', '.')}={value}\n" for key, value in values.items()))
+    path.write_text("".join(f"{key.replace('_', '.')}={value}\n" for key, value in values.items()), "utf-8")
 
 
 def node(folder: Path, *, dynamic: bool = False) -> tuple[Path, int]:
@@ -73,8 +73,10 @@ def apache_broker(libs: Path, config: Path, port: int) -> Iterator[Path]:
     try:
         deadline = time.monotonic() + READY_TIMEOUT_S
         while True:
-            assert process.poll() is None, f"the broker ended:\n{log.read_text()[-3000:]}"
-            assert time.monotonic() < deadline, f"the broker does not listen:\n{log.read_text()[-3000:]}"
+            assert process.poll() is None, f"the broker ended:\n{log.read_text('utf-8')[-3000:]}"
+            assert time.monotonic() < deadline, (
+                f"the broker does not listen:\n{log.read_text('utf-8')[-3000:]}"
+            )
             try:
                 socket.create_connection(("localhost", port), timeout=1).close()
                 break
@@ -88,8 +90,12 @@ def apache_broker(libs: Path, config: Path, port: int) -> Iterator[Path]:
 
 @pytest.mark.parametrize(("version", "release"), [("4.1.0", "4.1"), ("4.1.0", "3.9"), ("3.9.1", "3.9")])
 def test_apache_kafka_starts_on_a_static_quorum_of_ours(
-    kafka_libs, kafka_tool, tmp_path, version, release
-):  # M-C2
+    kafka_libs: Callable[[str], Path],
+    kafka_tool: Callable[..., Any],
+    tmp_path: Path,
+    version: str,
+    release: str,
+) -> None:  # M-C2
     config, port = node(tmp_path)
     done = barnabas(
         "storage", "format", "-t", CLUSTER, "-c", str(config), "-r", release, "--add-scram", SCRAM
@@ -109,7 +115,7 @@ def test_apache_kafka_starts_on_a_static_quorum_of_ours(
         assert (
             "SCRAM credential configs for user-principal 'alice' are SCRAM-SHA-256=iterations=4096" in users
         )
-    assert "ERROR" not in log.read_text()
+    assert "ERROR" not in log.read_text("utf-8")
     # What Apache Kafka has made of our folders, ours can read.
     info = barnabas("storage", "info", "-c", str(config))
     assert info.returncode == 0, info.stdout
@@ -119,11 +125,13 @@ def test_apache_kafka_starts_on_a_static_quorum_of_ours(
     assert '"type":"USER_SCRAM_CREDENTIAL_RECORD"' in dumped.stdout
 
 
-def test_apache_kafka_starts_on_a_dynamic_quorum_of_ours(kafka_libs, kafka_tool, tmp_path):  # M-C2
+def test_apache_kafka_starts_on_a_dynamic_quorum_of_ours(
+    kafka_libs: Callable[[str], Path], kafka_tool: Callable[..., Any], tmp_path: Path
+) -> None:  # M-C2
     config, port = node(tmp_path, dynamic=True)
     done = barnabas("storage", "format", "-t", CLUSTER, "-c", str(config), "--standalone")
     assert done.returncode == 0, done.stderr
-    directory = re.search(r"directory.id=(\S+)", (tmp_path / "d1" / "meta.properties").read_text())
+    directory = re.search(r"directory.id=(\S+)", (tmp_path / "d1" / "meta.properties").read_text("utf-8"))
     assert directory is not None
     with apache_broker(kafka_libs("4.1.0"), config, port):
         server = ("--bootstrap-server", f"localhost:{port}")
@@ -135,7 +143,9 @@ def test_apache_kafka_starts_on_a_dynamic_quorum_of_ours(kafka_libs, kafka_tool,
 
 @pytest.mark.parametrize("version", ["4.1.0", "3.9.1"])
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_info_of_folders_that_apache_kafka_formatted(kafka_tool, tmp_path, version, dynamic):
+def test_info_of_folders_that_apache_kafka_formatted(
+    kafka_tool: Callable[..., Any], tmp_path: Path, version: str, dynamic: bool
+) -> None:
     config, _ = node(tmp_path, dynamic=dynamic)
     more = ["--standalone"] if dynamic else []
     done = kafka_tool(version, "storage", "format", "-t", CLUSTER, "-c", str(config), *more)
@@ -151,7 +161,7 @@ def test_info_of_folders_that_apache_kafka_formatted(kafka_tool, tmp_path, versi
     assert ignored.stdout == "All of the log directories are already formatted.\n"
 
 
-def test_bootstrap_files_are_byte_for_byte_alike(kafka_tool, tmp_path):
+def test_bootstrap_files_are_byte_for_byte_alike(kafka_tool: Callable[..., Any], tmp_path: Path) -> None:
     """But for times and CRCs, which the dump's fixed texts are cleared of."""
     dumps = []
     voters = f"1@localhost:9999:{DIRECTORY}"
@@ -265,7 +275,7 @@ def masked(lines: list[str], folder: Path) -> list[str]:
     return sorted(re.sub(r"directory.id=[\w-]{22}", "directory.id=N", text).splitlines())
 
 
-def test_both_say_the_same(run_java: Callable[..., str], tmp_path):
+def test_both_say_the_same(run_java: Callable[..., str], tmp_path: Path) -> None:
     lists: list[list[tuple[int, list[str]]]] = []
     for name in ("theirs", "ours"):
         folder = tmp_path / name
@@ -274,7 +284,7 @@ def test_both_say_the_same(run_java: Callable[..., str], tmp_path):
         ended: list[tuple[int, list[str]]] = []
         if name == "theirs":
             lines = "\n".join("\t".join(command) for command in commands) + "\n"
-            (tmp_path / "cases").write_text(lines)
+            (tmp_path / "cases").write_text(lines, "utf-8")
             printed = run_java("4.1.0", JAVA / "StorageCases.java", str(tmp_path / "cases"))
             for block in printed.split("=> ")[1:]:
                 code, *rest = block.splitlines()
@@ -297,7 +307,7 @@ def test_both_say_the_same(run_java: Callable[..., str], tmp_path):
         ), case
 
 
-def test_the_table_of_feature_levels(run_java: Callable[..., str]):
+def test_the_table_of_feature_levels(run_java: Callable[..., str]) -> None:
     versions = METADATA_VERSIONS[OLDEST_METADATA_VERSION.level - 1 :]
     expected = [f"metadata.version {v.level} {v} {str(v.stable).lower()}" for v in versions]
     for feature in FEATURES:
@@ -309,7 +319,7 @@ def test_the_table_of_feature_levels(run_java: Callable[..., str]):
     assert run_java("4.1.0", JAVA / "FeatureLevels.java").splitlines() == expected
 
 
-def test_ids_are_accepted(kafka_tool: Callable[..., Any], tmp_path):
+def test_ids_are_accepted(kafka_tool: Callable[..., Any], tmp_path: Path) -> None:
     """An id of ours is one that Apache Kafka formats with."""
     drawn = barnabas("storage", "random-uuid").stdout.strip()
     config, _ = node(tmp_path)

@@ -99,7 +99,7 @@ class LibrdkafkaMember(Member):
         while not self._is_over:
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
-                self.values[message.value().decode()] += 1
+                self.values[(message.value() or b"").decode()] += 1
             self.numbers = {one.partition for one in self._consumer.assignment()}
         self._consumer.close()
         self.numbers = set()

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.broker.network.request_context import CloseConnectionError, Deferred, Pieces, RequestContext
+from barnabas.broker.network.request_steps import RequestWork, Steps, awaited
 from barnabas.broker.network.routes import Handle, Route
 from barnabas.broker.quotas.client_quotas import Limits, Quotas
-from barnabas.broker.request_steps import RequestWork, Steps, awaited
 from barnabas.broker.security.authorizer import Authorizer
 from barnabas.protocol.apis import API_VERSIONS_KEY, api
 from barnabas.protocol.element_count import has_many_elements

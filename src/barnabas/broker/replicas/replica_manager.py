@@ -16,18 +16,18 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import MIGRATING_DIR, Uuid
 from barnabas.broker.context import ReplicaContext
 from barnabas.broker.coordinators.producer_ids import ProducerIds
-from barnabas.broker.replica_transitions import (
-    ReplicaTransitions,
-    TransitionResult,
-    transitions_of,
-    transitions_of_image,
-)
 from barnabas.broker.replicas.alter_partition_manager import AlterPartitionManager, DirAssignments
 from barnabas.broker.replicas.hosted_partition import Become, Hosted, Traffic, Transition
 from barnabas.broker.replicas.log_dir_moves import LogDirMoves
 from barnabas.broker.replicas.partition_lookup import PartitionTable
 from barnabas.broker.replicas.replica_logs import ReplicaStorage
 from barnabas.broker.replicas.transaction_checks import NoCoordinator, TransactionVerifier
+from barnabas.broker.replicas.transitions import (
+    ReplicaTransitions,
+    TransitionResult,
+    transitions_of,
+    transitions_of_image,
+)
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import ConfigResource
 from barnabas.metadata.topics import Partition as PartitionState

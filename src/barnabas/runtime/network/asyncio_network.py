@@ -16,8 +16,8 @@ from typing import Any
 from barnabas.runtime.disk.disk import Buffer, Slice
 from barnabas.runtime.network.buffers import LARGE_FRAME_BYTES, READ_BUFFER_BYTES, BufferPool, LargeFrame
 from barnabas.runtime.network.network import Address, CloseReason, StreamHandler
+from barnabas.runtime.network.resolver import Resolver, SystemResolver
 from barnabas.runtime.network.tcp import tune
-from barnabas.runtime.resolver import Resolver, SystemResolver
 
 # Up to so much, the parts of a request are joined before they are sent: to copy them costs less than a call
 # to the system for each, and a packet of its own for the last few bytes.

@@ -17,7 +17,7 @@ from barnabas.runtime.loop.poller import READ, WRITE
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.runtime.network.buffers import LARGE_FRAME_BYTES, READ_BUFFER_BYTES, BufferPool, LargeFrame
 from barnabas.runtime.network.network import Address, CloseReason, NetworkLimits, StreamHandler
-from barnabas.runtime.receive_budget import ReceiveBudget
+from barnabas.runtime.network.receive_budget import ReceiveBudget
 
 # Up to so much, small answers are joined and sent as one: cheaper than telling the system of each.
 JOINED_BYTES = 32 << 10

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.spark.logs.columns import ALERTS, schema
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
-
-ALERTS_SCHEMA = "service string, owner string, state string, since timestamp, error_rate double"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ def alerts(counts: DataFrame, rule: Rule | None = None) -> DataFrame:
     """Changes of state, out of a stream of counts."""
     return counts.groupBy("service").transformWithStateInPandas(
         statefulProcessor=_processor(rule or Rule()),
-        outputStructType=ALERTS_SCHEMA,
+        outputStructType=schema(ALERTS),
         outputMode="Append",
         timeMode="None",
     )
@@ -87,20 +86,9 @@ def _processor(rule: Rule) -> Any:
                 if change is not None:
                     told.append((key[0], row.owner, change, row.end, row.errors / row.requests))
             self._memory.update(tuple(memory))
-            columns = ["service", "owner", "state", "since", "error_rate"]
-            yield pd.DataFrame(told, columns=columns)
+            yield pd.DataFrame(told, columns=list(ALERTS))
 
         def close(self) -> None:
             pass
 
     return Hysteresis()
-
-
-class Alert(NamedTuple):
-    """A change of state."""
-
-    service: str
-    owner: str
-    state: str
-    since: datetime
-    error_rate: float

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from barnabas.spark.logs.columns import COUNTS, schema
 from barnabas.spark.logs.formats import PATTERNS
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ def parsed(lines: DataFrame) -> DataFrame:
 
     text = f.col("value").cast("string")
     as_json = f.when(text.startswith("{"), f.from_json(text, JSON_SCHEMA))
-    fields = f.coalesce(as_json, *[_by_pattern(text, one.PATTERN, one.GROUPS) for one in PATTERNS])
+    fields = f.coalesce(
+        as_json, *[_by_pattern(text, pattern.PATTERN, pattern.GROUPS) for pattern in PATTERNS]
+    )
     found = lines.select(f.col("value"), fields.alias("fields")).select(
         "value",
         f.try_to_timestamp("fields.time", f.lit(TIME_FORMAT)).alias("time"),
@@ -116,22 +119,15 @@ def counts(events: DataFrame, owners: DataFrame, window: str) -> DataFrame:
     grouped = events.join(f.broadcast(owners), "service", "left").groupBy(
         f.window("time", window), "service", "owner"
     )
-    return grouped.agg(
+    counted = grouped.agg(
         f.count("*").alias("lines"),
         f.count_if(f.col("kind") == "request").alias("requests"),
         f.count_if(f.col("kind") == "error").alias("errors"),
         f.sum("duration_ms").alias("duration_ms"),
-    ).select(
-        f.col("window.start").alias("start"),
-        f.col("window.end").alias("end"),
-        "service",
-        "owner",
-        "lines",
-        "requests",
-        "errors",
-        "duration_ms",
-        f.when(f.col("requests") > 0, f.col("errors") / f.col("requests")).alias("error_rate"),
     )
+    rate = f.when(f.col("requests") > 0, f.col("errors") / f.col("requests"))
+    bounds = {"start": f.col("window.start"), "end": f.col("window.end")}
+    return counted.withColumns({**bounds, "error_rate": rate}).select(*COUNTS)
 
 
 def in_order(rows: DataFrame, key: str, time: str) -> DataFrame:
@@ -185,16 +181,9 @@ def as_records(rows: DataFrame, key: str) -> DataFrame:
     return rows.select(f.col(key).cast("binary").alias("key"), value.cast("binary").alias("value"))
 
 
-COUNTS_SCHEMA = (
-    "start timestamp, end timestamp, service string, owner string, lines long, requests long, errors long, "
-    "duration_ms long, error_rate double"
-)
-
-
 def counts_of(records: DataFrame) -> DataFrame:
     """Counts back from the records of their topic."""
     from pyspark.sql import functions as f
 
-    return records.select(f.from_json(f.col("value").cast("string"), COUNTS_SCHEMA).alias("row")).select(
-        "row.*"
-    )
+    row = f.from_json(f.col("value").cast("string"), schema(COUNTS)).alias("row")
+    return records.select(row).select("row.*")

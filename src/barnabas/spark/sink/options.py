@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from barnabas.spark.client_names import CLIENT_PREFIX, wrong_name
+from barnabas.spark.client_names import CLIENT_PREFIX
+from barnabas.spark.given_options import GivenOptions, OptionError
 
 AT_LEAST_ONCE = "at-least-once"
 EXACTLY_ONCE = "exactly-once"
@@ -36,10 +36,8 @@ DRIVER_DEFAULTS = {
 }
 
 OPTIONS = ("topic", "deliveryGuarantee", "sinkId", "batchId", "controlTopic")
-_LOWERED = {name.lower(): name for name in OPTIONS}
-# Options of a write that Spark reads itself, and hands on to whoever writes.
-_OF_SPARK = {"path", "checkpointlocation", "queryname", "outputmode"}
-_OF_SPARK_PREFIXES = ("asyncprogresstracking", "_")
+# Options of a write that Spark reads itself, and passes on to the sink.
+_OF_SPARK = ("path", "checkpointlocation", "queryname", "outputmode", "asyncprogresstracking*", "_*")
 
 _REFUSED = {
     "key.serializer": "is not supported as keys are serialized with ByteArraySerializer.",
@@ -83,54 +81,40 @@ class SinkOptions:
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Check what a user gave; the names of options are read in any case, as Spark does."""
-    options = {name.lower(): value for name, value in given.items()}
-    kafka = {name.removeprefix(KAFKA): value for name, value in options.items() if name.startswith(KAFKA)}
-    for name, why in _REFUSED.items():
-        if name in kafka:
-            raise ValueError(f"Kafka option '{name}' {why}")
-    if wrong := wrong_name(kafka):
-        raise ValueError(wrong)
-    _check_names(options)
+    read = GivenOptions(given)
+    kafka = read.client({name: f"Kafka option '{name}' {why}" for name, why in _REFUSED.items()})
+    read.check_names(OPTIONS, "sink", passed=(f"{KAFKA}*", *_OF_SPARK))
     if SERVERS not in kafka:
-        raise ValueError(f"Option '{KAFKA}{SERVERS}' must be specified for configuring Kafka producer")
-    guarantee = options.get("deliveryguarantee", AT_LEAST_ONCE).lower()
+        raise OptionError(f"Option '{KAFKA}{SERVERS}' must be specified for configuring Kafka producer")
+    guarantee = (read.text("deliveryGuarantee") or AT_LEAST_ONCE).lower()
     if guarantee not in GUARANTEES:
-        raise ValueError(f"Option 'deliveryGuarantee' is {guarantee!r}: use one of {', '.join(GUARANTEES)}")
-    sink_id = options.get("sinkid")
+        raise OptionError(f"Option 'deliveryGuarantee' is {guarantee!r}: use one of {', '.join(GUARANTEES)}")
+    topic = read.text("topic")
     if guarantee == AT_LEAST_ONCE:
         for name in ("sinkId", "batchId", "controlTopic"):
-            if name.lower() in options:
-                raise ValueError(
+            if name in read:
+                raise OptionError(
                     f"Option '{name}' is for deliveryGuarantee=exactly-once: set both, or neither"
                 )
-        return SinkOptions(kafka, options.get("topic"))
+        return SinkOptions(kafka, topic)
+    control_topic = read.text("controlTopic")
     return SinkOptions(
         kafka,
-        options.get("topic"),
-        _checked_sink_id(sink_id),
-        _batch_id(options.get("batchid")),
-        options.get("controltopic", DEFAULT_CONTROL_TOPIC),
+        topic,
+        _checked_sink_id(read.text("sinkId")),
+        _batch_id(read.text("batchId")),
+        DEFAULT_CONTROL_TOPIC if control_topic is None else control_topic,
     )
-
-
-def _check_names(options: Mapping[str, str]) -> None:
-    """A name that nobody knows is a mistake: rows would be written, but not as it was meant."""
-    for name in options:
-        if name.startswith((KAFKA, *_OF_SPARK_PREFIXES)) or name in _LOWERED or name in _OF_SPARK:
-            continue
-        close = get_close_matches(name.replace("_", ""), _LOWERED, 1)
-        hint = f"did you mean {_LOWERED[close[0]]}?" if close else f"known are {', '.join(OPTIONS)}"
-        raise ValueError(f"{name} is no option of this sink; {hint}")
 
 
 def _checked_sink_id(sink_id: str | None) -> str:
     if sink_id is None:
-        raise ValueError(
+        raise OptionError(
             "Option 'sinkId' must be specified for deliveryGuarantee=exactly-once: "
             "a name for this output that no other query has and that stays the same over restarts"
         )
     if SINK_ID.fullmatch(sink_id) is None:
-        raise ValueError(
+        raise OptionError(
             f"Option 'sinkId' is {sink_id!r}: use 1 to 120 letters, digits, dots, dashes and underscores"
         )
     return sink_id
@@ -140,5 +124,5 @@ def _batch_id(given: str | None) -> int | None:
     if given is None:
         return None
     if not given.isdecimal():
-        raise ValueError(f"Option 'batchId' is {given!r}: use the number that foreachBatch gives")
+        raise OptionError(f"Option 'batchId' is {given!r}: use the number that foreachBatch gives")
     return int(given)

@@ -19,7 +19,7 @@ from barnabas.config import ADMIN
 from barnabas.config.errors import ConfigError
 from barnabas.config.settings import Settings
 from barnabas.runtime.loop.loop_thread import LoopThread
-from barnabas.spark.source.offsets import OptionError
+from barnabas.spark.given_options import OptionError
 
 T = TypeVar("T")
 

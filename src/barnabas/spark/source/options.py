@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from barnabas.client.model import TopicPartition
-from barnabas.spark.client_names import CLIENT_PREFIX, wrong_name
+from barnabas.spark.given_options import SELECTIONS, GivenOptions, OptionError
 from barnabas.spark.source.offsets import (
     EARLIEST,
     LATEST,
@@ -19,14 +18,12 @@ from barnabas.spark.source.offsets import (
     AtTimes,
     Edge,
     Limit,
-    OptionError,
     listed,
     read_offsets,
     read_partitions,
 )
 
 BOOTSTRAP = "kafka.bootstrap.servers"
-SELECTIONS = ("subscribe", "subscribePattern", "assign")
 # As long as Spark waits for anything on the network (spark.network.timeout).
 DEFAULT_POLL_TIMEOUT_MS = 120_000
 DEFAULT_MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
@@ -52,7 +49,6 @@ OPTIONS = (
     "groupIdPrefix",
     "groupId",
 )
-_LOWERED = {name.lower(): name for name in OPTIONS}
 _OF_THE_SINK = ("topic", "deliveryguarantee", "transactionalidprefix")
 # What the source decides itself, with the option to use in its place.
 _REFUSED = {
@@ -113,7 +109,7 @@ class SourceOptions:
 
 def batch_options(given: Mapping[str, str]) -> SourceOptions:
     """Those of `spark.read`."""
-    read = _Given(given)
+    read = GivenOptions(given)
     options = _options(read, Edge.EARLIEST)
     starting, ending = options.starting, options.ending
     if starting is Edge.LATEST:
@@ -133,72 +129,33 @@ def stream_options(given: Mapping[str, str]) -> SourceOptions:
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
         if name.lower() in given:
             raise OptionError(f"option {name}: a stream has no end; use it with spark.read")
-    read = _Given(given)
+    read = GivenOptions(given)
     return _options(read, Edge.LATEST)
 
 
 def includes_headers(given: Mapping[str, str]) -> bool:
-    return _Given(given).flag("includeHeaders", False)
+    return GivenOptions(given).flag("includeHeaders", False)
 
 
-class _Given:
-    """Options by name, whatever the case of the letters."""
-
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self._given = {name.lower(): value for name, value in given.items()}
-
-    def check_names(self) -> None:
-        """A name that nobody knows is a mistake that must not be passed over."""
-        for name in self._given:
-            if name.startswith(CLIENT_PREFIX) or name in _LOWERED:
-                continue
-            if name == "path":
-                raise OptionError("load() takes no path here: name topics by the option subscribe")
-            if name in _OF_THE_SINK:
-                raise OptionError(f"{name} is an option of the sink; name topics to read by subscribe")
-            close = get_close_matches(name, _LOWERED, 1)
-            hint = f"did you mean {_LOWERED[close[0]]}?" if close else f"known are {', '.join(OPTIONS)}"
-            raise OptionError(f"{name} is no option of this source; {hint}")
-
-    def text(self, name: str) -> str | None:
-        found = self._given.get(name.lower())
-        return None if found is None else found.strip()
-
-    def flag(self, name: str, default: bool) -> bool:
-        text = self.text(name)
-        if text is None:
-            return default
-        if text.lower() not in ("true", "false"):
-            raise OptionError(f"option {name} is true or false, not {text!r}")
-        return text.lower() == "true"
-
-    def number(self, name: str, least: int) -> int | None:
-        text = self.text(name)
-        if text is None:
-            return None
-        try:
-            found = int(text)
-        except ValueError:
-            found = least - 1
-        if found < least:
-            raise OptionError(f"option {name} is a whole number of at least {least}, not {text!r}")
-        return found
-
-    def client(self) -> dict[str, str]:
-        size = len(CLIENT_PREFIX)
-        found = {name[size:]: value for name, value in self._given.items() if name.startswith(CLIENT_PREFIX)}
-        for name, advice in _REFUSED.items():
-            if name in found:
-                raise OptionError(f"option kafka.{name} is not supported: {advice}")
-        if not found.get("bootstrap.servers", "").strip():
-            raise OptionError(f"option {BOOTSTRAP} is missing: where is the broker, e.g. localhost:9092?")
-        if wrong := wrong_name(found):
-            raise OptionError(wrong)
-        return found
+def _check_names(read: GivenOptions) -> None:
+    if "path" in read:
+        raise OptionError("load() takes no path here: name topics by the option subscribe")
+    for name in _OF_THE_SINK:
+        if name in read:
+            raise OptionError(f"{name} is an option of the sink; name topics to read by subscribe")
+    read.check_names(OPTIONS, "source", passed=("kafka.*",))
 
 
-def _options(read: _Given, default_start: Edge) -> SourceOptions:
-    read.check_names()
+def _client(read: GivenOptions) -> dict[str, str]:
+    refused = {name: f"option kafka.{name} is not supported: {advice}" for name, advice in _REFUSED.items()}
+    client = read.client(refused)
+    if not client.get("bootstrap.servers", "").strip():
+        raise OptionError(f"option {BOOTSTRAP} is missing: where is the broker, e.g. localhost:9092?")
+    return client
+
+
+def _options(read: GivenOptions, default_start: Edge) -> SourceOptions:
+    _check_names(read)
     most, least = read.number("maxOffsetsPerTrigger", 1), read.number("minOffsetsPerTrigger", 1)
     if most is not None and least is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})")
@@ -213,7 +170,7 @@ def _options(read: _Given, default_start: Edge) -> SourceOptions:
         selection=_selection(read),
         starting=starting,
         ending=_limit(read, "ending", Edge.LATEST),
-        client=read.client(),
+        client=_client(read),
         fail_on_data_loss=read.flag("failOnDataLoss", True),
         min_partitions=read.number("minPartitions", 1),
         max_records_per_partition=read.number("maxRecordsPerPartition", 1),
@@ -227,29 +184,21 @@ def _options(read: _Given, default_start: Edge) -> SourceOptions:
     )
 
 
-def _selection(read: _Given) -> Selection:
-    given = [name for name in SELECTIONS if read.text(name) is not None]
-    if len(given) != 1:
-        said = f"not {' and '.join(given)}" if given else "none is given"
-        raise OptionError(f"topics are named by exactly one of the options {', '.join(SELECTIONS)}; {said}")
-    text = read.text(given[0]) or ""
-    if given == ["assign"]:
+def _selection(read: GivenOptions) -> Selection:
+    name, text = read.selection()
+    if name == "assign":
         return Assign(read_partitions("assign", text))
-    if given == ["subscribe"]:
-        topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if name == "subscribe":
+        topics = tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip()))
         if not topics:
             raise OptionError("option subscribe names no topic; expected e.g. topicA,topicB")
         return Subscribe(topics)
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise OptionError(f"option subscribePattern: {text!r} is no regular expression: {error}") from None
     if not text:
         raise OptionError("option subscribePattern is empty; expected e.g. logs-.*")
     return SubscribePattern(text)
 
 
-def _limit(read: _Given, side: str, default: Edge) -> Limit:
+def _limit(read: GivenOptions, side: str, default: Edge) -> Limit:
     """One time for all goes before a time for each partition, and that before offsets."""
     strategy = (read.text("startingOffsetsByTimestampStrategy") or "error").lower()
     if strategy not in ("error", "latest"):
@@ -293,12 +242,14 @@ def _check_order(starting: Limit, ending: Limit) -> None:
             f"start and end name different partitions: {listed(starts)} against {listed(ends)}; "
             "name the same in both"
         )
-    for where, start in starts.items():
-        if 0 <= ends[where] < start:
-            raise OptionError(f"the start {what} {start} of {where} is greater than its end {ends[where]}")
+    for partition, start in starts.items():
+        if 0 <= ends[partition] < start:
+            raise OptionError(
+                f"the start {what} {start} of {partition} is greater than its end {ends[partition]}"
+            )
 
 
-def _duration_ms(read: _Given, name: str, default_ms: int) -> int:
+def _duration_ms(read: GivenOptions, name: str, default_ms: int) -> int:
     text = read.text(name)
     if text is None:
         return default_ms

@@ -25,13 +25,12 @@ from pyspark.sql.types import (
 )
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.batch.build import build
 from barnabas.batch.columnar import Columns, columns_of
-from barnabas.batch.legacy import OldBatch
+from barnabas.batch.legacy import OldBatch, up_converted
 from barnabas.batch.view import BatchView
 from barnabas.client.consumer.fetch.arrow import binary_array
 from barnabas.client.consumer.fetch.completed_fetch import CompletedFetch
-from barnabas.spark.source.offsets import OptionError
+from barnabas.spark.given_options import OptionError
 
 if TYPE_CHECKING:
     from barnabas.client.model import TopicPartition
@@ -121,7 +120,7 @@ def _groups(chunk: CompletedFetch, end: int, not_before_ms: int | None) -> Itera
     size = 0
     while (batch := chunk.next_batch()) is not None:
         if isinstance(batch, OldBatch):
-            batch = _renewed(batch)
+            batch = up_converted(batch)
         if batch.base_offset >= end:
             break
         if not_before_ms is not None and batch.max_timestamp < not_before_ms:
@@ -148,11 +147,6 @@ def _decoded(groups: Iterator[list[BatchView]]) -> Iterator[tuple[list[BatchView
         # Together they decompress to more than may be; each of them need not.
         for batch in batches:
             yield [batch], columns_of([batch])
-
-
-def _renewed(batch: OldBatch) -> BatchView:
-    """A batch of an old format in the one that columns are read from."""
-    return BatchView(bytes(build(list(batch.records()), timestamp_type=batch.timestamp_type)))
 
 
 class _Group:

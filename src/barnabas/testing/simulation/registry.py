@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from barnabas.runtime.planted import PlantedBug
+from barnabas.runtime.planted import HUNT_SEEDS, PlantedBug
 from barnabas.runtime.simulated.world import World
 
 Play = Callable[[World], None]
@@ -40,14 +40,19 @@ def scenario(name: str) -> Callable[[Play], Play]:
 
 
 def planted(
-    name: str, *, scenario: str, within_seeds: int
+    name: str, *, scenario: str, first_seed: int = 0, within_seeds: int = HUNT_SEEDS
 ) -> Callable[[Callable[[], Iterator[None]]], Callable[[], Iterator[None]]]:
-    """Register a generator function, which plants a bug, yields and removes it, as a planted bug."""
+    """Register a generator function, which plants a bug, yields and removes it, as a planted bug.
+
+    `first_seed`: for a bug that few seeds show, one that did, so that the hunt is short.
+    """
 
     def register(plant: Callable[[], Iterator[None]]) -> Callable[[], Iterator[None]]:
         if name in PLANTED:
             raise ValueError(f"there are two planted bugs named {name!r}: rename one")
-        PLANTED[name] = PlantedBug(name, _first_line(plant), scenario, within_seeds, contextmanager(plant))
+        PLANTED[name] = PlantedBug(
+            name, _first_line(plant), scenario, within_seeds, contextmanager(plant), first_seed
+        )
         return plant
 
     return register

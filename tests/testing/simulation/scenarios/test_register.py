@@ -6,21 +6,23 @@ import pytest
 
 from barnabas.testing.simulation.registry import PLANTED, SCENARIOS, load_all
 from barnabas.testing.simulation.runner import hunt_bug, play
+from tests.testing.seeds import chunk_name, chunks
 
 load_all()
-BUGS = [bug for bug in PLANTED.values() if bug.scenario == "register"]
+BUGS = [bug.name for bug in PLANTED.values() if bug.scenario == "register"]
 
 
-def test_no_acknowledged_value_is_lost() -> None:
-    for seed in range(60):
+@pytest.mark.parametrize("seeds", chunks(100), ids=chunk_name)
+def test_no_acknowledged_value_is_lost(seeds: range) -> None:
+    for seed in seeds:
         outcome = play(SCENARIOS["register"], seed)
         assert outcome.error is None, f"seed {seed}"
         assert outcome.events > 100
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_every_planted_bug_is_found(bug: object) -> None:
-    hunt_bug(bug)  # type: ignore[arg-type]
+@pytest.mark.parametrize("name", BUGS)
+def test_every_planted_bug_is_found(name: str) -> None:
+    hunt_bug(PLANTED[name])
 
 
 def test_there_are_planted_bugs() -> None:

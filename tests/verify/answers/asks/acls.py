@@ -242,7 +242,7 @@ GROUPS_UNDER_RULES: list[Ask | Raw] = [
     *[ask(f"delete offsets of {name}", "OffsetDelete", "0", group_id=name, topics=[{"name": topic, "partitions": [{"partition_index": 0}]} for topic in ("open", "closed", "readable", "ghost")]) for name in GROUPS],
     ask("list groups that are there", "ListGroups", "4"),
 ]
-IDS = {"producer_id": 4000, "producer_epoch": 0}
+IDS: dict[str, Any] = {"producer_id": 4000, "producer_epoch": 0}
 TRANSACTIONS_UNDER_RULES: list[Ask | Raw] = [
     *[ask(f"add partitions to {name}", "AddPartitionsToTxn", "0 3", v3_and_below_transactional_id=name, v3_and_below_producer_id=4000, v3_and_below_producer_epoch=0,
           v3_and_below_topics=[{"name": topic, "partitions": [0]} for topic in ("open", "writable", "closed", "readable", "__consumer_offsets", "no-such")]) for name in TXNS],

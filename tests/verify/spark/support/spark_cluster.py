@@ -110,8 +110,8 @@ class Cluster:
 
     def _wait_for(self, log: str, words: str) -> None:
         deadline = time.monotonic() + START_PATIENCE_S
-        while words not in (self._folder / log).read_text():
-            assert time.monotonic() < deadline, (self._folder / log).read_text()[-3000:]
+        while words not in (self._folder / log).read_text("utf-8"):
+            assert time.monotonic() < deadline, (self._folder / log).read_text("utf-8")[-3000:]
             time.sleep(0.2)
 
     def kill_worker(self) -> None:

@@ -100,7 +100,7 @@ class Rounds:
             lines = "\n".join(str(number) for number in range(self._lines, self._lines + LINES))
             # Written elsewhere and moved, so that nobody reads half of it.
             made = self.folder / "new"
-            made.write_text(lines)
+            made.write_text(lines, "utf-8")
             made.rename(self.folder / "in" / f"{self._files:05}.txt")
             self._lines += LINES
             self._files += 1
@@ -116,7 +116,9 @@ class Rounds:
             if code == 0 or (victim == "driver" and killed):
                 assert killed or victim == "nobody", f"nobody died at {moment}"
                 return
-        raise AssertionError(f"{victim} at {moment}: {(self.folder / 'query.txt').read_text()[-3000:]}")
+        raise AssertionError(
+            f"{victim} at {moment}: {(self.folder / 'query.txt').read_text('utf-8')[-3000:]}"
+        )
 
     def _query(self, tasks: int, moment: str, victims: str) -> int:
         environment = {**os.environ, "PYTHONPATH": str(HERE)}

@@ -59,7 +59,7 @@ class Killer:
         with hits.open("a") as out:
             out.write(".")
         if hits.stat().st_size == HIT:
-            Path(self._folder, "killed").write_text(moment)
+            Path(self._folder, "killed").write_text(moment, "utf-8")
             for victim in self._victims.split(","):
                 os.kill(os.getpid() if victim == "self" else int(victim), signal.SIGKILL)
 

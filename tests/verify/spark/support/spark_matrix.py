@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -296,7 +297,7 @@ def stream_batches(
         .start
     )
     logged = [
-        json.loads((checkpoint / "offsets" / str(number)).read_text().splitlines()[-1])
+        json.loads((checkpoint / "offsets" / str(number)).read_text("utf-8").splitlines()[-1])
         for number in range(len(seen))
     ]
     return [seen, logged]
@@ -348,7 +349,8 @@ def difference(theirs: Any, ours: Any) -> str:
 def main(bootstrap: str, jars: str, folder: str, out: str) -> None:
     filler = Filler(bootstrap)
     filler.fill()
-    spark = session("matrix", "local[2]", **{"spark.jars": jars, "spark.sql.shuffle.partitions": 2})
+    settings: dict[str, Any] = {"spark.jars": jars, "spark.sql.shuffle.partitions": 2}
+    spark = session("matrix", "local[2]", **settings)
     found: dict[str, dict[str, Any]] = {}
 
     def compare(name: str, read: Callable[[str], Any]) -> None:
@@ -361,18 +363,19 @@ def main(bootstrap: str, jars: str, folder: str, out: str) -> None:
             "said": said,
         }
 
+    def read_batch(options: Any, kind: str) -> Any:
+        return read_all(spark, kind, bootstrap, options)
+
+    def read_stream(options: Any, number: int, kind: str) -> Any:
+        return stream_batches(spark, kind, bootstrap, options, Path(folder) / f"{kind}-{number}")
+
     for name, options in batch_cases():
-        compare(name, lambda kind, options=options: read_all(spark, kind, bootstrap, options))
+        compare(name, partial(read_batch, options))
     for number, (name, options) in enumerate(stream_cases()):
-        compare(
-            name,
-            lambda kind, options=options, number=number: stream_batches(
-                spark, kind, bootstrap, options, Path(folder) / f"{kind}-{number}"
-            ),
-        )
+        compare(name, partial(read_stream, options, number))
     spark.stop()
     filler.close()
-    Path(out).write_text(json.dumps(found, indent=1))
+    Path(out).write_text(json.dumps(found, indent=1), "utf-8")
 
 
 if __name__ == "__main__":

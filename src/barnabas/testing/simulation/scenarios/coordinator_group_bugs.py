@@ -16,7 +16,7 @@ from barnabas.coordinator.group.assignors.spec import Assignment
 from barnabas.coordinator.group.classic.classic import ClassicGroups
 from barnabas.coordinator.group.classic.group import ClassicGroup
 from barnabas.coordinator.group.classic.rebalance import Rebalances
-from barnabas.coordinator.group.consumer import steps as consumer_steps
+from barnabas.coordinator.group.consumer import member_updater
 from barnabas.coordinator.group.consumer.consumer import ConsumerGroups
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.member import ConsumerMember
@@ -44,7 +44,7 @@ class Hasty:
         return 2**63 - 1
 
 
-@planted("groups: answers before the commit", scenario=GROUPS, within_seeds=20)
+@planted("groups: answers before the commit", scenario=GROUPS)
 def answers_before_commit() -> Iterator[None]:
     """Replies go when the leader's log has the entries, not when all replicas do."""
     healthy = Shard.__init__
@@ -56,7 +56,7 @@ def answers_before_commit() -> Iterator[None]:
         yield
 
 
-@planted("groups: a refused append is applied", scenario=GROUPS, within_seeds=40)
+@planted("groups: a refused append is applied", scenario=GROUPS)
 def refused_append_is_applied() -> Iterator[None]:
     """State changes though the log did not take the entries."""
     healthy = Shard._append
@@ -73,19 +73,19 @@ def refused_append_is_applied() -> Iterator[None]:
         yield
 
 
-@planted("groups: an aborted transaction commits", scenario=GROUPS, within_seeds=20)
+@planted("groups: an aborted transaction commits", scenario=GROUPS)
 def abort_commits() -> Iterator[None]:
     """Pending offsets count whatever the marker says."""
-    healthy = OffsetStore.end
+    healthy = OffsetStore.complete_transaction
 
     def end(self: OffsetStore, producer_id: int, *, committed: bool) -> dict[str, int]:
         return healthy(self, producer_id, committed=True)
 
-    with patched(OffsetStore, "end", end):
+    with patched(OffsetStore, "complete_transaction", end):
         yield
 
 
-@planted("groups: pending offsets are shown", scenario=GROUPS, within_seeds=20)
+@planted("groups: pending offsets are shown", scenario=GROUPS)
 def pending_offsets_are_shown() -> Iterator[None]:
     """An offset of an open transaction counts at once."""
     healthy = OffsetStore.put_pending
@@ -100,21 +100,21 @@ def pending_offsets_are_shown() -> Iterator[None]:
         yield
 
 
-@planted("groups: the earlier commit wins", scenario=GROUPS, within_seeds=40)
+@planted("groups: the earlier commit wins", scenario=GROUPS)
 def earlier_commit_wins() -> Iterator[None]:
     """The end of a transaction brings back an offset that a later commit had overtaken."""
-    with patched(OffsetStore, "_overtake", lambda self, group, topic, partition: None):
+    with patched(OffsetStore, "_supersede_pending", lambda self, group, topic, partition: None):
         yield
 
 
-@planted("groups: unstable offsets are told as stable", scenario=GROUPS, within_seeds=20)
+@planted("groups: unstable offsets are told as stable", scenario=GROUPS)
 def unstable_told_as_stable() -> Iterator[None]:
     """Whoever wants stable offsets is told those that an open transaction is about to change."""
     with patched(OffsetStore, "is_pending", lambda self, group, topic, partition: False):
         yield
 
 
-@planted("groups: transactions are forgotten on loading", scenario=GROUPS, within_seeds=40)
+@planted("groups: transactions are forgotten on loading", scenario=GROUPS)
 def loading_forgets_transactions() -> Iterator[None]:
     """A shard that is loaded takes pending offsets for committed ones."""
     healthy = Offsets.load_row
@@ -126,7 +126,7 @@ def loading_forgets_transactions() -> Iterator[None]:
         yield
 
 
-@planted("groups: loading writes to what is gone", scenario=GROUPS, within_seeds=60)
+@planted("groups: loading writes to what is gone", scenario=GROUPS)
 def loading_writes_to_what_is_gone() -> Iterator[None]:
     """What loading remembers of a topic is not forgotten with the topic's last offset."""
     healthy = OffsetStore.remove
@@ -139,7 +139,7 @@ def loading_writes_to_what_is_gone() -> Iterator[None]:
         yield
 
 
-@planted("groups: a tombstone leaves pending offsets", scenario=GROUPS, within_seeds=120)
+@planted("groups: a tombstone leaves pending offsets", scenario=GROUPS)
 def tombstone_leaves_pending() -> Iterator[None]:
     """A deleted offset comes back when the transaction ends that had it pending."""
     healthy = OffsetStore.remove
@@ -152,7 +152,7 @@ def tombstone_leaves_pending() -> Iterator[None]:
         yield
 
 
-@planted("groups: any generation may commit", scenario=GROUPS, within_seeds=40)
+@planted("groups: any generation may commit", scenario=GROUPS)
 def any_generation_may_commit() -> Iterator[None]:
     """A member of an earlier generation still commits."""
 
@@ -163,7 +163,7 @@ def any_generation_may_commit() -> Iterator[None]:
         yield
 
 
-@planted("groups: any epoch may commit", scenario=GROUPS, within_seeds=40)
+@planted("groups: any epoch may commit", scenario=GROUPS)
 def any_epoch_may_commit() -> Iterator[None]:
     """A member of a consumer group commits with an epoch that it no longer has."""
 
@@ -174,7 +174,7 @@ def any_epoch_may_commit() -> Iterator[None]:
         yield
 
 
-@planted("groups: the same generation again", scenario=GROUPS, within_seeds=20)
+@planted("groups: the same generation again", scenario=GROUPS)
 def same_generation_again() -> Iterator[None]:
     """A rebalance deals out the partitions anew without a new generation."""
     healthy = ClassicGroup.next_generation
@@ -188,21 +188,21 @@ def same_generation_again() -> Iterator[None]:
         yield
 
 
-@planted("groups: classic members are never missed", scenario=GROUPS, within_seeds=20)
+@planted("groups: classic members are never missed", scenario=GROUPS)
 def classic_members_never_missed() -> Iterator[None]:
     """The session of a member that has crashed does not end."""
     with patched(Rebalances, "expect_heartbeat", lambda self, *_, **__: None):
         yield
 
 
-@planted("groups: members of consumer groups are never missed", scenario=GROUPS, within_seeds=20)
+@planted("groups: members of consumer groups are never missed", scenario=GROUPS)
 def modern_members_never_missed() -> Iterator[None]:
     """The session of a member that has crashed does not end."""
-    with patched(Timeouts, "expect_heartbeat", lambda self, *_: None):
+    with patched(Timeouts, "schedule_session_timeout", lambda self, *_: None):
         yield
 
 
-@planted("groups: partitions are given away before they are free", scenario=GROUPS, within_seeds=20)
+@planted("groups: partitions are given away before they are free", scenario=GROUPS)
 def given_away_before_free() -> Iterator[None]:
     """A member gets a partition that another has not given back yet."""
 
@@ -211,7 +211,7 @@ def given_away_before_free() -> Iterator[None]:
     ) -> ConsumerMember:
         return reconcile(member, epoch, target, _nobody, owned)
 
-    with patched(consumer_steps, "reconcile", hasty):
+    with patched(member_updater, "reconcile", hasty):
         yield
 
 
@@ -219,7 +219,7 @@ def _nobody(topic_id: Uuid, partition: int) -> bool:
     return False
 
 
-@planted("groups: sessions do not end after a restart", scenario=GROUPS, within_seeds=60)
+@planted("groups: sessions do not end after a restart", scenario=GROUPS)
 def no_sessions_after_restart() -> Iterator[None]:
     """A shard that is loaded does not wait for the members that it found."""
 

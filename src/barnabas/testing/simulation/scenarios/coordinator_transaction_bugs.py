@@ -22,7 +22,7 @@ from barnabas.testing.simulation.scenarios.coordinator_group_bugs import Hasty
 TRANSACTIONS = "coordinator-transactions"
 
 
-@planted("transactions: markers go before the decision is safe", scenario=TRANSACTIONS, within_seeds=40)
+@planted("transactions: markers go before the decision is safe", scenario=TRANSACTIONS)
 def markers_before_decision() -> Iterator[None]:
     """Partitions are told of an end that another coordinator may never hear of."""
     healthy = Shard.__init__
@@ -34,50 +34,48 @@ def markers_before_decision() -> Iterator[None]:
         yield
 
 
-@planted("transactions: one partition is not told", scenario=TRANSACTIONS, within_seeds=20)
+@planted("transactions: one partition is not told", scenario=TRANSACTIONS)
 def one_partition_not_told() -> Iterator[None]:
     """A transaction is complete though one of its partitions did not hear of its end."""
     healthy = _PendingMarkers.__init__
 
     def init(self: _PendingMarkers, index: int, prepared: Prepared, coordinator_epoch: int) -> None:
         healthy(self, index, prepared, coordinator_epoch)
-        if len(self.untold) > 1:
-            self.untold.pop()
+        if len(self.remaining) > 1:
+            self.remaining.pop()
 
     with patched(_PendingMarkers, "__init__", init):
         yield
 
 
-@planted("transactions: refused markers are not sent again", scenario=TRANSACTIONS, within_seeds=20)
+@planted("transactions: refused markers are not sent again", scenario=TRANSACTIONS)
 def markers_not_sent_again() -> Iterator[None]:
     """A partition that was away when the transaction ended never hears of it."""
 
     def one_less(self: MarkerSender, one: _PendingMarkers) -> None:
-        one.unanswered -= 1
-        if not one.unanswered and not one.is_dropped:
+        one.in_flight -= 1
+        if not one.in_flight and not one.is_dropped:
             self._complete(one)
 
-    with patched(MarkerSender, "_one_less", one_less):
+    with patched(MarkerSender, "_request_completed", one_less):
         yield
 
 
-@planted("transactions: a restart forgets what was prepared", scenario=TRANSACTIONS, within_seeds=60)
+@planted("transactions: a restart forgets what was prepared", scenario=TRANSACTIONS)
 def restart_forgets_prepared() -> Iterator[None]:
     """A coordinator does not go on with the ends that were decided before it was loaded."""
     with patched(TransactionMachine, "prepared", lambda self: []):
         yield
 
 
-@planted("transactions: nothing times out", scenario=TRANSACTIONS, within_seeds=20)
+@planted("transactions: nothing times out", scenario=TRANSACTIONS)
 def nothing_times_out() -> Iterator[None]:
     """The transaction of a producer that has crashed stays open."""
     with patched(Transaction, "is_timed_out", lambda self, now_ms: False):
         yield
 
 
-@planted(
-    "transactions: a new producer does not end the old transaction", scenario=TRANSACTIONS, within_seeds=40
-)
+@planted("transactions: a new producer does not end the old transaction", scenario=TRANSACTIONS)
 def old_transaction_goes_on() -> Iterator[None]:
     """A producer begins while the transaction of its predecessor is open, and takes it over."""
     healthy = TransactionMachine.initialise
@@ -93,7 +91,7 @@ def old_transaction_goes_on() -> Iterator[None]:
         yield
 
 
-@planted("transactions: an aborted one is committed", scenario=TRANSACTIONS, within_seeds=40)
+@planted("transactions: an aborted one is committed", scenario=TRANSACTIONS)
 def timed_out_is_committed() -> Iterator[None]:
     """What is aborted on a producer's behalf is committed instead."""
 
@@ -104,7 +102,7 @@ def timed_out_is_committed() -> Iterator[None]:
         yield
 
 
-@planted("transactions: a fenced producer may go on", scenario=TRANSACTIONS, within_seeds=60)
+@planted("transactions: a fenced producer may go on", scenario=TRANSACTIONS)
 def fenced_producer_goes_on() -> Iterator[None]:
     """Partitions are added to a transaction by a producer of an older epoch, whoever has it now."""
     healthy = TransactionMachine.add_partitions
@@ -133,7 +131,7 @@ def fenced_producer_goes_on() -> Iterator[None]:
         yield
 
 
-@planted("transactions: an end that was repeated ends the next one", scenario=TRANSACTIONS, within_seeds=120)
+@planted("transactions: an end that was repeated ends the next one", scenario=TRANSACTIONS)
 def repeated_end_ends_next() -> Iterator[None]:
     """EndTxn is taken in any epoch: one that was sent twice ends the transaction that follows."""
     healthy = ending.end
@@ -149,18 +147,18 @@ def repeated_end_ends_next() -> Iterator[None]:
         yield
 
 
-@planted("transactions: complete before all have answered", scenario=TRANSACTIONS, within_seeds=60)
+@planted("transactions: complete before all have answered", scenario=TRANSACTIONS)
 def complete_too_early() -> Iterator[None]:
     """The coordinator lets the next transaction begin while a partition still has the last one open."""
 
-    healthy = MarkerSender._tell
+    healthy = MarkerSender._send
 
     def tell(self: MarkerSender, one: _PendingMarkers) -> Iterator[None]:
         yield from healthy(self, one)
         transaction = one.prepared.transaction
-        self._shards.ask_partition(
+        self._shards.submit_to_partition(
             one.index, lambda machine, context: machine.complete(context, transaction)
         ).then(lambda _: None, lambda _: None)
 
-    with patched(MarkerSender, "_tell", tell):
+    with patched(MarkerSender, "_send", tell):
         yield

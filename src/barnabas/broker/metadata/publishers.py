@@ -1,0 +1,81 @@
+"""The metadata publishers of a broker, in their order.
+
+The order is the same on every node and in every role.  Image and settings come first: all others read them
+from the broker.  Authorizer and quotas follow, before any new partition can be used; then the replicas, and
+last the coordinators, whose shards depend on replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from barnabas.broker.coordinators.coordinators import Coordinators
+from barnabas.broker.quotas.client_quotas import Quotas
+from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.security.authorizer import Authorizer
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.image import ConfigResource, Image
+from barnabas.metadata.publisher import MetadataPublisher
+
+
+class PublishingBroker(Protocol):
+    """The parts of a broker that publishers update.  Replicas and coordinators start after the metadata."""
+
+    @property
+    def authorizer(self) -> Authorizer: ...
+
+    @property
+    def quotas(self) -> Quotas: ...
+
+    @property
+    def hosted_replicas(self) -> ReplicaManager | None: ...
+
+    @property
+    def hosted_coordinators(self) -> Coordinators | None: ...
+
+    def take_image(self, image: Image) -> None: ...
+
+    def take_settings(self) -> None: ...
+
+
+def publishers_for(broker: PublishingBroker, node_id: int) -> list[MetadataPublisher]:
+    """Returns all publishers in order."""
+    return [
+        _Publisher("image", lambda delta: broker.take_image(delta.image)),
+        _Publisher("settings", lambda delta: _publish_settings(broker, node_id, delta)),
+        _Publisher("authorizer", broker.authorizer.apply),
+        _Publisher("quotas", broker.quotas.apply),
+        _Publisher("replicas", lambda delta: _publish_replicas(broker, delta)),
+        _Publisher("coordinators", lambda delta: _publish_coordinators(broker, delta)),
+    ]
+
+
+class _Publisher:
+    """A `metadata.publisher.MetadataPublisher` that calls one function."""
+
+    __slots__ = ("_act", "name")
+
+    def __init__(self, name: str, act: Callable[[Delta], None]) -> None:
+        self.name = name
+        self._act = act
+
+    def publish(self, delta: Delta, image: Image) -> None:
+        self._act(delta)
+
+
+def _publish_settings(broker: PublishingBroker, node_id: int, delta: Delta) -> None:
+    """Applies dynamic options of this broker or of all brokers (KIP-226)."""
+    own = (ConfigResource.BROKER, str(node_id))
+    if own in delta.configs or (ConfigResource.BROKER, "") in delta.configs:
+        broker.take_settings()
+
+
+def _publish_replicas(broker: PublishingBroker, delta: Delta) -> None:
+    if broker.hosted_replicas is not None:
+        broker.hosted_replicas.apply(delta)
+
+
+def _publish_coordinators(broker: PublishingBroker, delta: Delta) -> None:
+    if broker.hosted_coordinators is not None:
+        broker.hosted_coordinators.apply(delta)

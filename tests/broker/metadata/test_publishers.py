@@ -1,0 +1,68 @@
+"""Who acts on committed metadata in a broker, and in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.broker.metadata.publishers import publishers_for
+from barnabas.metadata.delta import Delta
+from barnabas.metadata.image import EMPTY_IMAGE, ConfigResource
+from barnabas.protocol.records.metadata import ConfigRecord, NoOpRecord
+from barnabas.protocol.schema import Message
+
+NODE_ID = 1
+
+
+class Part:
+    """Notes that it was called."""
+
+    def __init__(self, name: str, called: list[str]) -> None:
+        self._name = name
+        self._called = called
+
+    def apply(self, delta: object) -> None:
+        self._called.append(self._name)
+
+
+class PartsOnly:
+    """As much of a broker as publishers see; a controller has neither replicas nor coordinators."""
+
+    def __init__(self, *, is_broker: bool) -> None:
+        self.called: list[str] = []
+        self.authorizer: Any = Part("authorizer", self.called)
+        self.quotas: Any = Part("quotas", self.called)
+        self.hosted_replicas: Any = Part("replicas", self.called) if is_broker else None
+        self.hosted_coordinators: Any = Part("coordinators", self.called) if is_broker else None
+
+    def take_image(self, image: object) -> None:
+        self.called.append("image")
+
+    def take_settings(self) -> None:
+        self.called.append("settings")
+
+
+def option(resource: str) -> ConfigRecord:
+    return ConfigRecord(
+        resource_type=ConfigResource.BROKER, resource_name=resource, name="log.cleaner.threads", value="2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "is_broker", "called"),
+    [
+        (option(""), True, "image settings authorizer quotas replicas coordinators"),
+        (option("1"), True, "image settings authorizer quotas replicas coordinators"),
+        (option("2"), True, "image authorizer quotas replicas coordinators"),
+        (NoOpRecord(), True, "image authorizer quotas replicas coordinators"),
+        (option("1"), False, "image settings authorizer quotas"),
+    ],
+)
+def test_the_order_is_the_same_in_every_role(record: Message, is_broker: bool, called: str) -> None:
+    parts = PartsOnly(is_broker=is_broker)
+    delta = Delta(EMPTY_IMAGE)
+    delta.apply(record)
+    for publisher in publishers_for(parts, NODE_ID):
+        publisher.publish(delta, delta.image)
+    assert parts.called == called.split()
