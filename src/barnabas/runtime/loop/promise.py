@@ -1,7 +1,7 @@
-"""Later: a value that is not there yet, for code that runs on one thread.
+"""A promise for code that runs on one thread: a value that is not available yet.
 
-What lives here: a promise that is kept or broken once, and those who wait for it.  What may not: threads and
-asyncio.  Whoever keeps it calls those who wait, at once and in the order in which they asked.
+Contains a promise that is completed or failed once, and its callbacks.  Threads and asyncio belong elsewhere.
+Completing a promise calls its callbacks at once, in the order in which they were added.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """Set or failed once; who asks after that is answered at once."""
+    """Completed or failed once; a callback that is added later is called at once."""
 
     __slots__ = ("_done", "_error", "_value", "_waiting")
 
@@ -25,7 +25,7 @@ class Promise(Generic[T]):
 
     @classmethod
     def of(cls, value: T) -> Promise[T]:
-        """One that is kept already."""
+        """An already completed promise."""
         promise = cls()
         promise.set(value)
         return promise
@@ -35,7 +35,7 @@ class Promise(Generic[T]):
         return self._done
 
     def set(self, value: T) -> None:
-        """Keep the promise."""
+        """Complete the promise."""
         self._settle()
         self._value = value
         waiting, self._waiting = self._waiting, []
@@ -43,7 +43,7 @@ class Promise(Generic[T]):
             on_value(value)
 
     def fail(self, error: BaseException) -> None:
-        """Break it."""
+        """Fail the promise."""
         self._settle()
         self._error = error
         waiting, self._waiting = self._waiting, []
@@ -51,7 +51,7 @@ class Promise(Generic[T]):
             on_error(error)
 
     def then(self, on_value: Callable[[T], None], on_error: Callable[[BaseException], None]) -> None:
-        """Call one of the two, when the time has come."""
+        """Call one of the two once the promise is completed or failed."""
         if not self._done:
             self._waiting.append((on_value, on_error))
         elif self._error is not None:
