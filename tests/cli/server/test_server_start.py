@@ -39,7 +39,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 def topics(site: Site) -> list[str | None]:
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    return [one.name for one in send_request(Address("127.0.0.1", site.port), request, 9, MetadataResponse).topics]
+    return [
+        one.name for one in send_request(Address("127.0.0.1", site.port), request, 9, MetadataResponse).topics
+    ]
 
 
 def test_the_life_of_a_daemon(site: Site, barnabas: Call) -> None:
@@ -160,7 +162,7 @@ def test_a_full_disk_ends_the_server_and_it_says_so(site: Site, small_disk: Path
             name=f"t{number}", num_partitions=1, replication_factor=1, assignments=[], configs=[]
         )
         try:
-            answer = ask(address, CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
+            answer = send_request(address, CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
         except Exception:
             break
         if answer.topics[0].error_code:
