@@ -1,10 +1,10 @@
-"""Send hostile frames to a broker over real sockets, while a healthy client is served: `make fuzz`.
+"""Sends hostile frames to a broker over real sockets while it serves a healthy client: `make fuzz`.
 
     python -m tools.fuzz --rounds 1000000 [--seed 0]
 
-A frame is decided by its seed; the first one's is `--seed`.  The broker must not end, must log no fault, must
-not grow, and must answer the healthy client all the time.  What does harm is printed in hex with its seed,
-together with the frames that were under way; the exit code is 1 then.
+A seed determines each frame; the first is `--seed`.  The broker must not exit, log errors or grow, and must
+respond to the healthy client all the time.  If not, the last frames are printed in hex with their seeds, and
+the exit code is 1.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from barnabas.testing.hostile.fuzz import FrameMaker, Hostile
 from tools import stall
 from tools.raw_broker import BrokerProcess, RawConnection
 
-# Frames are sent on so many connections, one each, before anybody looks what became of them.
+# Frames are sent on this many connections, one each, before the outcomes are read.
 VOLLEY = 64
-# Questions that are answered in between: the broker has accepted, read and served by then.
+# Requests in between: once they are answered, the broker has accepted, read and served the frames.
 PROBES = 4
-# The healthy client asks so often, and never waits longer than its patience.
+# The pause between requests of the healthy client, and its timeout.
 HEALTHY_PAUSE_S = 0.02
 PATIENCE_S = 1.0
 SEND_PATIENCE_S = 10.0
-# What was created on the way is deleted so often, and the log looked at.  Memory is compared with that after
-# the first time, when all code is loaded and caches are filled.
+# How often topics are cleaned up and the log is checked.  Memory is compared with that after the first time,
+# when all code is loaded and caches are filled.
 HOUSEKEEPING_ROUNDS = 20_000
 MAX_GROWTH_BYTES = 64 << 20
 HEALTHY_TOPIC = "healthy"
@@ -61,10 +61,10 @@ _RESET = struct.pack("ii", 1, 0)
 
 @dataclass
 class Report:
-    """How it went."""
+    """The results of a campaign."""
 
     rounds: int = 0
-    # By kind of frame and what became of it.
+    # By kind of frame and outcome.
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     healthy_answers: int = 0
     longest_wait_s: float = 0.0
@@ -77,7 +77,7 @@ class Report:
             counts = (self.outcomes[kind, outcome] for outcome in OUTCOMES)
             rows.append(f"{kind:14}" + "".join(f"{count:12}" for count in counts))
         rows.append(
-            f"{self.rounds} frames, {self.healthy_answers} healthy answers, three of them within"
+            f"{self.rounds} frames, {self.healthy_answers} healthy responses, three of them within"
             f" {1000 * self.longest_wait_s:.0f} ms at most, {self.growth_bytes >> 20} MiB grown,"
             f" {len(self.faults)} faults"
         )
@@ -85,13 +85,13 @@ class Report:
 
 
 def routes() -> list[Route]:
-    """What a broker's listener for clients serves."""
+    """The routes of a broker's client listener."""
     node = read_node(settings(0, "data"))
     return list(routes_for(Mode.KRAFT, Role.INTER_BROKER, node.settings, Metrics()).values())
 
 
 class HealthyClient(threading.Thread):
-    """Asks, writes and reads on a connection of its own until told to stop; notes what went wrong."""
+    """Produces and fetches on its own connection until stopped; records the first fault."""
 
     def __init__(self, broker: BrokerProcess, patience_s: float) -> None:
         super().__init__(daemon=True)
@@ -107,7 +107,7 @@ class HealthyClient(threading.Thread):
             with RawConnection(self._broker.address, self._patience_s) as connection:
                 while not self._done.wait(HEALTHY_PAUSE_S):
                     self._ask(connection)
-            # New clients are let in, too.
+            # New connections are accepted, too.
             with RawConnection(self._broker.address, self._patience_s) as connection:
                 self._ask(connection)
         except (OSError, AssertionError) as error:
@@ -125,7 +125,7 @@ class HealthyClient(threading.Thread):
         read = connection.ask(fetch_request(produced.base_offset), 11, FetchResponse)
         fetched = read.responses[0].partitions[0]
         assert fetched.error_code == 0, fetched
-        assert fetched.records, "nothing was read of what was written"
+        assert fetched.records, "the written record was not read"
         self.longest_wait_s = max(self.longest_wait_s, time.monotonic() - started)
         self.answers += 3
 
@@ -144,7 +144,7 @@ def fetch_request(offset: int) -> FetchRequest:
 
 
 def create(connection: RawConnection, names: Iterable[str]) -> None:
-    """Those that are missing."""
+    """Creates the topics that do not exist."""
     topics = [
         CreateTopicsRequest.CreatableTopic(
             name=name, num_partitions=2, replication_factor=1, assignments=[], configs=[]
@@ -155,7 +155,7 @@ def create(connection: RawConnection, names: Iterable[str]) -> None:
 
 
 def tidy(connection: RawConnection) -> None:
-    """Delete what hostile frames have created, and create again what they have deleted."""
+    """Deletes topics that hostile frames created, and recreates the one they may have deleted."""
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
     known = [topic.name for topic in connection.ask(request, 12, MetadataResponse).topics]
     topics = [
@@ -168,7 +168,7 @@ def tidy(connection: RawConnection) -> None:
 
 
 def outcome(sock: socket.socket) -> str:
-    """What a client sees by now.  Who waits has asked for a long poll, or has not sent all of its request."""
+    """What a client sees so far; `waiting` is a long poll or an incomplete request."""
     sock.setblocking(False)
     try:
         return "answered" if sock.recv(1 << 16) else "closed"
@@ -179,7 +179,7 @@ def outcome(sock: socket.socket) -> str:
 
 
 class Campaign:
-    """One broker under fire."""
+    """A campaign against one broker."""
 
     def __init__(self, broker: BrokerProcess, first_seed: int, *, patience_s: float = PATIENCE_S) -> None:
         self._broker = broker
@@ -196,15 +196,15 @@ class Campaign:
             self._healthy.start()
             while report.rounds < rounds and not self._has_failed():
                 try:
-                    self._fire(connection, min(VOLLEY, rounds - report.rounds))
+                    self._send_volley(connection, min(VOLLEY, rounds - report.rounds))
                     self._keep_house(connection)
                 except OSError as error:
-                    report.faults.append(f"the broker does not serve any more: {error!r}")
+                    report.faults.append(f"the broker no longer responds: {error!r}")
         self._healthy.stop()
         return self._finish()
 
-    def _fire(self, connection: RawConnection, count: int) -> None:
-        """One volley, and what became of it."""
+    def _send_volley(self, connection: RawConnection, count: int) -> None:
+        """Sends one volley and records the outcomes."""
         first = self._seed + self._report.rounds
         self._report.rounds += count
         with contextlib.ExitStack() as stack:
@@ -213,9 +213,9 @@ class Campaign:
                 hostile = self._maker.make(seed)
                 sock = socket.create_connection(self._broker.address, timeout=SEND_PATIENCE_S)
                 stack.enter_context(sock)
-                # No half-closed remains of a million connections.
+                # Reset, so that a million connections leave no half-closed sockets.
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-                # Who is closed at the first bytes cannot send the rest.
+                # The broker may close the connection after the first bytes.
                 with contextlib.suppress(ConnectionError):
                     sock.sendall(hostile.data)
                 sent.append((hostile, sock))
@@ -232,7 +232,7 @@ class Campaign:
         return bool(self._report.faults)
 
     def _keep_house(self, connection: RawConnection) -> None:
-        """Now and then."""
+        """Every HOUSEKEEPING_ROUNDS rounds."""
         rounds = self._report.rounds
         if rounds % HOUSEKEEPING_ROUNDS >= VOLLEY:
             return
@@ -255,17 +255,17 @@ class Campaign:
         return report
 
     def last_frames(self) -> list[tuple[int, Hostile]]:
-        """Those that may be to blame for what happened last: the newest first."""
+        """The frames of the last volley, newest first."""
         last = self._seed + self._report.rounds
         return [(seed, self._maker.make(seed)) for seed in range(last - 1, last - 1 - VOLLEY, -1)]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description="Send hostile frames.")
-    parser.add_argument("--rounds", type=int, default=1_000_000, help="how many (default 1000000)")
-    parser.add_argument("--seed", type=int, default=0, help="of the first frame (default 0)")
-    parser.add_argument("--stall", action="store_true", help="run the stall attack (tools.stall) as well")
-    parser.add_argument("--kafka", help="address of an Apache Kafka to hold the stall attack against")
+    parser.add_argument("--rounds", type=int, default=1_000_000, help="number of frames (default 1000000)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first frame (default 0)")
+    parser.add_argument("--stall", action="store_true", help="also run the stall attack (tools.stall)")
+    parser.add_argument("--kafka", help="address of an Apache Kafka to compare the stall attack with")
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="barnabas-fuzz-") as folder,
@@ -274,7 +274,7 @@ def main() -> int:
         campaign = Campaign(broker, options.seed)
         report = campaign.run(options.rounds)
         if broker.is_running and broker.stop() != 0:
-            report.faults.append("the broker did not stop as it should")
+            report.faults.append("the broker did not stop cleanly")
     print(report)
     for fault in report.faults:
         print(f"fault: {fault}")

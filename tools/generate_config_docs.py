@@ -17,18 +17,18 @@ INTRODUCTION = """\
 Written by `python -m tools.generate_config_docs` from `src/barnabas/config/tables/`; do not edit.
 
 Names, types, defaults and valid values are Apache Kafka's: 4.1.0 in KRaft mode and for clients, 3.9.1 in
-ZooKeeper mode (a properties file without `process.roles`).  Where the modes differ, a cell says so.  A value
+ZooKeeper mode (a properties file without `process.roles`).  A cell shows where the modes differ.  A value
 comes from the first of these layers that has one: topic or group, this broker, cluster-wide, file and
 `--override`, default.
 
-- **update**: `read-only` needs a restart, `per-broker` and `cluster-wide` are taken while the broker runs.
-- **effect**: the part of the system that an option steers.  An option of a part that is not built yet is
-  warned of when it is set; one that protects something stops the start instead, so that nobody runs
-  unprotected by mistake.  Options with the effect `none` are for the JVM, its thread pools and queues, JMX or
-  old formats: they are taken and warned of.
-- A bad value is refused with the option's name, the value and what is allowed; an unknown option is warned
-  of.
-- An option of one listener is set by its prefix: `listener.name.internal.max.connections`.
+- **update**: `read-only` needs a restart, `per-broker` and `cluster-wide` can change while the broker runs.
+- **effect**: the part of the system that an option controls.  Setting an option of a part that is not built
+  yet logs a warning; a security option prevents the start instead, so that no broker runs unprotected by
+  mistake.  Options with the effect `none` are for the JVM, its thread pools and queues, JMX or old formats:
+  they are accepted with a warning.
+- The error for an invalid value names the option, the value and what is allowed; an unknown option logs a
+  warning.
+- The option of a single listener has a prefix: `listener.name.internal.max.connections`.
 """
 CLIENTS = ("producer", "consumer", "admin")
 
@@ -44,11 +44,11 @@ def page() -> str:
 
 
 def _parts_table() -> str:
-    lines = ["## Parts of the system", "", "| effect | built | set before it is built |", "|---|---|---|"]
+    lines = ["## Parts of the system", "", "| effect | built | if set before it is built |", "|---|---|---|"]
     for feature in Feature:
         if feature is not Feature.NONE:
             built = "yes" if feature in BUILT_FEATURES else "not yet"
-            until_then = "refused" if feature in SECURITY_FEATURES else "warned of"
+            until_then = "refused" if feature in SECURITY_FEATURES else "warning"
             lines.append(f"| {feature} | {built} | {until_then} |")
     return "\n".join(lines) + "\n"
 
@@ -77,7 +77,7 @@ def _options(table: OptionTable) -> str:
 
 
 def _sorted(table: OptionTable) -> list[Option]:
-    """The rows by name.  A client of ours has no mode: it has the options of the newer release."""
+    """The rows by name.  Clients have no mode: they have the options of the newer release."""
     if table.scope in CLIENTS:
         return [option._replace(only=None, zookeeper=None) for option in table.options().values()]
     return sorted(table, key=lambda option: option.name)

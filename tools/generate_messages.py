@@ -35,16 +35,16 @@ PYTHON_TYPES = {"records": "record_data"}
 
 
 def load(libs: Path) -> dict[str, Definition]:
-    """Every definition in a folder of jars, by name; `_jar` says where it was."""
-    found: dict[str, Definition] = {}
+    """Every definition in a folder of jars, by name; `_jar` is its jar."""
+    definitions: dict[str, Definition] = {}
     for jar in sorted(libs.glob("kafka*.jar")):
         with zipfile.ZipFile(jar) as archive:
             for name in archive.namelist():
                 if re.search(r"(^|/)(message|metadata)/\w+\.json$", name):
                     text = re.sub(r"^\s*//.*$", "", archive.read(name).decode(), flags=re.MULTILINE)
                     definition = json.loads(text)
-                    found[definition["name"]] = {**definition, "_jar": jar.name}
-    return found
+                    definitions[definition["name"]] = {**definition, "_jar": jar.name}
+    return definitions
 
 
 def versions(text: str | None) -> tuple[int, int]:
@@ -79,7 +79,7 @@ class Writer:
         self._collect(definition["fields"], self.valid, common)
 
     def _collect(self, fields: list[Definition], reach: tuple[int, int], common: dict[str, Any]) -> None:
-        """Find the structs, innermost first, and the versions in which each is used."""
+        """Collects the structs, innermost first, and the versions in which each is used."""
         for known in fields:
             kind = known["type"].removeprefix("[]")
             if kind[0].isupper():
@@ -91,13 +91,13 @@ class Writer:
                 self.structs.setdefault(kind, parts)
 
     def short(self, struct: str) -> str:
-        """A struct's name without what the message's name already says."""
+        """A struct's name without the name of the message."""
         api = re.sub("(Request|Response)$", "", self.name)
         for prefix in (self.name, api):
-            rest = struct.removeprefix(prefix)
-            taken = rest != struct and rest in self.structs
-            if rest != struct and rest[:1].isupper() and not taken:
-                return rest
+            short_name = struct.removeprefix(prefix)
+            taken = short_name != struct and short_name in self.structs
+            if short_name != struct and short_name[:1].isupper() and not taken:
+                return short_name
         return struct
 
     def lines(self, doc: str) -> Iterator[str]:
@@ -159,35 +159,35 @@ class Writer:
         return kind
 
     def default(self, known: Definition) -> str:
-        said, kind = known.get("default"), known["type"]
-        if said == "null" or kind == "records":
+        value, kind = known.get("default"), known["type"]
+        if value == "null" or kind == "records":
             return "None"
         if kind.startswith("[]"):
             return "[]"
         if kind[0].isupper():
             self.imports.add("NEW")
             return "NEW"
-        if said in (None, ""):
+        if value in (None, ""):
             self.needs_zero_uuid |= kind == "uuid"
             return ZEROS.get(kind, "0")
         if kind == "bool":
-            return str(said).title()
-        return repr(said) if kind == "string" else str(int(str(said), 0))
+            return str(value).title()
+        return repr(value) if kind == "string" else str(int(str(value), 0))
 
 
 def write_module(path: Path, title: str, parts: list[tuple[Definition, str]]) -> None:
     writers = [(Writer(definition), doc) for definition, doc in parts]
     bodies = ["\n".join(writer.lines(doc)) for writer, doc in writers]
     imports = sorted(set().union(*(writer.imports for writer, _ in writers)))
-    head = [f'"""{title}\n\n{NOTE}\n"""', "", "from __future__ import annotations", ""]
+    header = [f'"""{title}\n\n{NOTE}\n"""', "", "from __future__ import annotations", ""]
     if any(writer.needs_zero_uuid for writer, _ in writers):
-        head.append("from barnabas.base.ids import ZERO_UUID")
-    head.append(f"from barnabas.protocol.schema import {', '.join(imports)}")
-    path.write_text("\n".join(head) + "\n\n\n" + "\n\n\n".join(bodies) + "\n", encoding="utf-8")
+        header.append("from barnabas.base.ids import ZERO_UUID")
+    header.append(f"from barnabas.protocol.schema import {', '.join(imports)}")
+    path.write_text("\n".join(header) + "\n\n\n" + "\n\n\n".join(bodies) + "\n", encoding="utf-8")
 
 
 def record_file(name: str, definition: Definition) -> str:
-    """Which file under records/ a record belongs to."""
+    """The file under records/ that a record belongs to."""
     if "kafka-metadata" in definition["_jar"]:
         return "metadata"
     for prefix, file in (
@@ -237,7 +237,7 @@ def generate(newer_libs: Path, older_libs: Path, package: Path) -> None:
         parts = [(request, docs[0]), (response, docs[1])]
         write_module(package / "messages" / f"{snake(name)}.py", title, parts)
     headers = [(chosen[name], doc) for name, doc in message_notes.HEADERS.items()]
-    write_module(package / "messages" / "headers.py", "What stands before requests and responses.", headers)
+    write_module(package / "messages" / "headers.py", "The headers of requests and responses.", headers)
     for file, title in message_notes.RECORD_FILES.items():
         records = [
             (chosen[name], doc)
@@ -246,9 +246,9 @@ def generate(newer_libs: Path, older_libs: Path, package: Path) -> None:
         ]
         write_module(package / "records" / f"{file}.py", title, records)
     rows = [api_row(name, chosen[name + "Request"], older.get(name + "Request")) for name in apis]
-    head = f'"""Every API, by key.\n\n{NOTE}\n"""\n\nfrom __future__ import annotations\n\n'
+    header = f'"""Every API, by key.\n\n{NOTE}\n"""\n\nfrom __future__ import annotations\n\n'
     imports = "from barnabas.protocol.apis import api_row\n\n"
-    table = head + imports + "API_ROWS = (\n" + "\n".join(rows) + "\n)\n"
+    table = header + imports + "API_ROWS = (\n" + "\n".join(rows) + "\n)\n"
     (package / "api_table.py").write_text(table, encoding="utf-8")
     settings = PACKAGE.parents[2] / "pyproject.toml"
     for command in (["check", "--fix", "--select", "I"], ["format"]):

@@ -1,6 +1,6 @@
-"""Write the pages of docs/reference/ that follow from the code: `python -m tools.generate_reference`.
+"""Writes the pages of docs/reference/ that are generated from the code: `python -m tools.generate_reference`.
 
-commands.md comes from the parsers of the command line, apis.md from the table of what a broker serves.
+commands.md comes from the parsers of the command line, apis.md from the routes of a broker.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ PROJECT = Path(__file__).resolve().parents[1]
 REFERENCE = PROJECT / "docs" / "reference"
 DO_NOT_EDIT = "Written by `python -m tools.generate_reference` from the code; do not edit."
 ABOUT_COMMANDS = """\
-Data goes to stdout, everything else to stderr. Flags are never abbreviated; a long one may be written with
-one dash. `barnabas COMMAND --help` shows the same as this page.
+Data goes to stdout, everything else to stderr. Flags are never abbreviated; a long flag may be written with
+one dash. `barnabas COMMAND --help` shows the contents of this page.
 """
 ABOUT_APIS = """\
-What a node announces and serves, by listener, in the versions of Apache Kafka 4.1.0. Every API has a file in
-`broker/handlers/`, headed by what it does and the KIPs that it follows.
+The APIs that a node announces and serves, by listener, in the versions of Apache Kafka 4.1.0. Every API has a
+file in `broker/handlers/` that starts with a summary and the KIPs it implements.
 """
 
 EXITS = {
-    Exit.OK: "all went well",
-    Exit.FAILED: "it failed; the line on stderr says why",
-    Exit.USAGE: "the command line is wrong",
-    Exit.UNREACHABLE: "a server does not answer",
+    Exit.OK: "success",
+    Exit.FAILED: "failure; the line on stderr has the reason",
+    Exit.USAGE: "invalid command line",
+    Exit.UNREACHABLE: "a server does not respond",
     Exit.DENIED: "permission denied",
-    Exit.NOT_FOUND: "what was asked for is not there",
-    Exit.TIMED_OUT: "it took too long",
+    Exit.NOT_FOUND: "not found",
+    Exit.TIMED_OUT: "timed out",
     Exit.INTERRUPTED: "Ctrl+C",
-    Exit.BROKEN_PIPE: "whoever read the output went away",
+    Exit.BROKEN_PIPE: "the reader of the output closed the pipe",
     Exit.TERMINATED: "SIGTERM",
 }
 
 
 class _Parsing(Exception):
-    """A tool is about to read its command line."""
+    """Raised when a tool is about to parse its command line."""
 
     def __init__(self, parser: ArgumentParser) -> None:
         super().__init__(parser.prog)
@@ -74,15 +74,15 @@ def commands_page() -> str:
 
 
 def _refused() -> str:
-    """Flags of Apache Kafka's tools that ours do not take; tests/cli/test_flags.py keeps it true."""
+    """Flags of Apache Kafka's tools that are not supported; checked by tests/cli/framework/test_flags.py."""
     return (
-        "## Flags of Apache Kafka's tools that are refused\n\n"
-        "None: every flag of the tools of 4.1.0 is taken.\n"
+        "## Unsupported flags of Apache Kafka's tools\n\n"
+        "None: every flag of the tools of 4.1.0 is accepted.\n"
     )
 
 
 def _parsers(tool: ModuleType) -> Iterator[ArgumentParser]:
-    """Of a tool, or of each of its subcommands."""
+    """The parser of a tool, or those of its subcommands."""
     names = [[name] for name in getattr(tool, "SUBCOMMANDS", ())] or [[]]
     for arguments in names:
         parser = parser_of(tool.run, arguments)
@@ -91,7 +91,7 @@ def _parsers(tool: ModuleType) -> Iterator[ArgumentParser]:
 
 
 def parser_of(run: Callable[[list[str]], int], arguments: list[str]) -> ArgumentParser | None:
-    """The parser by which a tool reads its command line; None if it reads none."""
+    """The parser of a tool's command line; None if it has none."""
 
     def parse(parser: ArgumentParser, given: object) -> argparse.Namespace:
         raise _Parsing(parser)

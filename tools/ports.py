@@ -1,4 +1,4 @@
-"""Ports that nobody has right now, for servers that tests, benches and suites start."""
+"""Free ports for servers that tests, benchmarks and suites start."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import os
 import socket
 from itertools import cycle, islice
 
-# Below the ports that outgoing connections are given.
+# Below the ephemeral ports of outgoing connections.
 _LISTENING = range(10_000, 22_000)
-# Each process begins elsewhere, so that runs side by side do not look for the same ones at the same time.
+# Each process starts elsewhere, so that parallel runs do not compete for the same ports.
 _ports = islice(cycle(_LISTENING), os.getpid() * 97 % len(_LISTENING), None)
 _ORACLE_BASES = range(23_000, 32_500, 211)
-# Where the oracle's brokers listen, from the first port that was asked for.
-_OF_THE_ORACLE = (1, 101)
+# The ports of the oracle's brokers, relative to its base port.
+_ORACLE_OFFSETS = (1, 101)
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ones, and none that this process has handed out lately.
+    """Distinct ports, and none that this process has returned recently.
 
-    The system would choose among the ports of outgoing connections, and one of those could take a port before
-    the server does for which it was found.
+    The system would choose ephemeral ports, which an outgoing connection could take before the server does.
+
     """
-    found: list[int] = []
+    ports: list[int] = []
     for port in islice(_ports, len(_LISTENING)):
         if is_free(port):
-            found.append(port)
-            if len(found) == count:
-                return found
+            ports.append(port)
+            if len(ports) == count:
+                return ports
     raise RuntimeError("no free ports")
 
 
 def free_pair() -> int:
-    """A free port whose next one is free too."""
+    """The first of two consecutive free ports."""
     for _ in range(len(_LISTENING)):
         first, second = free_ports(2)
         if second == first + 1:
@@ -40,7 +40,7 @@ def free_pair() -> int:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen there now, on every interface."""
+    """Whether a server could listen on the port now, on every interface."""
     try:
         socket.create_server(("", port)).close()
     except OSError:
@@ -49,16 +49,16 @@ def is_free(port: int) -> bool:
 
 
 def free_oracle_base() -> int:
-    """A first port with which the oracle finds its ports free.
+    """A base port with which all ports of the oracle are free.
 
-    Each process begins to look elsewhere: a port that is free only while its server is started again is not
-    taken by a run beside it.
+    Each process starts elsewhere, so that a parallel run does not take a port that is free only while its
+    server restarts.
     """
     first = os.getpid() % len(_ORACLE_BASES)
     bases: list[int] = [*_ORACLE_BASES[first:], *_ORACLE_BASES[:first]]
     for base in bases:
         try:
-            for offset in _OF_THE_ORACLE:
+            for offset in _ORACLE_OFFSETS:
                 socket.create_server(("localhost", base + offset)).close()
         except OSError:
             continue

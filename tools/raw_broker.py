@@ -1,8 +1,4 @@
-"""A broker in a process of its own, and connections to it by bytes: what tools, tests and bench rows share.
-
-What lives here: starting, watching and ending the process; a socket that waits; a client that asks with
-messages.  What may not: what is tested or measured with them.
-"""
+"""A broker in a separate process, and raw connections to it, for tools, tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 class BrokerProcess:
-    """`barnabas dev` with its data in a folder that stays; may be started again after it has ended."""
+    """`barnabas dev` with its data in a given folder; can be restarted after it has ended."""
 
     def __init__(self, folder: Path, *options: str, open_files: int | None = None) -> None:
         self.folder = folder
@@ -63,7 +59,7 @@ class BrokerProcess:
 
     @property
     def rss_bytes(self) -> int:
-        """Of the process now, where the system tells; else 0."""
+        """The memory of the process, or 0 if the system does not report it."""
         with contextlib.suppress(OSError):
             return int(Path(f"/proc/{self.pid}/statm").read_text("utf-8").split()[1]) * PAGE_BYTES
         return 0
@@ -74,12 +70,12 @@ class BrokerProcess:
 
     @property
     def faults(self) -> list[str]:
-        """What its log calls an error, of all its lives."""
+        """The errors in its log, including those of earlier runs."""
         lines = self.log.read_text(errors="replace").splitlines()
         return [line for line in lines if " ERROR " in line or " CRITICAL " in line or "Traceback" in line]
 
     def start(self) -> None:
-        """Until it listens."""
+        """Starts the broker, and waits until it listens."""
         command = [sys.executable, "-m", "barnabas", "dev", "--port", "0"]
         command += ["--data", str(self.folder / "data"), *self.options]
         if self.open_files is not None:
@@ -90,7 +86,7 @@ class BrokerProcess:
                 command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
             )
         assert self._process.stdout is not None
-        # A start that hangs must end whoever waits for it, not hang it.
+        # A start that hangs must not block the caller for ever.
         watch = threading.Timer(START_PATIENCE_S, self._process.kill)
         watch.start()
         first = self._process.stdout.readline()
@@ -102,12 +98,12 @@ class BrokerProcess:
         self.address = (host, int(port))
 
     def stop(self) -> int:
-        """Ask it to end, and wait; its exit code."""
+        """Stops the broker, and returns its exit code."""
         self._running.terminate()
         return self._ended(STOP_PATIENCE_S)
 
     def kill(self) -> None:
-        """As by kill -9."""
+        """Like kill -9."""
         self._running.send_signal(signal.SIGKILL)
         self._ended(STOP_PATIENCE_S)
 
@@ -135,7 +131,7 @@ class BrokerProcess:
 
 
 class RawConnection:
-    """A socket that waits for whole answers."""
+    """A socket that waits for complete responses."""
 
     def __init__(self, address: tuple[str, int], patience_s: float = ANSWER_PATIENCE_S) -> None:
         self.socket = socket.create_connection(address, timeout=patience_s)
@@ -152,7 +148,7 @@ class RawConnection:
         self.socket.sendall(data)
 
     def frame(self) -> bytes | None:
-        """The next answer without its size, or None if the server closed.  TimeoutError if neither came."""
+        """The next response without its size, or None if the server closed.  Raises TimeoutError."""
         try:
             size = self._receive(_SIZE.size)
             return None if size is None else self._receive(_SIZE.unpack(size)[0])
@@ -160,7 +156,7 @@ class RawConnection:
             return None
 
     def ask(self, request: Message, version: int, answer: type[ResponseT]) -> ResponseT:
-        """One request and its answer."""
+        """Sends a request and returns its response."""
         self._correlation_id += 1
         self.send(write_request(request, version, self._correlation_id, "raw"))
         return self.answer(request, version, answer, self._correlation_id)
@@ -168,10 +164,10 @@ class RawConnection:
     def ask_all(
         self, requests: Sequence[Message], version: int, answer: type[ResponseT]
     ) -> Iterator[ResponseT]:
-        """Many requests at once, and their answers in order."""
+        """Sends many requests at once, and yields their responses in order."""
         first = self._correlation_id + 1
         self._correlation_id += len(requests)
-        frames = (write_request(one, version, first + at, "raw") for at, one in enumerate(requests))
+        frames = (write_request(request, version, first + at, "raw") for at, request in enumerate(requests))
         self.send(b"".join(frames))
         for at, request in enumerate(requests):
             yield self.answer(request, version, answer, first + at)
@@ -184,7 +180,7 @@ class RawConnection:
             raise ConnectionError(f"the server closed the connection upon {request.schema.name}")
         assert request.schema.key is not None
         answered, message = read_response(frame, api(request.schema.key), version)
-        assert answered == correlation_id, f"an answer to {answered}, not to {correlation_id}"
+        assert answered == correlation_id, f"a response to {answered}, not to {correlation_id}"
         assert isinstance(message, answer)
         return message
 

@@ -1,8 +1,8 @@
-"""Record with Apache Kafka's tools what the sessions of the command line answer.
+"""Records the expected output of the command line's sessions with Apache Kafka's tools.
 
 `python -m tools.record_sessions topics configs …` runs the commands of tests/data/cli/sessions/NAME.txt, one
-broker of Apache Kafka 4.1.0 for each file, and writes the file again with what came out.  It needs the
-oracle, a script that fetches and runs Apache Kafka; `BARNABAS_ORACLE` says where it is.
+broker of Apache Kafka 4.1.0 for each file, and rewrites the file with the output.  It needs the
+oracle, a script that fetches and runs Apache Kafka; `BARNABAS_ORACLE` is its path.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SESSIONS = PROJECT / "tests" / "data" / "cli" / "sessions"
 ORACLE = Path(os.environ.get("BARNABAS_ORACLE", PROJECT.parent / "shared" / "oracle" / "kafka"))
 VERSION = "4.1.0"
 TOOL_TIMEOUT_S = 120
-# How long the cluster is given to settle before a command that is asked again is recorded.
+# How often a command is run before its output is recorded, so that the cluster can settle.
 SETTLING_ATTEMPTS = 3
 
 
@@ -35,7 +35,7 @@ def oracle(*arguments: str) -> list[str]:
 
 @contextmanager
 def apache_kafka(folder: Path, settings: dict[str, str]) -> Iterator[Places]:
-    """One broker, running; it is down when this ends."""
+    """A running broker, stopped at the end of the context."""
     base = free_oracle_base()
     files = folder / "files"
     files.mkdir()
@@ -49,7 +49,7 @@ def apache_kafka(folder: Path, settings: dict[str, str]) -> Iterator[Places]:
 
 
 def run(command: Command, places: Places) -> tuple[int, str]:
-    """The exit code of Apache Kafka's tool, and both its streams in the order in which they came."""
+    """The exit code of Apache Kafka's tool, and both output streams in order."""
     name, *arguments = command.words(places)
     done = subprocess.run(
         oracle("tool", name, *arguments),

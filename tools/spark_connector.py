@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector: its jars, fetched once by their Maven coordinates."""
+"""The jars of Spark's Kafka connector, fetched once by their Maven coordinates."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ FETCH_TIMEOUT_S = 600
 
 
 def connector_jars() -> list[Path]:
-    """The files; Maven brings what is not there yet."""
+    """The files; Maven fetches missing ones."""
     folder = KEPT / "spark-sql-kafka-4.2.0"
     jars = []
-    for one in COORDINATES:
-        _, name, version = one.split(":")
+    for coordinates in COORDINATES:
+        _, name, version = coordinates.split(":")
         jar = folder / f"{name}-{version}.jar"
         if not jar.exists():
             folder.mkdir(parents=True, exist_ok=True)
             done = subprocess.run(
-                ["mvn", "-q", "-B", COPY_GOAL, f"-Dartifact={one}", f"-DoutputDirectory={folder}"],
+                ["mvn", "-q", "-B", COPY_GOAL, f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"],
                 capture_output=True,
                 text=True,
                 timeout=FETCH_TIMEOUT_S,
                 check=False,
             )
             if done.returncode:
-                raise RuntimeError(f"Maven could not fetch {one}: {done.stdout[-2000:]}")
+                raise RuntimeError(f"Maven could not fetch {coordinates}: {done.stdout[-2000:]}")
         jars.append(jar)
     return jars

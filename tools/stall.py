@@ -1,11 +1,11 @@
-"""Run the stall attack against a broker over real sockets, while a second client asks: part of `make fuzz`.
+"""Runs the stall attack against a broker over real sockets, with a second client: part of `make fuzz`.
 
     python -m tools.stall [--sizes 100000 1000000] [--edges] [--only Metadata] [--address host:port]
 
-For each API, version and kind of filling it measures how long the request took, how long a second client,
-which asks for ApiVersions all the time, waited at most, and how much memory the broker had.  It fails if
-somebody waited longer than MAX_WAIT_S or the broker had more than MAX_RSS_BYTES.  With `--kafka` the worst
-are also sent to Apache Kafka (the address of a running one): no request may take much longer here than there.
+For each API, version and kind of payload it measures how long the request took, how long a second client,
+which sends ApiVersions requests all the time, waited at most, and how much memory the broker used.  It fails
+if a client waited longer than MAX_WAIT_S or the broker used more than MAX_RSS_BYTES.  With `--kafka` the
+worst attacks are also sent to a running Apache Kafka: no request may take much longer here than there.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ SIZES = (100_000, 1_000_000)
 TOPICS = 200
 GROUPS = 50
 COORDINATOR_PATIENCE_S = 60.0
-# The second client's pause between two questions.
+# The second client's pause between two requests.
 PROBE_PAUSE_S = 0.002
-# What is asked of the broker.
+# The requirements of the broker.
 MAX_WAIT_S = 0.5
 MAX_RSS_BYTES = 300 << 20
 WORST = 10
-# Against Apache Kafka: no attack takes longer than this many times its time, and a little.
+# Compared with Apache Kafka: the allowed factor, plus a constant.
 TIMES_KAFKA = 2.0
 GRACE_S = 0.1
 PATIENCE_S = 300.0
@@ -51,7 +51,7 @@ PATIENCE_S = 300.0
 
 @dataclass
 class Outcome:
-    """What one attack did."""
+    """The effect of one attack."""
 
     attack: StallAttack
     took_s: float
@@ -70,7 +70,7 @@ class Outcome:
 
 @dataclass
 class Report:
-    """How it went."""
+    """The results of a campaign."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -80,21 +80,21 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"{len(self.outcomes)} stall attacks; the second client waited longest during"]
-        lines += [f"  {one}" for one in self.worst(lambda one: one.waited_s)]
+        lines += [f"  {outcome}" for outcome in self.worst(lambda outcome: outcome.waited_s)]
         lines.append("the longest attacks were")
-        lines += [f"  {one}" for one in self.worst(lambda one: one.took_s)]
+        lines += [f"  {outcome}" for outcome in self.worst(lambda outcome: outcome.took_s)]
         lines += [f"fault: {fault}" for fault in self.faults]
         return "\n".join(lines)
 
 
 def routes() -> list[Route]:
-    """What a broker's listener for clients serves."""
+    """The routes of a broker's client listener."""
     node = read_node(settings(0, "data"))
     return list(routes_for(Mode.KRAFT, Role.INTER_BROKER, node.settings, Metrics()).values())
 
 
 class SecondClient(threading.Thread):
-    """Asks for ApiVersions all the time and keeps the longest wait since it was last asked for it."""
+    """Sends ApiVersions requests all the time and records the longest wait since the last `take`."""
 
     def __init__(self, address: tuple[str, int], rss_bytes: Callable[[], int]) -> None:
         super().__init__(daemon=True)
@@ -117,7 +117,7 @@ class SecondClient(threading.Thread):
             self.fault = f"the second client was not served: {error!r}"
 
     def take(self) -> tuple[float, int]:
-        """The longest wait and the most memory since the last call."""
+        """The longest wait and the maximum memory since the last call."""
         taken = self._longest_s, self._rss
         self._longest_s, self._rss = 0.0, 0
         return taken
@@ -128,7 +128,7 @@ class SecondClient(threading.Thread):
 
 
 def prepare(address: tuple[str, int]) -> Existing:
-    """Make the topics that attacks name."""
+    """Creates the topics and groups that attacks name."""
     names = [f"stall-{number}" for number in range(TOPICS)]
     topics = [
         CreateTopicsRequest.CreatableTopic(
@@ -138,9 +138,9 @@ def prepare(address: tuple[str, int]) -> Existing:
     ]
     with RawConnection(address) as connection:
         connection.ask(CreateTopicsRequest(topics=topics, timeout_ms=60_000), 5, CreateTopicsResponse)
-        asked = [MetadataRequest.Topic(name=name, topic_id=ZERO_UUID) for name in names]
+        requested = [MetadataRequest.Topic(name=name, topic_id=ZERO_UUID) for name in names]
         answer = connection.ask(
-            MetadataRequest(topics=asked, allow_auto_topic_creation=False), 12, MetadataResponse
+            MetadataRequest(topics=requested, allow_auto_topic_creation=False), 12, MetadataResponse
         )
         for name in names[:GROUPS]:
             commit(connection, name)
@@ -148,23 +148,25 @@ def prepare(address: tuple[str, int]) -> Existing:
 
 
 def commit(connection: RawConnection, name: str) -> None:
-    """Make a group of this name, which has read the topic of this name; its coordinator may have to load."""
+    """Commits an offset of the topic and group of this name; the coordinator may still be loading."""
     partition = OffsetCommitRequest.Partition(partition_index=0, committed_offset=0, committed_metadata="")
     request = OffsetCommitRequest(
         group_id=name, member_id="", topics=[OffsetCommitRequest.Topic(name=name, partitions=[partition])]
     )
     until = time.monotonic() + COORDINATOR_PATIENCE_S
     while time.monotonic() < until:
-        found = connection.ask(FindCoordinatorRequest(coordinator_keys=[name]), 4, FindCoordinatorResponse)
+        coordinator = connection.ask(
+            FindCoordinatorRequest(coordinator_keys=[name]), 4, FindCoordinatorResponse
+        )
         answer = connection.ask(request, 8, OffsetCommitResponse)
-        if not found.coordinators[0].error_code and not answer.topics[0].partitions[0].error_code:
+        if not coordinator.coordinators[0].error_code and not answer.topics[0].partitions[0].error_code:
             return
         time.sleep(0.1)
-    raise RuntimeError(f"the group {name} could not be made")
+    raise RuntimeError(f"the group {name} could not be created")
 
 
 def strike(address: tuple[str, int], frame: bytes) -> tuple[float, str]:
-    """Send one attack; how long it took and what came of it."""
+    """Sends one attack; returns its duration and outcome."""
     with RawConnection(address, PATIENCE_S) as connection:
         began = time.monotonic()
         try:
@@ -179,7 +181,7 @@ def strike(address: tuple[str, int], frame: bytes) -> tuple[float, str]:
 
 
 class StallCampaign:
-    """One broker under attack."""
+    """A campaign against one broker."""
 
     def __init__(
         self, address: tuple[str, int], rss_bytes: Callable[[], int], chosen: Iterable[StallAttack]
@@ -189,15 +191,15 @@ class StallCampaign:
         self._second = SecondClient(address, rss_bytes)
         self._is_warm: set[tuple[str, int]] = set()
 
-    def run(self, tell: Callable[[str], None] = lambda line: None) -> Report:
+    def run(self, report_line: Callable[[str], None] = lambda line: None) -> Report:
         report = Report()
         existing = prepare(self._address)
         self._second.start()
         for attack in self._chosen:
             outcome = self._strike(attack, existing)
             report.outcomes.append(outcome)
-            tell(str(outcome))
-            self._judge(outcome, report)
+            report_line(str(outcome))
+            self._check(outcome, report)
             if self._second.fault is not None:
                 report.faults.append(self._second.fault)
                 break
@@ -208,13 +210,13 @@ class StallCampaign:
         frame = attack.frame(existing)
         self._second.take()
         took_s, answer = strike(self._address, frame)
-        # One more question has been answered by then.
+        # Wait for one more response to the second client.
         time.sleep(2 * PROBE_PAUSE_S)
         waited_s, rss = self._second.take()
         return Outcome(attack, took_s, max(waited_s, 0.0), rss, answer)
 
     @staticmethod
-    def _judge(outcome: Outcome, report: Report) -> None:
+    def _check(outcome: Outcome, report: Report) -> None:
         if outcome.waited_s > MAX_WAIT_S:
             report.faults.append(f"others waited {outcome.waited_s:.2f} s: {outcome.attack.name}")
         if outcome.rss_bytes > MAX_RSS_BYTES:
@@ -224,9 +226,9 @@ class StallCampaign:
 
 
 def compare(report: Report, kafka: tuple[str, int]) -> None:
-    """Send the worst to Apache Kafka too; the second time counts there, when its code is compiled."""
+    """Sends the worst attacks to Apache Kafka too; the second time counts, when its code is compiled."""
     existing = prepare(kafka)
-    for outcome in report.worst(lambda one: one.took_s):
+    for outcome in report.worst(lambda outcome: outcome.took_s):
         frame = outcome.attack.frame(existing)
         strike(kafka, frame)
         outcome.kafka_s = strike(kafka, frame)[0]
@@ -237,14 +239,14 @@ def compare(report: Report, kafka: tuple[str, int]) -> None:
 
 
 def campaign(
-    chosen: Iterable[StallAttack], kafka: tuple[str, int] | None, tell: Callable[[str], None]
+    chosen: Iterable[StallAttack], kafka: tuple[str, int] | None, report_line: Callable[[str], None]
 ) -> Report:
-    """Against a broker of our own in a process of its own."""
+    """Runs against a new broker in a separate process."""
     with (
         tempfile.TemporaryDirectory(prefix="barnabas-stall-") as folder,
         BrokerProcess(Path(folder)) as broker,
     ):
-        report = StallCampaign(broker.address, lambda: broker.rss_bytes, chosen).run(tell)
+        report = StallCampaign(broker.address, lambda: broker.rss_bytes, chosen).run(report_line)
         report.faults += broker.faults
         if kafka is not None:
             compare(report, kafka)
@@ -258,22 +260,26 @@ def _address(text: str) -> tuple[str, int]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.stall", description="Run the stall attack.")
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="of requests, in bytes")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="sizes of requests in bytes")
     parser.add_argument("--edges", action="store_true", help="only the lowest and highest version of an API")
     parser.add_argument("--only", nargs="+", help="names of APIs")
-    parser.add_argument("--address", type=_address, help="of a running broker to attack instead of our own")
-    parser.add_argument("--kafka", type=_address, help="of an Apache Kafka to hold the worst against")
+    parser.add_argument(
+        "--address", type=_address, help="address of a running broker to attack instead of a new one"
+    )
+    parser.add_argument(
+        "--kafka", type=_address, help="address of an Apache Kafka to compare the worst attacks with"
+    )
     options = parser.parse_args(arguments)
-    served = [one for one in routes() if not options.only or one.api.name in options.only]
+    served = [route for route in routes() if not options.only or route.api.name in options.only]
     chosen = attacks(served, options.sizes, every_version=not options.edges)
 
-    def tell(line: str) -> None:
+    def report_line(line: str) -> None:
         print(line, flush=True)
 
     if options.address is not None:
-        report = StallCampaign(options.address, lambda: 0, chosen).run(tell)
+        report = StallCampaign(options.address, lambda: 0, chosen).run(report_line)
     else:
-        report = campaign(chosen, options.kafka, tell)
+        report = campaign(chosen, options.kafka, report_line)
     print(report)
     return 1 if report.faults else 0
 

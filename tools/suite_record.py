@@ -1,4 +1,4 @@
-"""The results of the clients' suites as they are kept (docs/compatibility.json) and shown (compatibility.md).
+"""The results of the clients' test suites, saved in docs/compatibility.json and shown in compatibility.md.
 
 For each suite and test: what Apache Kafka 4.1.0 does in up to three runs, and what barnabas does.  A test
 passes when it passes in two of three runs.
@@ -30,7 +30,7 @@ _ABOUT = (
 
 
 def verdict(outcomes: Iterable[str]) -> str:
-    """What two of three runs say; of a single run, what it says."""
+    """The outcome of two of three runs, or of a single run."""
     given = list(outcomes)
     if not given:
         return NOT_RUN
@@ -44,20 +44,20 @@ def verdict(outcomes: Iterable[str]) -> str:
 
 @dataclass
 class Side:
-    """The runs of one broker, by suite."""
+    """The runs against one broker, by suite."""
 
     runs: dict[str, list[Results]] = field(default_factory=dict)
-    # Which version of it, by suite.
+    # The version of the broker, by suite.
     versions: dict[str, str] = field(default_factory=dict)
 
     def verdicts(self, suite: str) -> dict[str, str]:
         runs = self.runs.get(suite, [])
         tests = sorted({test for run in runs for test in run})
-        # A test that a run does not know at all has not passed there.
+        # A test that is missing in a run has not passed.
         return {test: verdict(run.get(test, FAILED) for run in runs) for test in tests}
 
     def is_decided(self, suite: str, wanted: Iterable[str]) -> bool:
-        """Whether another run could change nothing."""
+        """Whether another run could not change the verdict."""
         runs = self.runs.get(suite, [])
         if len(runs) >= MAX_RUNS:
             return True
@@ -74,7 +74,7 @@ class Record:
     barnabas: Side = field(default_factory=Side)
 
     def wanted(self, suite: str) -> list[str]:
-        """What is to pass here: whatever passes there."""
+        """The tests that must pass on barnabas: those that pass on Apache Kafka."""
         return [test for test, how in self.apache.verdicts(suite).items() if how == PASSED]
 
     def missing(self, suite: str) -> list[str]:
@@ -82,7 +82,7 @@ class Record:
         return [test for test in self.wanted(suite) if ours.get(test) != PASSED]
 
 
-# Kept ------------------------------------------------------------------------------------------------------
+# Saving -----------------------------------------------------------------------------------------------------
 
 
 def load(path: Path) -> Record:
@@ -106,11 +106,11 @@ def _side(kept: Mapping[str, Mapping[str, Mapping[str, str]]]) -> Side:
 
 
 def save(path: Path, record: Record) -> None:
-    kept = {"how": _HOW, APACHE: _kept(record.apache), BARNABAS: _kept(record.barnabas)}
+    kept = {"how": _HOW, APACHE: _entries(record.apache), BARNABAS: _entries(record.barnabas)}
     path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
-def _kept(side: Side) -> dict[str, object]:
+def _entries(side: Side) -> dict[str, object]:
     entries: dict[str, object] = {}
     for suite in SUITE_NAMES:
         runs = side.runs.get(suite)
@@ -124,7 +124,7 @@ def _kept(side: Side) -> dict[str, object]:
     return entries
 
 
-# Shown -----------------------------------------------------------------------------------------------------
+# The page ---------------------------------------------------------------------------------------------------
 
 
 def page(record: Record) -> str:

@@ -1,7 +1,7 @@
-"""What a run of one of the clients' suites said, test by test, from the logs that it leaves.
+"""The results of a run of a client's test suite, test by test, from its logs.
 
 The suites write their logs into one folder: `NAME.log`, for some `NAME.log.err` and a folder `NAME.d` with a
-log for each case.  Each has its own form; here all become `test -> passed, failed or skipped`.
+log for each case.  Each has its own format; here all become `test -> passed, failed or skipped`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
-# So that pytest lists every test with its outcome in its log.
+# Makes pytest list every test with its outcome in its log.
 ENVIRONMENT = {"PYTEST_ADDOPTS": "-rpfEs"}
 
 Results = dict[str, str]
@@ -23,7 +23,7 @@ _LIBRDKAFKA = {"PASS": PASSED, "SKIP": SKIPPED}
 
 
 def read_results(name: str, suites: Path, logs: Path) -> Results:
-    """Every test of a suite that has run; empty if it has not."""
+    """The results of a suite; empty if it has not run."""
     return _READERS[name](suites, logs)
 
 
@@ -32,21 +32,21 @@ def _text(path: Path) -> str:
 
 
 def _probes(suites: Path, logs: Path) -> Results:
-    """`  PASS name, padded to 40 characters  what came of it`."""
+    """`  PASS name, padded to 40 characters  result`."""
     lines = (_text(logs / "hostile.log") + _text(logs / "hostile.log.err")).splitlines()
     words = {"  PASS": PASSED, "  FAIL": FAILED}
     return {line[7:47].strip(): words[line[:6]] for line in lines if line[:6] in words}
 
 
 def _scenario(name: str, cases: Iterable[str], logs: Path) -> Results:
-    """Only failures are named; a scenario that did not come to its end has failed as a whole."""
+    """Only failures are named; a scenario that did not finish has failed completely."""
     last = (_text(logs / f"{name}.log").strip().splitlines() or [""])[-1]
     errors = [line[7:] for line in _text(logs / f"{name}.log.err").splitlines() if line.startswith("  FAIL ")]
     if not _TOTALS.fullmatch(last):
         return dict.fromkeys(cases, FAILED)
     results = dict.fromkeys(cases, PASSED)
     for line in errors:
-        # Behind the name comes the reason; a name may be the beginning of another.
+        # The reason follows the name; one name may be a prefix of another.
         named = [case for case in results if f"{line} ".startswith(f"{case} ")]
         results[max(named, key=len, default=line)] = FAILED
     return results
@@ -62,22 +62,24 @@ def _confluent(suites: Path, logs: Path) -> Results:
 
 
 def confluent_cases(source: str) -> list[str]:
-    """The functions in its list of cases; one of them is made for each codec."""
-    found: list[str] = []
+    """The functions in its list of cases; one of them is generated for each codec."""
+    cases: list[str] = []
     for statement in ast.parse(source).body:
         if not isinstance(statement, ast.Assign) or ast.unparse(statement.targets[0]) != "CASES":
             continue
         assert isinstance(statement.value, ast.List)
-        for one in statement.value.elts:
-            if isinstance(one, ast.Name):
-                found.append(one.id)
+        for element in statement.value.elts:
+            if isinstance(element, ast.Name):
+                cases.append(element.id)
             else:
-                found += [f"codec_{node.value!s}" for node in ast.walk(one) if isinstance(node, ast.Constant)]
-    return found
+                cases += [
+                    f"codec_{node.value!s}" for node in ast.walk(element) if isinstance(node, ast.Constant)
+                ]
+    return cases
 
 
 def _cases(name: str, logs: Path) -> Results:
-    """A suite in shell: one log for each case, and `  FAIL case` in what it printed."""
+    """A shell suite: one log for each case, and `  FAIL case` in its output."""
     printed = _text(logs / f"{name}.out")
     failed = set(re.findall(r"^  FAIL (\S+)$", printed, re.MULTILINE))
     cases = sorted(path.stem for path in (logs / f"{name}.d").glob("*.log"))
@@ -85,19 +87,19 @@ def _cases(name: str, logs: Path) -> Results:
 
 
 def _pytest(suites: Path, logs: Path) -> Results:
-    """The summary that `-rpfEs` asks for; a skipped test is named by its place."""
+    """The summary of `-rpfEs`; a skipped test is named by its location."""
     results = {}
     for line in _text(logs / "kafka-python.log").splitlines():
-        found = re.match(r"(PASSED|FAILED|ERROR) (test/\S+)", line)
-        if found:
-            results[found[2]] = PASSED if found[1] == "PASSED" else FAILED
-        elif found := re.match(r"SKIPPED \[\d+\] (test/\S+):", line):
-            results[found[1]] = SKIPPED
+        match = re.match(r"(PASSED|FAILED|ERROR) (test/\S+)", line)
+        if match:
+            results[match[2]] = PASSED if match[1] == "PASSED" else FAILED
+        elif match := re.match(r"SKIPPED \[\d+\] (test/\S+):", line):
+            results[match[1]] = SKIPPED
     return results
 
 
 def _go(suites: Path, logs: Path) -> Results:
-    """`go test -json`: the last event of each test; one with subtests does not count itself."""
+    """`go test -json`: the last event of each test; a test with subtests is not counted."""
     last: dict[str, str] = {}
     for line in _text(logs / "franz-go.log").splitlines():
         try:

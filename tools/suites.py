@@ -1,7 +1,7 @@
-"""`make suites [ONLY=name,name]`: real clients' own test suites against a barnabas broker of one node.
+"""`make suites [ONLY=name,name]`: the test suites of real clients against a single barnabas node.
 
-Each run starts a broker of its own and hands it to the suites' `run-all`; two or three runs decide.  The
-results are kept in docs/compatibility.json beside those of Apache Kafka 4.1.0, and docs/compatibility.md is
+Each run starts a new broker and passes it to the suites' `run-all`; two or three runs decide.  The
+results are saved in docs/compatibility.json with those of Apache Kafka 4.1.0, and docs/compatibility.md is
 written from them.  `python -m tools.suites --apache NAME...` records Apache Kafka's side, by `with-kafka`.
 """
 
@@ -34,7 +34,7 @@ _SECTION = re.compile(r"^== ([a-z-]+)$", re.MULTILINE)
 
 
 def properties(folder: Path, port: int, controller_port: int) -> str:
-    """The settings on which all suites agree, those of `with-kafka`."""
+    """The configuration for all suites, the same as that of `with-kafka`."""
     return f"""process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@localhost:{controller_port}
@@ -58,7 +58,7 @@ group.initial.rebalance.delay.ms=0
 
 @contextmanager
 def running(folder: Path) -> Iterator[tuple[str, int]]:
-    """A broker of ours; its address and its process id.  It is stopped at the end."""
+    """A barnabas broker, stopped at the end of the context; yields its address and process id."""
     port, controller_port = free_ports(2)
     config = folder / "server.properties"
     config.write_text(properties(folder, port, controller_port), "utf-8")
@@ -71,7 +71,7 @@ def running(folder: Path) -> Iterator[tuple[str, int]]:
             [BARNABAS, "server-start", config], stdout=log, stderr=subprocess.STDOUT, env=environment
         )
     try:
-        _wait_until_it_listens(broker, port, folder / "broker.log")
+        _wait_until_listening(broker, port, folder / "broker.log")
         yield f"127.0.0.1:{port}", broker.pid
     finally:
         broker.terminate()
@@ -81,7 +81,7 @@ def running(folder: Path) -> Iterator[tuple[str, int]]:
             broker.kill()
 
 
-def _wait_until_it_listens(broker: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def _wait_until_listening(broker: subprocess.Popen[bytes], port: int, log: Path) -> None:
     deadline = time.monotonic() + START_PATIENCE_S
     while time.monotonic() < deadline and broker.poll() is None:
         with socket.socket() as probe:
@@ -91,11 +91,11 @@ def _wait_until_it_listens(broker: subprocess.Popen[bytes], port: int, log: Path
     raise SystemExit(f"the broker did not start:\n{log.read_text('utf-8')[-2000:]}")
 
 
-# Runs ------------------------------------------------------------------------------------------------------
+# Runs -------------------------------------------------------------------------------------------------------
 
 
 def run_ours(suites: Sequence[str]) -> dict[str, Results]:
-    """All of them one after another, on one new broker."""
+    """Runs all suites on one new broker."""
     with tempfile.TemporaryDirectory(prefix="barnabas-suites-") as folder:
         logs = _logs(Path(folder))
         with running(Path(folder)) as (address, pid):
@@ -104,22 +104,24 @@ def run_ours(suites: Sequence[str]) -> dict[str, Results]:
 
 
 def run_apache(suites: Sequence[str]) -> dict[str, Results]:
-    """The same on a real Apache Kafka."""
+    """Runs all suites on Apache Kafka."""
     with tempfile.TemporaryDirectory(prefix="barnabas-suites-") as folder:
         command = [str(SUITES / "with-kafka"), "run-all", "--only", ",".join(suites)]
         return _run(command, suites, _logs(Path(folder)), {})
 
 
 def _logs(folder: Path) -> Path:
-    """Kept where SUITE_LOGS says, in a new folder for each run; otherwise they go with the broker."""
+    """A new folder in $SUITE_LOGS; without it, a temporary folder."""
     kept = os.environ.get("SUITE_LOGS")
     logs = Path(tempfile.mkdtemp(prefix="run-", dir=kept)) if kept else folder / "logs"
     logs.mkdir(exist_ok=True)
     return logs
 
 
-def _run(command: list[str], suites: Sequence[str], logs: Path, more: dict[str, str]) -> dict[str, Results]:
-    environment = os.environ | ENVIRONMENT | more | {"SUITE_LOGS": str(logs)}
+def _run(
+    command: list[str], suites: Sequence[str], logs: Path, variables: dict[str, str]
+) -> dict[str, Results]:
+    environment = os.environ | ENVIRONMENT | variables | {"SUITE_LOGS": str(logs)}
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
     )
@@ -136,7 +138,7 @@ def decide(side: Side, record: Record, suites: Sequence[str], *, ours: bool) -> 
         side.runs[suite] = []
         side.versions[suite] = _commit() if ours else APACHE_VERSION
     for _ in range(MAX_RUNS):
-        left = [one for one in suites if not side.is_decided(one, _tests(side, record, one))]
+        left = [suite for suite in suites if not side.is_decided(suite, _tests(side, record, suite))]
         if not left:
             return
         results = run_ours(left) if ours else run_apache(left)
@@ -158,7 +160,7 @@ def _commit() -> str:
     return done.stdout.strip()
 
 
-# The command ------------------------------------------------------------------------------------------------
+# Command line -----------------------------------------------------------------------------------------------
 
 
 def main() -> int:
@@ -167,7 +169,7 @@ def main() -> int:
         return 2
     arguments = sys.argv[1:]
     ours = arguments[:1] != ["--apache"]
-    given = [name for one in arguments[0 if ours else 1 :] for name in one.split(",")]
+    given = [name for argument in arguments[0 if ours else 1 :] for name in argument.split(",")]
     wanted = given or list(SUITE_NAMES)
     unknown = [name for name in wanted if name not in SUITE_NAMES]
     if unknown:
@@ -181,7 +183,7 @@ def main() -> int:
 
 
 def _report(record: Record, suites: Sequence[str]) -> int:
-    """What passes on Apache Kafka and not here; the status says whether there is anything."""
+    """Prints tests that pass on Apache Kafka but not on barnabas; returns 1 if there are any."""
     status = 0
     for suite in suites:
         missing, wanted = record.missing(suite), record.wanted(suite)

@@ -1,9 +1,9 @@
-"""Tear data folders at random and see that storage recovers or refuses them: `make torn`.
+"""Damages data folders at random and checks that storage recovers or refuses them: `make torn`.
 
     python -m tools.torn --rounds 10000 [--seed 0]
 
-A round is decided by its seed, the first one's is `--seed`.  A summary counts, for each kind of file that was
-damaged, how the rounds ended.  The exit code is 1 if storage did something that it must not do.
+A seed determines each round; the first is `--seed`.  A summary counts, for each kind of damaged file, how the
+rounds ended.  The exit code is 1 if storage violated an invariant.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from barnabas.testing.torn.folders import build_folders
 from barnabas.testing.torn.torn import Outcome, run_round
 
 PROGRESS_ROUNDS = 1000
-# Complaints are printed up to this many; the count goes on.
+# How many violations are printed; all are counted.
 SHOWN_FAULTS = 10
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.torn", description="Tear data folders at random.")
-    parser.add_argument("--rounds", type=int, default=10_000, help="how many (default 10000)")
-    parser.add_argument("--seed", type=int, default=0, help="of the first round (default 0)")
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.torn", description="Damage data folders at random."
+    )
+    parser.add_argument("--rounds", type=int, default=10_000, help="number of rounds (default 10000)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first round (default 0)")
     options = parser.parse_args()
     folders = build_folders()
     counts: Counter[tuple[str, Outcome]] = Counter()

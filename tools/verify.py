@@ -1,8 +1,8 @@
-"""`make verify`: hold our work against real Apache Kafka and write docs/verified.md.
+"""`make verify`: checks barnabas against Apache Kafka and writes docs/verified.md.
 
-The page says of each part which commit was checked, against which versions, how many checks passed, and that
-none was skipped: a skipped check is not a green one, so a single skip fails the run.  A part is written only
-when all of it is green; `make verify PART=broker` runs one.  The oracle is the script that BARNABAS_ORACLE
+The page shows for each part which commit was checked, against which versions, how many checks passed, and
+that none was skipped: a skipped check is not green, so a single skip fails the run.  A part is written only
+if all of it is green; `make verify PART=broker` runs one.  The oracle is the script that BARNABAS_ORACLE
 names.
 """
 
@@ -22,11 +22,11 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[1]
 CHECKS = PROJECT / "tests" / "verify"
 PAGE = PROJECT / "docs" / "verified.md"
-# What the page is made of, so that the parts may be run one by one.
+# The data of the page, so that parts can be run one by one.
 DATA = PROJECT / "docs" / "verified.json"
 KAFKA_VERSIONS = "4.1.0 (KRaft) and 3.9.1 (ZooKeeper mode)"
 OUTCOMES = ("passed", "failed", "skipped")
-# Name of the part: what its files begin with; the first part has all others.
+# Part: its title and the prefixes of its files; the first part has all other files.
 PARTS = {
     "broker": ("Formats, log, broker, groups and transactions", ()),
     "tools": ("Client and command line", ("test_cli_", "test_client_")),
@@ -35,7 +35,7 @@ PARTS = {
 
 
 class Counts:
-    """Collects outcomes by test file; a check that fails in set-up counts as failed."""
+    """Counts outcomes by test file; a check that fails during setup counts as failed."""
 
     def __init__(self) -> None:
         self.by_file: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -60,7 +60,7 @@ def commit() -> str:
 
 
 def files_of(part: str) -> list[Path]:
-    """The files of checks that belong to a part."""
+    """The test files of a part."""
     special = tuple(start for _, starts in PARTS.values() for start in starts)
     starts = PARTS[part][1]
     return [
@@ -79,7 +79,7 @@ def page(parts: dict[str, Any]) -> str:
         "# Verified against Apache Kafka",
         "",
         "Written by `make verify`; do not edit. Each file is a set of checks in `tests/verify/` that runs",
-        "real Apache Kafka software on our bytes, or ours on its.",
+        "Apache Kafka on barnabas' data, or barnabas on Apache Kafka's.",
         "",
         f"- Apache Kafka: {KAFKA_VERSIONS}",
         "- **"
@@ -108,7 +108,7 @@ def _section(title: str, part: dict[str, Any]) -> list[str]:
 
 
 def run_part(part: str, of_commit: str, arguments: list[str]) -> int:
-    """Run the checks of a part; write it down if all are green."""
+    """Runs the checks of a part; records the result if all are green."""
     counts = Counts()
     started = time.monotonic()
     options = ["-o", "addopts=-q --strict-markers -p no:cacheprovider"]
@@ -137,14 +137,14 @@ def record(part: str, counts: Counts, of_commit: str, seconds: float) -> None:
 
 
 def main() -> int:
-    wanted = [name for name in sys.argv[1:] if name in PARTS]
+    parts = [name for name in sys.argv[1:] if name in PARTS]
     arguments = [argument for argument in sys.argv[1:] if argument not in PARTS]
     of_commit = commit()
-    # Each part has a Python of its own: Spark and others leave threads behind.
-    if len(wanted) == 1:
-        return run_part(wanted[0], of_commit, arguments)
+    # Each part runs in its own process: Spark and others leave threads behind.
+    if len(parts) == 1:
+        return run_part(parts[0], of_commit, arguments)
     command = [sys.executable, "-m", "tools.verify"]
-    return max(subprocess.call([*command, part, *arguments], cwd=PROJECT) for part in wanted or PARTS)
+    return max(subprocess.call([*command, part, *arguments], cwd=PROJECT) for part in parts or PARTS)
 
 
 if __name__ == "__main__":

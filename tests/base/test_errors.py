@@ -17,7 +17,7 @@ def test_every_code_has_apache_kafkas_name_text_and_kind(data: Path) -> None:
     assert ours == recorded
 
 
-def test_an_error_carries_the_tables_text_unless_told_otherwise() -> None:
+def test_an_error_carries_the_tables_text_unless_a_message_is_given() -> None:
     plain = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert plain.retriable
     assert plain.message == ERRORS[ErrorCode.NOT_LEADER_OR_FOLLOWER].text

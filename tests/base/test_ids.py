@@ -1,4 +1,4 @@
-"""Ids agree with Java's class in text, bytes, words and hash."""
+"""Ids agree with Java's class in text, bytes, 64-bit halves and hash."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def test_vectors_of_apache_kafka(vectors: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     "text", ["", "short", "AAAAAAAAAAAAAAAAAAAAA", "A" * 25, "AAAAAAAAAAAAAAAAAAAAA!", "é" * 22]
 )
-def test_what_is_not_an_id_is_refused_with_a_reason(text: str) -> None:
+def test_an_invalid_id_is_rejected_with_a_reason(text: str) -> None:
     with pytest.raises(ValueError, match="the id"):
         Uuid.parse(text)
 
 
-def test_bytes_of_the_wrong_length_are_refused() -> None:
+def test_bytes_of_the_wrong_length_are_rejected() -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         Uuid(b"short")
 
@@ -55,5 +55,5 @@ def test_a_fresh_id_is_random_unreserved_and_never_looks_like_a_flag() -> None:
     drawn = {random_uuid(source) for _ in range(2000)}
     assert len(drawn) == 2000
     assert not drawn & {ZERO_UUID, METADATA_TOPIC_ID}
-    assert not any(str(one).startswith("-") for one in drawn)
-    assert all(one[6] >> 4 == 4 for one in drawn)
+    assert not any(str(uuid).startswith("-") for uuid in drawn)
+    assert all(uuid[6] >> 4 == 4 for uuid in drawn)

@@ -1,4 +1,4 @@
-"""The order of Java's hash maps, seen in Apache Kafka's records."""
+"""The iteration order of Java's hash maps, as seen in Apache Kafka's records."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FEATURES = (
 )
 
 
-def test_brokers_and_controllers_name_their_features_in_its_order() -> None:
-    # golden/logs/kraft-4.1.0, offsets 8 and 10: maps that were made with one bucket and with sixteen.
+def test_brokers_and_controllers_list_their_features_in_this_order() -> None:
+    # golden/logs/kraft-4.1.0, offsets 8 and 10: maps created with one bucket and with sixteen.
     assert hash_map_order(FEATURES, 1) == [
         "group.version",
         "transaction.version",

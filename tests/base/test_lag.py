@@ -1,4 +1,4 @@
-"""How far a group is behind."""
+"""Consumer lag."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def test_lag_is_never_negative_and_counts_no_deleted_records() -> None:
     """Trap 23: Lag is max(HW − max(committed, log start), 0)."""
     assert lag(5, 0, 12) == 7
     assert lag(12, 0, 12) == 0
-    assert lag(5, 9, 12) == 3, "what was deleted is not behind"
-    assert lag(20, 0, 12) == 0, "ahead of a log that was cut"
+    assert lag(5, 9, 12) == 3, "deleted records do not count"
+    assert lag(20, 0, 12) == 0, "ahead of a truncated log"
     assert lag(5, 12, 12) == 0

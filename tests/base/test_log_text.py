@@ -1,4 +1,4 @@
-"""Client-given text in lines of the log."""
+"""Client-supplied text in log lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
         ("\ud800", "\\ud800"),
     ],
 )
-def test_what_is_not_printable_is_escaped(text: str, line: str) -> None:
+def test_unprintable_characters_are_escaped(text: str, line: str) -> None:
     assert shown(text) == line
     assert len(shown(text).splitlines()) == 1
 
@@ -31,10 +31,10 @@ def test_long_text_is_cut_and_counted() -> None:
     assert shown("x" * 30_000, 10) == "xxxxxxxxxx... (29990 more characters)"
 
 
-def test_of_many_the_first_few_are_shown() -> None:
+def test_only_the_first_few_of_many_are_shown() -> None:
     assert shown_all(["a", "b"]) == "a, b"
     assert shown_all([str(number) for number in range(MOST_SHOWN + 5)]).endswith("9 and 5 more")
 
 
-def test_nothing_is_called_null() -> None:
+def test_none_is_shown_as_null() -> None:
     assert shown(None) == "null"

@@ -1,4 +1,4 @@
-"""Which names a topic may have."""
+"""Valid and invalid topic names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from barnabas.base.topic_names import check_topic_name, collision_key, is_intern
 
 
 @pytest.mark.parametrize("name", ["orders", "a.b", "a_b-c.D9", "x" * 249, "__consumer_offsets", "..."])
-def test_names_that_a_topic_may_have(name: str) -> None:
+def test_valid_names(name: str) -> None:
     assert is_valid(name)
     check_topic_name(name)
 
@@ -27,7 +27,7 @@ def test_names_that_a_topic_may_have(name: str) -> None:
         ("größe", "contains one or more characters"),
     ],
 )
-def test_names_that_no_topic_may_have(name: str, fault: str) -> None:
+def test_invalid_names(name: str, fault: str) -> None:
     with pytest.raises(KafkaError, match=fault) as refused:
         check_topic_name(name)
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -39,6 +39,6 @@ def test_dots_and_underscores_collide() -> None:
     assert collision_key("a-b") != collision_key("a_b")
 
 
-def test_internal_topics_are_known() -> None:
+def test_internal_topics() -> None:
     assert is_internal("__consumer_offsets")
     assert not is_internal("__cluster_metadata")

@@ -1,4 +1,4 @@
-"""XXH3 of all lengths that it treats differently; the values are the reference implementation's."""
+"""XXH3 at every length class it handles differently; the values are the reference implementation's."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def numbered(count: int, **fields: object) -> list[Record]:
 
 
 def sealed(batch: bytes | bytearray) -> bytearray:
-    """The batch with its length and its CRC set right again."""
+    """The batch with its length and its CRC corrected."""
     out = bytearray(batch)
     struct.pack_into(">i", out, 8, len(out) - 12)
     out[CRC_POSITION : CRC_POSITION + 4] = batch_crc(out, 0, len(out)).to_bytes(4, "big")
@@ -51,7 +51,7 @@ def sealed(batch: bytes | bytearray) -> bytearray:
 
 
 def with_payload(payload: bytes, count: int) -> bytearray:
-    """An uncompressed batch around bytes that need not be sound records."""
+    """An uncompressed batch around bytes that need not be valid records."""
     batch = build(numbered(1))[:HEADER_SIZE]
     struct.pack_into(">i", batch, 23, count - 1)
     struct.pack_into(">i", batch, 57, count)

@@ -16,8 +16,8 @@ from .samples import RECORDED, START, numbered, record_lists, vectors
 
 
 @pytest.mark.parametrize("vector", vectors("batches"), ids=lambda v: f"{v['codec']} {v['kind']}")
-def test_our_bytes_are_those_of_apache_kafka(vector: dict[str, object]) -> None:
-    # M-E2.  Our zstd is a newer one and writes the size of the content first, so its bytes differ.
+def test_built_bytes_equal_those_of_apache_kafka(vector: dict[str, object]) -> None:
+    # M-E2.  Our zstd is a newer one and writes the content size first, so its bytes differ.
     recorded = bytes.fromhex(str(vector["hex"]))
     codec = Codec[str(vector["codec"]).upper()]
     kind = str(vector["kind"])
@@ -48,7 +48,7 @@ def test_our_bytes_are_those_of_apache_kafka(vector: dict[str, object]) -> None:
 
 
 @given(record_lists(), st.sampled_from(list(Codec)), st.sampled_from(list(TimestampType)))
-def test_what_was_built_is_read_again(
+def test_a_built_batch_is_read_back(
     records: list[Record], codec: Codec, timestamp_type: TimestampType
 ) -> None:
     view = BatchView(build(records, codec=codec, timestamp_type=timestamp_type))
@@ -68,7 +68,7 @@ def test_a_cleaned_batch_keeps_its_offsets() -> None:
     assert list(view.records()) == kept
 
 
-def test_an_empty_batch_keeps_what_the_log_needs_of_a_producer() -> None:
+def test_an_empty_batch_keeps_the_producer_state() -> None:
     view = BatchView(
         build_empty(
             50,
@@ -94,8 +94,8 @@ def test_offsets_must_grow(offsets: tuple[int, int]) -> None:
         build([Record(offset, START) for offset in offsets])
 
 
-def test_offsets_before_the_base_or_too_far_from_it_are_refused() -> None:
-    with pytest.raises(ValueError, match="does not follow"):
+def test_offsets_before_the_base_or_too_far_from_it_are_rejected() -> None:
+    with pytest.raises(ValueError, match="is out of order"):
         build([Record(4, START)], base_offset=5)
     with pytest.raises(ValueError, match="do not fit"):
         build([Record(0, START), Record(2**31, START)])

@@ -1,4 +1,4 @@
-"""What a broker checks before it writes a client's batch, with Apache Kafka's codes."""
+"""Validation of a client's batch before it is written, with Apache Kafka's error codes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def with_field(position: int, kind: str, value: int, batch: bytearray | None = N
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_sound_batch_passes_in_place(codec: Codec) -> None:
+def test_a_valid_batch_passes_in_place(codec: Codec) -> None:
     # M-E2: batches are stored as the producer compressed them.
     batch = build(numbered(20), codec=codec)
     before = bytes(batch)
@@ -116,7 +116,7 @@ def test_hostile_batches_get_their_code(name: str) -> None:
     assert refusal(bytes(batch)).code is code
 
 
-def test_bytes_after_the_batch_that_are_no_batch_are_ignored() -> None:
+def test_trailing_bytes_that_are_no_batch_are_ignored() -> None:
     assert check(bytes(build(numbered(2))) + b"tail").max_timestamp == START + 1
 
 
@@ -132,14 +132,14 @@ def test_a_batch_larger_than_the_topic_allows() -> None:
     assert refusal(batch, max_message_bytes=len(batch) - 1).code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_a_batch_that_grows_too_large_when_it_is_compressed_anew() -> None:
+def test_a_batch_that_becomes_too_large_when_it_is_recompressed() -> None:
     batch = build([Record(i, START, b"k", bytes(1000)) for i in range(50)], codec=Codec.ZSTD)
     error = refusal(batch, compression=Codec.NONE, max_message_bytes=10_000)
     assert error.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
-def test_a_bomb_is_answered_message_too_large(codec: Codec) -> None:
+def test_a_bomb_is_rejected_with_message_too_large(codec: Codec) -> None:
     header = build(numbered(1), codec=codec)[:HEADER_SIZE]
     bomb = sealed(header + compress(codec, bytes(CLIENT_DECOMPRESSED_LIMIT + 1)))
     error = refusal(bomb, max_message_bytes=8 << 20)
@@ -147,7 +147,7 @@ def test_a_bomb_is_answered_message_too_large(codec: Codec) -> None:
 
 
 @pytest.mark.trap
-def test_a_compacted_topic_wants_keys() -> None:
+def test_a_compacted_topic_requires_keys() -> None:
     """Trap 20: INVALID_RECORD (no key on a compacted topic)."""
     records = [Record(0, START, b"k"), Record(1, START), Record(2, START, b""), Record(3, START)]
     error = refusal(build(records), compacted=True)
@@ -210,7 +210,7 @@ def test_the_list_of_wrong_records_is_bounded() -> None:
     assert f"{count} record errors" in error.message
 
 
-def test_times_that_overflow_are_refused() -> None:
+def test_timestamps_that_overflow_are_rejected() -> None:
     batch = build([Record(0, START, b"k"), Record(1, START + 5, b"k")])
     struct.pack_into(">q", batch, 27, 2**63 - 2)
     assert refusal(sealed(batch)).code is ErrorCode.INVALID_TIMESTAMP
@@ -224,7 +224,7 @@ def test_log_append_time_is_stamped() -> None:
     assert checked.view.timestamp_type is LOG_APPEND
     assert checked.max_timestamp == checked.view.max_timestamp == START
     assert [record.timestamp for record in checked.view.records()] == [START] * 3
-    # Times out of range do not matter where the broker sets them.
+    # Out-of-range timestamps do not matter where the broker sets them.
     assert (
         check(build(numbered(3)), timestamp_type=LOG_APPEND, timestamp_after_max_ms=0).max_timestamp == START
     )
@@ -234,7 +234,7 @@ def test_a_client_may_not_stamp_log_append_time_itself() -> None:
     batch = build(numbered(2), timestamp_type=LOG_APPEND, log_append_time_ms=START)
     error = refusal(bytes(batch), timestamp_type=LOG_APPEND)
     assert error.code is ErrorCode.INVALID_TIMESTAMP
-    # Where the topic keeps the client's time, Apache Kafka turns the mark back.
+    # Where the topic keeps the client's timestamp, Apache Kafka resets the flag.
     checked = check(bytes(batch))
     assert checked.view.timestamp_type is TimestampType.CREATE_TIME
     assert checked.view.crc_ok()
@@ -242,12 +242,12 @@ def test_a_client_may_not_stamp_log_append_time_itself() -> None:
     assert refusal(bytes(unset)).code is ErrorCode.INVALID_TIMESTAMP
 
 
-def test_a_wrong_largest_time_is_set_right() -> None:
+def test_a_wrong_max_timestamp_is_corrected() -> None:
     batch = bytes(with_field(35, ">q", START + 5_000_000))
     checked = check(batch)
     assert checked.max_timestamp == checked.view.max_timestamp == START + 2
     assert checked.view.crc_ok()
-    # The given bytes cannot be changed, so the batch is a copy.
+    # The given bytes are immutable, so the batch is a copy.
     assert checked.view.buffer is not batch
     assert not checked.rewritten
 
@@ -286,7 +286,7 @@ def test_the_topic_decides_the_level() -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_records_numbered_with_gaps_are_numbered_anew(codec: Codec) -> None:
+def test_offset_deltas_with_gaps_are_renumbered(codec: Codec) -> None:
     records = [Record(0, START + 4, b"a"), Record(5, START, b"b"), Record(9, START + 2, b"c")]
     batch = build(records, codec=codec)
     struct.pack_into(">i", batch, 23, 2)
@@ -300,7 +300,7 @@ def test_records_numbered_with_gaps_are_numbered_anew(codec: Codec) -> None:
 def test_a_first_time_delta_that_is_not_zero_is_rebased_when_rewritten() -> None:
     records = numbered(3)
     batch = build([Record(0, START - 50, b"x"), *[r._replace(offset=r.offset + 1) for r in records]])
-    # Cut the first record off, so that the times left do not start at the base time.
+    # Remove the first record, so that the remaining timestamps do not start at the base timestamp.
     first = HEADER_SIZE + 1 + batch[HEADER_SIZE] // 2
     shifted = batch[:HEADER_SIZE] + batch[first:]
     struct.pack_into(">i", shifted, 23, 2)

@@ -20,19 +20,19 @@ from .samples import RECORDED, START, numbered, record_lists, with_payload
 
 
 @given(st.lists(st.tuples(record_lists(), st.sampled_from(list(Codec))), max_size=4))
-def test_columns_say_what_the_records_say(fetched: list[tuple[list[Record], Codec]]) -> None:
+def test_columns_contain_the_records(fetched: list[tuple[list[Record], Codec]]) -> None:
     buffer = b"".join(bytes(build(records, codec=codec)) for records, codec in fetched)
     for form in (buffer, bytearray(buffer)):
-        assert_says(columns(form), fetched)
+        assert_contains(columns(form), fetched)
 
 
-def assert_says(read: Columns, fetched: list[tuple[list[Record], Codec]]) -> None:
+def assert_contains(read: Columns, fetched: list[tuple[list[Record], Codec]]) -> None:
     expected = [record for records, _ in fetched for record in records]
     assert len(read) == len(expected)
     assert list(read.records()) == expected
 
 
-def test_control_batches_and_empty_ones_are_left_out() -> None:
+def test_control_batches_and_empty_ones_are_skipped() -> None:
     marker = build_marker(
         EndTransactionMarker(commit=True, coordinator_epoch=1),
         timestamp=START,
@@ -64,7 +64,7 @@ def test_numpy_and_arrow_take_columns_without_a_copy() -> None:
     assert read.headers(3) == RECORDED[3].headers
 
 
-def test_uncompressed_batches_are_read_where_they_lie() -> None:
+def test_uncompressed_batches_are_read_in_place() -> None:
     buffer = bytes(build(numbered(3)) + build(RECORDED))
     read = columns(buffer)
     assert read.payload is buffer
@@ -74,18 +74,18 @@ def test_uncompressed_batches_are_read_where_they_lie() -> None:
         columns(buffer, 100)
 
 
-def test_a_malformed_record_is_refused() -> None:
+def test_a_malformed_record_is_rejected() -> None:
     with pytest.raises(CorruptBatch, match="length reaches") as caught:
         columns(with_payload(bytes((40, 0, 0, 0, 1, 1, 0)), 1) + build(numbered(9)))
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
-def test_a_count_is_not_believed_before_the_bytes_are_there() -> None:
+def test_a_record_count_is_checked_against_the_bytes() -> None:
     with pytest.raises(CorruptBatch, match="counts"):
         columns(with_payload(bytes(14), 2**31 - 1))
 
 
-def test_the_limit_holds_for_all_batches_together() -> None:
+def test_the_limit_applies_to_all_batches_together() -> None:
     views = [BatchView(build(numbered(50), codec=Codec.ZSTD)) for _ in range(3)]
     size = len(views[0].payload())
     assert len(columns_of(views, 3 * size)) == 150

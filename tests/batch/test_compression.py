@@ -35,10 +35,12 @@ def test_round_trip_and_exact_limit(codec: Codec, data: bytes) -> None:
 
 
 @given(st.binary(max_size=2000), st.sampled_from(COMPRESSED), st.integers(0, 255), st.data())
-def test_damaged_data_raises_or_is_bounded(data: bytes, codec: Codec, byte: int, more: st.DataObject) -> None:
+def test_damaged_data_raises_or_is_bounded(
+    data: bytes, codec: Codec, byte: int, draws: st.DataObject
+) -> None:
     packed = bytearray(compress(codec, data))
-    packed[more.draw(st.integers(0, len(packed) - 1))] = byte
-    packed = packed[: more.draw(st.integers(0, len(packed)))]
+    packed[draws.draw(st.integers(0, len(packed) - 1))] = byte
+    packed = packed[: draws.draw(st.integers(0, len(packed)))]
     try:
         assert len(decompress(codec, bytes(packed), 4000)) <= 4000
     except KafkaError as error:
@@ -46,7 +48,7 @@ def test_damaged_data_raises_or_is_bounded(data: bytes, codec: Codec, byte: int,
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
-def test_every_truncation_is_refused(codec: Codec) -> None:
+def test_every_truncation_is_rejected(codec: Codec) -> None:
     packed = compress(codec, b"some text that repeats, some text that repeats" * 3)
     for end in range(len(packed)):
         with pytest.raises(CorruptBatch):
@@ -55,7 +57,7 @@ def test_every_truncation_is_refused(codec: Codec) -> None:
                 raise CorruptBatch("nothing")
 
 
-def test_levels_out_of_range_are_refused() -> None:
+def test_levels_out_of_range_are_rejected() -> None:
     for codec, (lowest, highest, _) in LEVELS.items():
         for level in (lowest - 1, highest + 1):
             if level != LEVELS[codec][2]:
@@ -64,7 +66,7 @@ def test_levels_out_of_range_are_refused() -> None:
     assert compress(Codec.SNAPPY, b"data", 99) == compress(Codec.SNAPPY, b"data")
 
 
-def test_joined_gzip_members_and_zstd_frames_are_read() -> None:
+def test_concatenated_gzip_members_and_zstd_frames_are_read() -> None:
     for codec in (Codec.GZIP, Codec.ZSTD):
         assert decompress(codec, compress(codec, b"one ") + compress(codec, b"two"), 7) == b"one two"
         with pytest.raises(KafkaError):
@@ -73,7 +75,7 @@ def test_joined_gzip_members_and_zstd_frames_are_read() -> None:
     assert decompress(Codec.ZSTD, skippable + compress(Codec.ZSTD, b"data"), 10) == b"data"
 
 
-def test_bytes_after_the_end_are_left_alone_where_java_does_so() -> None:
+def test_trailing_bytes_are_ignored_where_java_does_so() -> None:
     assert decompress(Codec.GZIP, compress(Codec.GZIP, b"data") + b"junk", 10) == b"data"
     assert decompress(Codec.LZ4, compress(Codec.LZ4, b"data") + b"junk", 10) == b"data"
     with pytest.raises(CorruptBatch):
@@ -87,13 +89,13 @@ def test_zstd_frames_without_a_content_size_are_read() -> None:
     assert decompress(Codec.ZSTD, bytes(packer.finish()), len(MIXED)) == MIXED
 
 
-def test_plain_snappy_and_joined_snappy_streams_are_read() -> None:
+def test_plain_snappy_and_concatenated_snappy_streams_are_read() -> None:
     assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(MIXED)), len(MIXED)) == MIXED
     twice = compress(Codec.SNAPPY, b"one ") + compress(Codec.SNAPPY, b"two")
     assert decompress(Codec.SNAPPY, twice, 7) == b"one two"
 
 
-def test_lz4_blocks_that_depend_on_each_other_are_refused() -> None:
+def test_dependent_lz4_blocks_are_rejected() -> None:
     packer = cramjam.lz4.Compressor(block_linked=True)
     packer.compress(MIXED)
     with pytest.raises(CorruptBatch, match="dependent"):
@@ -107,7 +109,7 @@ def test_lz4_frames_of_other_writers_are_read(checksum: bool) -> None:
     assert decompress(Codec.LZ4, bytes(packer.finish()), len(MIXED)) == MIXED
 
 
-def test_other_readers_take_what_we_write() -> None:
+def test_other_libraries_read_our_output() -> None:
     assert gzip.decompress(compress(Codec.GZIP, MIXED)) == MIXED
     assert bytes(cramjam.lz4.decompress(compress(Codec.LZ4, MIXED))) == MIXED
     assert bytes(cramjam.zstd.decompress(compress(Codec.ZSTD, MIXED))) == MIXED
@@ -123,13 +125,13 @@ def test_gzip_works_without_isal(monkeypatch: pytest.MonkeyPatch) -> None:
         decompress(Codec.GZIP, packed[:-8] + bytes(8), len(MIXED))
 
 
-def test_a_claim_that_no_block_can_keep_allocates_nothing() -> None:
+def test_an_impossible_block_size_allocates_nothing() -> None:
     # 1 GiB claimed by six bytes.
     with pytest.raises(CorruptBatch, match="claims"):
         decompress(Codec.SNAPPY, bytes.fromhex("808080800400"), 1 << 31)
 
 
-def test_thousands_of_gzip_members_are_refused() -> None:
+def test_thousands_of_gzip_members_are_rejected() -> None:
     with pytest.raises(CorruptBatch, match="members"):
         decompress(Codec.GZIP, compress(Codec.GZIP, b"") * 5000, 1000)
 

@@ -88,19 +88,19 @@ def test_control_records_of_the_metadata_log_round_trip() -> None:
 
 
 def test_control_records_that_apache_kafka_wrote_are_read(golden_logs: Path) -> None:
-    found = set()
+    messages = set()
     for path in golden_logs.rglob("*"):
         if path.suffix in (".log", ".checkpoint") and "__cluster_metadata" in path.parent.name:
             for view in batches(path.read_bytes()):
                 for record in view.records() if view.is_control else ():
                     message = read_quorum_message(record)
                     assert message is not None
-                    found.add(type(message))
-    assert {LeaderChangeMessage, SnapshotHeaderRecord, SnapshotFooterRecord} <= found
+                    messages.add(type(message))
+    assert {LeaderChangeMessage, SnapshotHeaderRecord, SnapshotFooterRecord} <= messages
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\0\0\0", b"\xff\xff\0\0\0\0\1\1\1\0", b"\0\0" + bytes(20)])
-def test_malformed_quorum_messages_are_refused(value: bytes | None) -> None:
+def test_malformed_quorum_messages_are_rejected(value: bytes | None) -> None:
     record = Record(0, START, control_key(ControlType.LEADER_CHANGE), value)
     with pytest.raises(CorruptBatch) as caught:
         read_quorum_message(record)
@@ -119,7 +119,7 @@ def test_a_control_record_of_a_future_version_is_read_as_the_newest_known(versio
         assert read.encode(newest)[2:] == known.encode(newest)[2:]
 
 
-def test_types_from_the_future_are_unknown_not_an_error() -> None:
+def test_types_of_later_releases_are_unknown_and_not_an_error() -> None:
     record = Record(0, START, bytes((0, 0, 0, 99)), b"")
     assert control_type(record) is ControlType.UNKNOWN
     assert read_marker(record) is None
@@ -129,7 +129,7 @@ def test_types_from_the_future_are_unknown_not_an_error() -> None:
         control_key(ControlType.UNKNOWN)
 
 
-def test_a_marker_that_compaction_emptied_says_nothing() -> None:
+def test_a_marker_emptied_by_compaction_has_no_result() -> None:
     assert batch_marker(BatchView(build_empty(5, 5, transactional=True, control=True))) is None
 
 
@@ -144,7 +144,7 @@ def test_a_marker_that_compaction_emptied_says_nothing() -> None:
         (b"\0\0\0\1", b"\xff\xff\0\0\0\0"),
     ],
 )
-def test_malformed_markers_are_refused(key: bytes | None, value: bytes | None) -> None:
+def test_malformed_markers_are_rejected(key: bytes | None, value: bytes | None) -> None:
     view = BatchView(build([Record(0, START, key, value)], control=True))
     with pytest.raises(CorruptBatch) as caught:
         batch_marker(view)

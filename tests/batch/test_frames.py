@@ -1,4 +1,4 @@
-"""How much a frame can hold, said before it is decompressed."""
+"""Upper bounds of the decompressed size of frames."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_random_headers_raise_or_end(tail: bytes, zstd: bool) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"abc", b"not a frame at all"])
-def test_what_is_no_frame_is_refused(data: bytes) -> None:
+def test_invalid_frames_are_rejected(data: bytes) -> None:
     with pytest.raises(KafkaError):
         lz4_extent(memoryview(data))
     if data:

@@ -56,7 +56,7 @@ def test_formats_may_mix_in_one_log() -> None:
     assert kinds == [OldBatch, OldBatch, BatchView]
 
 
-def test_a_wrapper_stamped_by_the_broker_gives_its_time_to_all() -> None:
+def test_a_log_append_time_wrapper_gives_its_timestamp_to_all_messages() -> None:
     inside = old_message(0, 1, 0, b"a", b"1") + old_message(1, 1, 0, b"b", b"2")
     wrapper = OldBatch(old_message(71, 1, 8 | Codec.GZIP, None, compress(Codec.GZIP, inside)))
     assert wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -71,7 +71,7 @@ def test_a_batch_of_an_old_format_is_converted_with_its_offsets_and_times() -> N
     assert list(converted.records()) == list(wrapper.records())
 
 
-def test_a_wrapper_with_offset_zero_keeps_the_offsets_inside() -> None:
+def test_a_wrapper_with_offset_zero_keeps_the_inner_offsets() -> None:
     inside = old_message(0, 1, 0, b"a", b"1") + old_message(1, 1, 0, b"b", b"2")
     wrapper = OldBatch(old_message(0, 1, Codec.SNAPPY, None, compress(Codec.SNAPPY, inside)))
     assert [record.offset for record in wrapper.records()] == [0, 1]
@@ -88,20 +88,20 @@ def test_a_wrapper_with_offset_zero_keeps_the_offsets_inside() -> None:
     ],
     ids=["null", "empty", "zstd", "nested", "offset beyond the wrapper"],
 )
-def test_malformed_wrappers_are_refused(attributes: int, value: bytes | None) -> None:
+def test_malformed_wrappers_are_rejected(attributes: int, value: bytes | None) -> None:
     with pytest.raises(CorruptBatch) as caught:
         OldBatch(old_message(50, 1, attributes, None, value)).records()
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
-def test_a_flipped_bit_is_seen() -> None:
+def test_a_flipped_bit_is_detected() -> None:
     raw = bytearray(bytes.fromhex(str(OLD[0]["hex"])))
     raw[-1] ^= 1
     assert [batch.crc_ok() for batch in all_batches(raw)] == [True, False]
 
 
 @given(st.sampled_from(OLD), st.integers(0, 200), st.integers(0, 255), st.integers(0, 120))
-def test_mutations_raise_one_kind_of_exception(
+def test_mutations_raise_only_corrupt_batch(
     vector: dict[str, object], position: int, byte: int, end: int
 ) -> None:
     raw = bytearray(bytes.fromhex(str(vector["hex"])))
@@ -118,7 +118,7 @@ def test_mutations_raise_one_kind_of_exception(
         )
 
 
-def test_the_header_checksum_of_lz4_frames_is_known() -> None:
+def test_the_header_checksum_of_lz4_frames() -> None:
     assert short_xxhash32(b"") == 0x02CC5D05
     assert short_xxhash32(b"\x60\x40") >> 8 & 0xFF == 0x82
     frame = compress(Codec.LZ4, b"data")

@@ -1,4 +1,4 @@
-"""The same batches in the hands of other clients' code."""
+"""The same batches in other clients' code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from barnabas.batch.view import BatchView
 from .samples import RECORDED, START, numbered
 
 with warnings.catch_warnings():
-    # It reads its own files by a function that Python has deprecated.
+    # It reads its own files through a function that Python has deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.record import MemoryRecords
     from kafka.record.default_records import DefaultRecordBatchBuilder as PythonBuilder
@@ -27,7 +27,7 @@ RECORDS = [record._replace(offset=record.offset - 100) for record in RECORDED] +
 ]
 
 
-def heard(record: object) -> Record:
+def converted(record: object) -> Record:
     return Record(
         record.offset,  # type: ignore[attr-defined]
         record.timestamp,  # type: ignore[attr-defined]
@@ -42,14 +42,14 @@ def test_kafka_python_reads_ours(codec: Codec) -> None:
     read = MemoryRecords(bytes(build(RECORDS, codec=codec)))
     batch = read.next_batch()
     assert batch.validate_crc()
-    assert [heard(record) for record in batch] == RECORDS
+    assert [converted(record) for record in batch] == RECORDS
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 def test_aiokafka_reads_ours(codec: Codec) -> None:
     batch = AioBatch(bytes(build(RECORDS, codec=codec)))
     assert batch.validate_crc()
-    assert [heard(record) for record in batch] == RECORDS
+    assert [converted(record) for record in batch] == RECORDS
 
 
 @pytest.mark.parametrize(

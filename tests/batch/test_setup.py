@@ -19,17 +19,17 @@ ONE_LINE = "barnabas: the engine stays plain Python: "
 
 COMPILER = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
 
-# The real compiler, which does not get to know where Python's headers are.
+# The real compiler without the path of Python's headers.
 NO_HEADERS = """#!{python}
 import os, sys
-words = [word for word in sys.argv[1:] if not (word.startswith("-I") and "python" in word.lower())]
-os.execvp({compiler!r}, [*{command!r}, *words])
+arguments = [part for part in sys.argv[1:] if not (part.startswith("-I") and "python" in part.lower())]
+os.execvp({compiler!r}, [*{command!r}, *arguments])
 """
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """What a build needs."""
+    """The files that a build needs."""
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(PROJECT / name, tmp_path)
     (tmp_path / ENGINE).mkdir(parents=True)
@@ -50,19 +50,19 @@ def build(project: Path, **environment: Any) -> subprocess.CompletedProcess[str]
     )
 
 
-def said(done: subprocess.CompletedProcess[str]) -> list[str]:
+def messages(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for line in done.stderr.splitlines() if line.startswith("barnabas: ")]
 
 
 def test_without_a_compiler(project: Path) -> None:
     done = build(project, CC=str(project / "no-such-compiler"))
     assert done.returncode == 0, done.stderr
-    (line,) = said(done)
+    (line,) = messages(done)
     assert line.startswith(ONE_LINE + "no C compiler")
     assert not list((project / ENGINE).glob("*.so"))
 
 
-# Where there is no compiler the headers are never asked for, and this test does not exist.
+# Without a compiler the headers are never needed, and this test is not collected.
 if shutil.which(COMPILER[0]) is not None:
 
     def test_without_python_headers(project: Path) -> None:
@@ -75,13 +75,13 @@ if shutil.which(COMPILER[0]) is not None:
         assert plain.returncode == 0  # It does compile what needs no headers.
         done = build(project, CC=str(compiler))
         assert done.returncode == 0, done.stderr
-        (line,) = said(done)
+        (line,) = messages(done)
         assert line.startswith(ONE_LINE + "no C compiler with Python's headers")
         assert "Python.h" in done.stderr
         assert not list((project / ENGINE).glob("*.so"))
 
 
-def test_without_mypyc_or_asked_not_to_compile(project: Path) -> None:
+def test_without_mypyc_or_with_compilation_disabled(project: Path) -> None:
     compiler = project / "cc"
     compiler.write_text("#!/bin/sh\nexit 0\n", "utf-8")
     compiler.chmod(0o755)
@@ -90,19 +90,19 @@ def test_without_mypyc_or_asked_not_to_compile(project: Path) -> None:
     (missing / "__init__.py").write_text("raise ImportError('not here')", "utf-8")
     done = build(project, CC=str(compiler), PYTHONPATH=str(missing.parent))
     assert done.returncode == 0, done.stderr
-    assert said(done) == [f"{ONE_LINE}mypyc is missing (not here)"]
+    assert messages(done) == [f"{ONE_LINE}mypyc is missing (not here)"]
     done = build(project, BARNABAS_COMPILE="0")
     assert done.returncode == 0, done.stderr
-    assert said(done) == [f"{ONE_LINE}BARNABAS_COMPILE=0"]
+    assert messages(done) == [f"{ONE_LINE}BARNABAS_COMPILE=0"]
 
 
-def test_a_failure_is_fatal_when_compiling_was_asked_for(project: Path) -> None:
+def test_a_failure_is_fatal_when_compilation_is_required(project: Path) -> None:
     done = build(project, CC=str(project / "no-such-compiler"), BARNABAS_COMPILE="1")
     assert done.returncode != 0
     assert "could not be compiled: no C compiler" in done.stderr
 
 
-def test_compiled_modules_of_before_do_not_survive_a_plain_build(project: Path) -> None:
+def test_old_compiled_modules_do_not_survive_a_plain_build(project: Path) -> None:
     from importlib.machinery import EXTENSION_SUFFIXES
 
     old = project / ENGINE / f"walk{EXTENSION_SUFFIXES[0]}"

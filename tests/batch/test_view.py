@@ -1,4 +1,4 @@
-"""Reading batches where they lie."""
+"""Reading batches in place."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_sequence_numbers_wrap_after_the_largest_int() -> None:
     assert BatchView(batch).last_sequence == 1
 
 
-def test_a_view_lies_over_any_buffer_at_any_place() -> None:
+def test_a_view_works_on_any_buffer_at_any_position() -> None:
     batch = build(numbered(3))
     for buffer in (bytes(batch), batch, memoryview(batch)):
         assert list(BatchView(buffer).records()) == numbered(3)
@@ -63,14 +63,14 @@ def test_log_append_time_is_the_time_of_every_record() -> None:
     assert [record.timestamp for record in view.records()] == [START + 777] * 3
 
 
-def test_the_delete_horizon_stands_in_for_the_base_time() -> None:
-    # KIP-534: compaction says when tombstones may go.
+def test_the_delete_horizon_is_stored_as_the_base_timestamp() -> None:
+    # KIP-534: from when tombstones may be removed.
     view = BatchView(build(RECORDED, delete_horizon_ms=START + 99_999))
     assert view.delete_horizon_ms == START + 99_999
     assert list(view.records()) == RECORDED
 
 
-def test_batches_walks_whole_batches_and_leaves_an_incomplete_tail() -> None:
+def test_batches_yields_complete_batches_and_skips_an_incomplete_tail() -> None:
     first, second = build(numbered(2)), build(numbered(3))
     both = first + second
     assert [view.record_count for view in batches(both)] == [2, 3]
@@ -117,7 +117,7 @@ def test_offsets_are_patched_outside_the_crc() -> None:
     assert [record.offset for record in view.records()] == [5000, 5001]
 
 
-def test_every_flipped_bit_after_the_crc_is_seen() -> None:
+def test_every_flipped_bit_after_the_crc_is_detected() -> None:
     batch = build(numbered(2))
     for position in range(17, len(batch)):
         flipped = bytearray(batch)
@@ -149,14 +149,14 @@ def test_malformed_records_name_their_fault(payload: bytes, count: int, fault: s
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
-def test_a_header_key_that_is_no_text_is_shown_all_the_same() -> None:
+def test_a_header_key_that_is_not_utf8_is_returned_all_the_same() -> None:
     record = bytes((20, 0, 0, 0, 1, 1, 2, 4, 0xFF, 0x61, 1))
     (read,) = BatchView(with_payload(record, 1)).records()
     assert read == Record(0, START, None, None, (("\ufffda", None),))
 
 
 @given(st.data())
-def test_mutated_batches_raise_one_kind_of_exception(data: st.DataObject) -> None:
+def test_mutated_batches_raise_only_corrupt_batch(data: st.DataObject) -> None:
     codec = data.draw(st.sampled_from(list(Codec)))
     batch = bytearray(build(RECORDED, codec=codec))
     for _ in range(data.draw(st.integers(1, 4))):

@@ -65,7 +65,7 @@ def test_a_command_that_is_missing_or_wrong_is_told_in_one_line(barnabas: Call, 
     flag = "-b" if name == "cluster" else "--bootstrap-server"
     none = barnabas(name, flag, "localhost:9092")
     assert none.code == Exit.USAGE
-    assert none.err.startswith(f"barnabas {name}: no command is given, one of ")
+    assert none.err.startswith(f"barnabas {name}: no command given, expected one of ")
     wrong = barnabas(name, flag, "localhost:9092", "descrieb")
     assert wrong.code == Exit.USAGE
     assert wrong.err.startswith(f"barnabas {name}: unknown command descrieb")

@@ -44,7 +44,7 @@ def test_files_once(bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     state = str(tmp_path / "state.json")
     words = ["collect", "--bootstrap-server", bootstrap, "--topic", "files", "--state", state, "--once"]
     assert main([*words, f"{tmp_path}/*.log"]) == 0
-    assert "2 lines are in files" in capsys.readouterr().err
+    assert "2 lines written to files" in capsys.readouterr().err
     assert main([*words, f"{tmp_path}/*.log", "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
     assert read(bootstrap, "files", 2) == [b"one", b"two"]

@@ -115,7 +115,7 @@ def test_the_module_is_the_command() -> None:
         (FileNotFoundError(2, "No such file", "x"), 5, "barnabas: x: No such file"),
         (PermissionError(13, "Permission denied", "x"), 4, "barnabas: x: Permission denied"),
         (OSError(28, "No space left on device", "x"), 1, "barnabas: x: No space left on device"),
-        (ValueError("a\nb"), 1, "barnabas: unexpected ValueError: a b (a fault of barnabas; set "),
+        (ValueError("a\nb"), 1, "barnabas: unexpected ValueError: a b (a bug in barnabas; set "),
         (KeyboardInterrupt(), 130, ""),
     ],
 )

@@ -1,4 +1,4 @@
-"""What Apache Kafka answered: recorded once, asked again by `make verify`."""
+"""Responses of Apache Kafka, recorded once and verified again by `make verify`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ PRODUCER = {"key.serializer": bytes, "value.serializer": bytes}
 CONSUMER = {"key.deserializer": bytes, "value.deserializer": bytes}
 
 
-def test_clients_are_taken_and_refused_as_apache_kafkas() -> None:
+def test_clients_are_accepted_and_rejected_as_by_apache_kafka() -> None:
     read = {"producer": producer_settings, "consumer": consumer_settings}
     for case in recorded("rules")["clients"]:
         got = None
@@ -34,14 +34,16 @@ def test_clients_are_taken_and_refused_as_apache_kafkas() -> None:
         ({"acks": "0"}, False),
     ],
 )
-def test_idempotence_gives_way_unless_it_was_asked_for(given: dict[str, object], idempotent: bool) -> None:
+def test_idempotence_is_disabled_by_conflicting_options_unless_set(
+    given: dict[str, object], idempotent: bool
+) -> None:
     # M-F2: acks=-1 is all.
     settings = producer_settings(PRODUCER | given)
     assert settings["enable.idempotence"] is idempotent
     assert settings["acks"] == ("all" if given.get("acks") == "-1" else given.get("acks", "all"))
 
 
-def test_the_delivery_timeout_makes_room() -> None:
+def test_the_delivery_timeout_is_raised_unless_set() -> None:
     assert producer_settings(PRODUCER | {"linger.ms": 200_000})["delivery.timeout.ms"] == 230_000
     assert producer_settings(PRODUCER)["delivery.timeout.ms"] == 120_000
     with pytest.raises(ConfigError, match=r"allowed: at least 30005"):

@@ -42,6 +42,6 @@ def test_durations(text: str, seconds: float) -> None:
         "P" + "9" * 300 + "D",
     ],
 )
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations(text: str) -> None:
     with pytest.raises(ValueError, match="duration"):
         parse_duration_ns(text)

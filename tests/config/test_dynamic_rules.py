@@ -1,4 +1,4 @@
-"""How far a running broker's settings may move in one step; the sentences are Apache Kafka's."""
+"""How far a running broker's settings may change in one step; the messages are Apache Kafka's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def step(**changes: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         (
             {"num_io_threads": "17"},
@@ -52,16 +52,16 @@ def step(**changes: Any) -> None:
         ),
     ],
 )
-def test_steps_that_are_too_long(changes: dict[str, str], said: str) -> None:
+def test_steps_that_are_too_large(changes: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         step(**changes)
     assert caught.value.message == (
-        f"Invalid value org.apache.kafka.common.config.ConfigException: {said}"
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {message}"
         " for configuration Invalid dynamic configuration"
     )
 
 
-def test_steps_that_are_taken() -> None:
+def test_steps_that_are_accepted() -> None:
     step()
     step(num_io_threads="4", num_network_threads="6", log_cleaner_threads="2")
     step(log_local_retention_ms="20", log_retention_ms="-1")

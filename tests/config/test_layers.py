@@ -1,4 +1,5 @@
-"""default < file < cluster-wide < this broker < topic, with the sources and synonyms that DescribeConfigs shows."""
+"""default < file < cluster-wide < this broker < topic, with the sources and synonyms that DescribeConfigs
+shows."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def shown(entry: Entry) -> str:
 @pytest.mark.trap
 @pytest.mark.parametrize("cluster", MODES)
 def test_described_configs_are_apache_kafkas_line_by_line(cluster: str) -> None:
-    """Trap 15: DescribeConfigs complete (sources, synonyms, types, docs): Debezium, Connect and UIs need it."""
+    """Trap 15: DescribeConfigs complete (sources, synonyms, types, docs): Debezium, Connect and UIs need
+    it."""
     case = recorded("describe")[cluster]
     static = with_both_ids(case["static"])
     layers = Layers(static, MODES[cluster]).with_cluster(case["cluster"])
@@ -83,11 +85,11 @@ def test_each_layer_wins_over_those_below() -> None:
     ],
 )
 def test_topic_options_fall_back_to_the_brokers(static: dict[str, str], name: str, value: object) -> None:
-    # M-J1: hours and minutes count too.
+    # M-J1: hours and minutes apply too.
     assert Layers(STATIC | static).topic({})[name] == value
 
 
-def test_a_dynamic_value_pushes_its_whole_family_aside() -> None:
+def test_a_dynamic_value_overrides_its_whole_family() -> None:
     layers = Layers(STATIC | {"log.retention.ms": "5"}).with_cluster({"log.retention.ms": "6"})
     assert layers.settings()["log.retention.ms"] == 6
     layers = Layers(STATIC | {"log.roll.hours": "1"}).with_broker({"log.roll.ms": "6"})
@@ -95,7 +97,7 @@ def test_a_dynamic_value_pushes_its_whole_family_aside() -> None:
     assert layers.topic({})["segment.ms"] == 6
 
 
-def test_what_a_dynamic_layer_may_not_set_is_left_out_and_warned_of() -> None:
+def test_a_dynamic_layer_ignores_static_options_with_a_warning() -> None:
     layers = Layers(STATIC).with_cluster({"log.dirs": "/x", "listeners": "PLAINTEXT://:1"})
     layers = layers.with_broker({"log.cleaner.backoff.ms": "many"})
     settings = layers.settings()
@@ -143,15 +145,13 @@ def test_what_a_dynamic_layer_may_not_set_is_left_out_and_warned_of() -> None:
         ),
     ],
 )
-def test_changes_while_brokers_run_that_are_refused(
-    values: dict[str, str], per_broker: bool, message: str
-) -> None:
+def test_dynamic_changes_that_are_rejected(values: dict[str, str], per_broker: bool, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_dynamic(values, per_broker=per_broker)
     assert caught.value.message == message
 
 
-def test_changes_while_brokers_run_that_are_taken() -> None:
+def test_dynamic_changes_that_are_accepted() -> None:
     check_dynamic({"log.cleaner.backoff.ms": "1", "unheard.of": "x"}, per_broker=False)
     check_dynamic({"listener.name.a.max.connections": "5"}, per_broker=False)
     check_dynamic({"listener.name.a.ssl.keystore.location": "/k", "listeners": "A://:1"}, per_broker=True)
@@ -172,7 +172,7 @@ def test_secrets_and_unknown_names_show_no_value() -> None:
     assert "geheim" not in "".join(map(repr, entries))
 
 
-def test_read_only_options_and_their_words() -> None:
+def test_read_only_options_and_their_docs() -> None:
     entries = Layers(STATIC).describe_broker()
     assert entry_of(entries, "log.dirs").read_only
     assert not entry_of(entries, "log.cleaner.backoff.ms").read_only

@@ -1,4 +1,4 @@
-"""A node's configuration as a whole: what Apache Kafka's KafkaConfig takes and refuses."""
+"""A node's configuration as a whole: what Apache Kafka's KafkaConfig accepts and rejects."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def refusal(given: dict[str, str]) -> str | None:
     return None
 
 
-def test_nodes_are_taken_and_refused_as_apache_kafka_does() -> None:
-    # M-C1, M-J1: `ours` is recorded where we say more, or do more, on purpose.
+def test_nodes_are_accepted_and_rejected_as_by_apache_kafka() -> None:
+    # M-C1, M-J1: `ours` is recorded where our message or behaviour differs on purpose.
     cases = recorded("rules")["nodes"]
     assert len(cases) > 200
     for case in cases:
@@ -66,12 +66,12 @@ def test_nodes_are_taken_and_refused_as_apache_kafka_does() -> None:
         ),
     ],
 )
-def test_roles_that_are_refused(given: dict[str, str], line: str) -> None:
+def test_roles_that_are_rejected(given: dict[str, str], line: str) -> None:
     # M-C1
     assert refusal(given) == line
 
 
-def test_roles_and_what_follows_from_them() -> None:
+def test_roles_and_their_consequences() -> None:
     # M-C1
     both, broker, controller = read_node(COMBINED), read_node(BROKER_ONLY), read_node(CONTROLLER_ONLY)
     assert (both.is_broker, both.is_controller) == (True, True)
@@ -103,7 +103,7 @@ def test_a_file_without_roles_means_zookeeper_mode() -> None:
     assert mode_of(COMBINED) is Mode.KRAFT
 
 
-def test_the_two_names_of_a_nodes_number() -> None:
+def test_the_two_names_of_a_nodes_id() -> None:
     # M-J1
     given = {key: value for key, value in COMBINED.items() if key != "node.id"}
     assert read_node(given | {"broker.id": "1"}).settings["node.id"] == 1
@@ -113,7 +113,7 @@ def test_the_two_names_of_a_nodes_number() -> None:
     )
 
 
-def test_folders() -> None:
+def test_log_directories() -> None:
     # M-J1
     def folders(**given: str) -> Node:
         return read_node(COMBINED | {key.replace("_", "."): value for key, value in given.items()})
@@ -130,8 +130,8 @@ def test_advertised_listeners() -> None:
     node = read_node(COMBINED | {"advertised.listeners": "PLAINTEXT://worker1:9092"})
     assert [str(end) for end in node.listeners.advertised_to_clients] == ["PLAINTEXT://worker1:9092"]
     assert [str(end) for end in node.listeners.advertised_controllers] == ["CONTROLLER://:9093"]
-    told = read_node(COMBINED | {"advertised.listeners": "PLAINTEXT://w:1,CONTROLLER://[::1]:2"})
-    assert [str(end) for end in told.listeners.advertised_controllers] == ["CONTROLLER://[::1]:2"]
+    advertised = read_node(COMBINED | {"advertised.listeners": "PLAINTEXT://w:1,CONTROLLER://[::1]:2"})
+    assert [str(end) for end in advertised.listeners.advertised_controllers] == ["CONTROLLER://[::1]:2"]
 
 
 def test_a_port_is_shared_only_by_one_ipv4_and_one_ipv6_address() -> None:
@@ -144,7 +144,7 @@ def test_a_port_is_shared_only_by_one_ipv4_and_one_ipv6_address() -> None:
     assert "exactly one listener" in str(refusal(shared | {"listeners": f"{two},EXTRA://10.0.0.1:9092"}))
 
 
-def test_a_refusal_says_what_is_allowed() -> None:
+def test_an_error_says_what_is_allowed() -> None:
     with pytest.raises(ConfigError) as caught:
         read_node(COMBINED | {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093,INTERNAL://:9094"})
     assert "(allowed: a name in listener.security.protocol.map: CONTROLLER, PLAINTEXT" in str(caught.value)
@@ -152,7 +152,7 @@ def test_a_refusal_says_what_is_allowed() -> None:
         read_node(ZOOKEEPER | {"broker.id": "1001"})
 
 
-def test_unknown_options_are_warned_of() -> None:
+def test_unknown_options_log_a_warning() -> None:
     # M-J1
     node = read_node(COMBINED | {"log.retention.hour": "5"})
     assert any("log.retention.hour is not known" in line for line in node.warnings)

@@ -14,7 +14,7 @@ from .recorded import recorded
 
 
 def test_files_are_read_as_java_reads_them() -> None:
-    # M-J1: escapes, continuations, separators, comments, blanks, line ends; null where Java refuses.
+    # M-J1: escapes, continuations, separators, comments, blanks, line ends; null where Java raises.
     vectors = recorded("properties")["load"]
     assert len(vectors) > 400
     for encoded, expected in vectors:
@@ -27,11 +27,11 @@ def test_files_are_read_as_java_reads_them() -> None:
         assert got == expected, data
 
 
-def test_what_is_said_of_garbage_is_one_printable_line() -> None:
-    with pytest.raises(PropertiesError) as refused:
+def test_the_error_for_garbage_is_one_printable_line() -> None:
+    with pytest.raises(PropertiesError) as caught:
         loads(b"a=\\u\x8d@\x00q")
-    assert str(refused.value).isprintable()
-    assert r"\u\x8d@\x00q" in str(refused.value)
+    assert str(caught.value).isprintable()
+    assert r"\u\x8d@\x00q" in str(caught.value)
 
 
 def test_files_are_written_as_java_writes_them() -> None:
@@ -41,7 +41,7 @@ def test_files_are_written_as_java_writes_them() -> None:
         assert dumps({key: value}, comment) == base64.b64decode(expected), (key, value, comment)
 
 
-def test_a_server_file_as_people_have_it() -> None:
+def test_a_typical_server_properties_file() -> None:
     # M-J1
     text = b"""# The id of the broker
 broker.id=0
@@ -66,7 +66,7 @@ def test_a_bad_escape_names_its_line() -> None:
         loads(b"a=1\n#\nb=x\\\n  \\u00g1\n")
 
 
-def test_a_file_that_is_no_configuration_is_refused_unread() -> None:
+def test_an_oversized_file_is_rejected_unread() -> None:
     with pytest.raises(PropertiesError, match="at most"):
         loads(bytes(LARGEST_FILE + 1))
 
@@ -95,12 +95,12 @@ def test_dates(time_ms: int, text: str) -> None:
 @given(
     st.dictionaries(st.text(max_size=20), st.text(max_size=20), max_size=5), st.none() | st.text(max_size=20)
 )
-def test_what_is_written_is_read_back(values: dict[str, str], comment: str | None) -> None:
+def test_written_files_are_read_back(values: dict[str, str], comment: str | None) -> None:
     assert loads(dumps(values, comment, 0)) == values
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+def test_any_bytes_are_read_or_rejected(data: bytes) -> None:
     try:
         assert all(isinstance(text, str) for pair in loads(data).items() for text in pair)
     except PropertiesError as error:

@@ -1,4 +1,4 @@
-"""A protection that is configured but not built stops the start with one line."""
+"""A protection that is configured but not built prevents startup with one line."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from .test_node import BROKER_ONLY, COMBINED, ZOOKEEPER
         ({"config.providers": "file"}, "config.providers"),
     ],
 )
-def test_what_would_protect_a_broker_stops_the_start(extra: dict[str, str], named: str) -> None:
+def test_protections_of_a_broker_prevent_startup(extra: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_node(BROKER_ONLY | extra)
     line = str(caught.value)
@@ -66,12 +66,12 @@ def test_what_would_protect_a_broker_stops_the_start(extra: dict[str, str], name
         {"password.encoder.secret": "x"},
     ],
 )
-def test_what_would_protect_zookeeper_stops_the_start(extra: dict[str, str]) -> None:
+def test_protections_of_zookeeper_prevent_startup(extra: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="ZooKeeper security"):
         read_node(ZOOKEEPER | extra)
 
 
-def test_a_default_written_out_protects_nothing_and_is_taken() -> None:
+def test_an_explicit_default_protects_nothing_and_is_accepted() -> None:
     read_node(
         COMBINED
         | {"ssl.client.auth": "none", "sasl.enabled.mechanisms": "GSSAPI", "authorizer.class.name": ""}
@@ -85,7 +85,7 @@ def test_every_security_option_is_covered() -> None:
                 assert option.effect in SECURITY_FEATURES, option.name
 
 
-def test_clients_are_refused_too() -> None:
+def test_clients_are_rejected_too() -> None:
     bare = {"key.deserializer": bytes, "value.deserializer": bytes}
     refuse_unbuilt_security(CONSUMER.parse(bare | {"security.protocol": "plaintext"}))
     with pytest.raises(ConfigError, match="TLS is not built yet"):
@@ -94,7 +94,7 @@ def test_clients_are_refused_too() -> None:
         refuse_unbuilt_security(CONSUMER.parse(bare | {"sasl.jaas.config": "x"}))
 
 
-def test_a_built_feature_is_taken() -> None:
+def test_a_built_feature_is_accepted() -> None:
     given = BROKER_ONLY | {"ssl.keystore.location": "/etc/keys", "broker.id": "2"}
     settings = BROKER.parse(given, Mode.KRAFT)
     refuse_unbuilt_security(settings, BUILT_FEATURES | {Feature.TLS})

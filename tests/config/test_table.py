@@ -54,7 +54,7 @@ def test_every_row_is_apache_kafkas(mode: Mode, table: OptionTable) -> None:
 
 
 @pytest.mark.parametrize(("mode", "table"), CASES, ids=name_of)
-def test_every_default_passes_its_own_check_and_prints_as_it_was(mode: Mode, table: OptionTable) -> None:
+def test_every_default_passes_its_own_validator_and_prints_as_it_was(mode: Mode, table: OptionTable) -> None:
     for option in table.options(mode).values():
         default = table.defaults(mode)[option.name]
         validator = validator_of(option)
@@ -63,7 +63,7 @@ def test_every_default_passes_its_own_check_and_prints_as_it_was(mode: Mode, tab
         assert format_value(option, default) == option.default
 
 
-def test_the_defaults_that_documents_disagree_on() -> None:
+def test_defaults_on_which_documents_disagree() -> None:
     # M-J3
     settings = BROKER.parse({"node.id": "1", "process.roles": "broker"})
     assert settings["replica.lag.time.max.ms"] == 30_000
@@ -80,7 +80,7 @@ def test_the_modes_differ_where_the_releases_differ() -> None:
     assert PRODUCER.defaults()["linger.ms"] == 5
 
 
-def test_every_row_has_words_of_its_own_and_a_part_that_gives_it_effect() -> None:
+def test_every_row_has_its_own_doc_and_a_feature() -> None:
     for table in (*TABLES, BROKER_DYNAMIC):
         for option in table:
             assert 10 < len(option.doc) < 160, option.name
@@ -90,11 +90,11 @@ def test_every_row_has_words_of_its_own_and_a_part_that_gives_it_effect() -> Non
 
 def test_only_jvm_threads_and_jmx_are_without_effect() -> None:
     without = {option.name for table in TABLES for option in table if option.effect is Feature.NONE}
-    words = ("thread", "report", "queued.max.request", "purgatory.purge", "message.format.version")
-    # Groups' records are written at once, so nothing lingers.
+    name_parts = ("thread", "report", "queued.max.request", "purgatory.purge", "message.format.version")
+    # The coordinator appends group records at once, so nothing lingers.
     others = ("kafka.metrics.polling.interval.secs", "group.coordinator.append.linger.ms")
     for name in without:
-        assert any(word in name for word in words) or name in others, name
+        assert any(part in name for part in name_parts) or name in others, name
 
 
 def test_names_are_unique_within_a_table() -> None:
@@ -103,7 +103,7 @@ def test_names_are_unique_within_a_table() -> None:
         assert len(names) == len(set(names)), table.scope
 
 
-def test_unknown_options_are_warned_of_not_refused() -> None:
+def test_unknown_options_log_a_warning_and_are_accepted() -> None:
     # M-J1
     settings = TOPIC.parse({"segment.byte": "5"})
     assert settings.warnings == ("The topic option segment.byte is not known; it is ignored.",)
@@ -117,7 +117,7 @@ def test_an_option_of_the_other_mode_says_so() -> None:
     assert any("only in ZOOKEEPER mode" in line for line in settings.warnings)
 
 
-def test_options_without_effect_and_of_parts_not_built_are_warned_of() -> None:
+def test_options_without_effect_and_of_unbuilt_features_log_a_warning() -> None:
     given = {"node.id": "1", "process.roles": "broker", "num.io.threads": "3"}
     (line,) = [line for line in BROKER.parse(given).warnings if "num.io.threads" in line]
     assert "has no effect" in line
@@ -126,7 +126,7 @@ def test_options_without_effect_and_of_parts_not_built_are_warned_of() -> None:
     assert TOPIC.parse({"segment.ms": "1"}).warnings == ()
 
 
-def test_what_a_request_sets_must_exist() -> None:
+def test_options_set_by_a_request_must_exist() -> None:
     with pytest.raises(ConfigError) as caught:
         TOPIC.refuse_unknown(["retention.ms", "retention"])
     assert caught.value.message == "Unknown topic config name: retention"

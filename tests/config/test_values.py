@@ -1,4 +1,4 @@
-"""Text to value and back, against Apache Kafka's own answers."""
+"""Text to value and back, against Apache Kafka's own results."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BY_SCOPE = {table.scope: table for table in TABLES}
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_values_are_read_and_refused_as_apache_kafka_does(mode: Mode) -> None:
-    # M-J1: thousands of texts for one option of each kind; the refusal is Kafka's own sentence.
-    asked = 0
+def test_values_are_parsed_and_rejected_as_by_apache_kafka(mode: Mode) -> None:
+    # M-J1: thousands of texts for one option of each kind; the error is Kafka's own sentence.
+    compared = 0
     for version, scope, name, text, ok, error in recorded("values"):
         if version != mode.value:
             continue
@@ -32,8 +32,8 @@ def test_values_are_read_and_refused_as_apache_kafka_does(mode: Mode) -> None:
         except ConfigError as refusal:
             got = None, refusal.message
         assert got == (ok, error), (name, text)
-        asked += 1
-    assert asked > 5_000
+        compared += 1
+    assert compared > 5_000
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_values_are_read_and_refused_as_apache_kafka_does(mode: Mode) -> None:
         ),
     ],
 )
-def test_a_refusal_names_key_value_and_what_is_allowed(name: str, value: str, line: str) -> None:
+def test_an_error_names_key_value_and_allowed_values(name: str, value: str, line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         TOPIC.parse({name: value})
     assert str(caught.value) == line

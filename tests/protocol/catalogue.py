@@ -1,4 +1,4 @@
-"""All messages, and values for them under hypothesis: what the tests of the codec share."""
+"""All messages, and hypothesis strategies for them, shared by the codec tests."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ PACKAGE = Path(barnabas.protocol.__file__).parent
 @cache
 def records() -> list[type[Message]]:
     """Every internal record."""
-    found = []
+    classes = []
     for file in sorted((PACKAGE / "records").glob("[a-z]*.py")):
         for value in vars(import_module(f"barnabas.protocol.records.{file.stem}")).values():
             if isinstance(value, type) and issubclass(value, Message) and value is not Message:
-                found.append(value)
-    return found
+                classes.append(value)
+    return classes
 
 
 @cache
 def messages() -> list[type[Message]]:
-    """Every message that stands alone: requests, responses, headers, records."""
+    """Every top-level message: requests, responses, headers, records."""
     both = [message for api in apis().values() for message in (api.request, api.response)]
     return [*both, RequestHeader, ResponseHeader, *records()]
 
@@ -60,7 +60,7 @@ PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
 
 @cache
 def instances(schema: Schema, version: int) -> st.SearchStrategy[Any]:
-    """Messages that the version can carry: the fields it lacks stay at their defaults."""
+    """Messages that the version can carry: fields it lacks keep their defaults."""
     present = {
         known.attribute: _values(known, version) for known in schema.fields if version in known.versions
     }

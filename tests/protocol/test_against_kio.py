@@ -1,7 +1,7 @@
 """A second opinion: kio, another implementation, reads what we write and writes the same bytes.
 
-kio knows no ZooKeeper-mode API and few internal records.  It turns some numbers into times and error codes,
-so values are first brought to where these exist.
+kio has no ZooKeeper-mode APIs and few internal records.  It turns some numbers into times and error codes,
+so values are first moved into the ranges of those types.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def struct_type(theirs: type[Any], attribute: str) -> type[Any]:
 
 
 def settle(ours: Any, theirs: type[Any], version: int) -> None:
-    """Bring numbers to values that kio accepts."""
+    """Move numbers into the ranges that kio accepts."""
     for mine, other, kind in pairs(ours, theirs, version):
         value = getattr(ours, mine)
         if isinstance(value, Message):

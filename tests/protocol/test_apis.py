@@ -1,4 +1,4 @@
-"""The table of APIs against what Apache Kafka says of itself."""
+"""The table of APIs against Apache Kafka's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barnabas.protocol.apis import api, api_named, apis
 from barnabas.protocol.primitives import ProtocolError
 
 ZOOKEEPER_MODE = {4, 5, 6, 7}
-# A broker announces these only when it has somewhere to put clients' metrics (KIP-714).
+# A broker announces these only when it has a receiver for client metrics (KIP-714).
 TELEMETRY = {71, 72}
 
 
@@ -26,24 +26,24 @@ def recorded(data: Path) -> Any:
 def test_as_apache_kafka_4_1_has_it(recorded: Any) -> None:
     assert {row["key"] for row in recorded["4.1.0"]} == set(apis())
     for row in recorded["4.1.0"]:
-        found = api(row["key"])
-        assert found.name == row["name"]
-        assert found.cluster_action == row["cluster_action"]
-        assert found.forwarded == row["forwardable"]
-        if found.key in ZOOKEEPER_MODE:
+        known = api(row["key"])
+        assert known.name == row["name"]
+        assert known.cluster_action == row["cluster_action"]
+        assert known.forwarded == row["forwardable"]
+        if known.key in ZOOKEEPER_MODE:
             continue
-        assert (found.versions.lowest, found.versions.highest) == (row["oldest"], row["latest"])
-        assert found.stable == row["latest_stable"]
-        assert set(found.listeners) - {"zkBroker"} == set(row["listeners"])
+        assert (known.versions.lowest, known.versions.highest) == (row["oldest"], row["latest"])
+        assert known.stable == row["latest_stable"]
+        assert set(known.listeners) - {"zkBroker"} == set(row["listeners"])
 
 
 def test_as_apache_kafka_3_9_has_it(recorded: Any) -> None:
     for row in recorded["3.9.1"]:
-        found = api(row["key"])
-        assert ("zkBroker" in found.listeners) == ("zk_broker" in row["listeners"]), row["name"]
-        if found.key in ZOOKEEPER_MODE:
-            assert (found.versions.lowest, found.versions.highest) == (row["oldest"], row["latest"])
-            assert [name.replace("zkBroker", "zk_broker") for name in found.listeners] == sorted(
+        known = api(row["key"])
+        assert ("zkBroker" in known.listeners) == ("zk_broker" in row["listeners"]), row["name"]
+        if known.key in ZOOKEEPER_MODE:
+            assert (known.versions.lowest, known.versions.highest) == (row["oldest"], row["latest"])
+            assert [name.replace("zkBroker", "zk_broker") for name in known.listeners] == sorted(
                 row["listeners"]
             )
 
@@ -52,12 +52,12 @@ def test_as_apache_kafka_3_9_has_it(recorded: Any) -> None:
 def test_header_versions(recorded: Any, kafka: str) -> None:
     checked = 0
     for row in recorded[kafka]:
-        found = api(row["key"])
+        known = api(row["key"])
         for version, expected in row["header_versions"].items():
-            if int(version) in found.versions:
+            if int(version) in known.versions:
                 headers = (
-                    found.request_header_version(int(version)),
-                    found.response_header_version(int(version)),
+                    known.request_header_version(int(version)),
+                    known.response_header_version(int(version)),
                 )
                 assert list(headers) == expected, (row["name"], version)
                 checked += 1
@@ -66,18 +66,18 @@ def test_header_versions(recorded: Any, kafka: str) -> None:
 
 @pytest.mark.parametrize("listener", ["broker", "controller"])
 def test_announced_as_by_apache_kafka_4_1(data: Path, listener: str) -> None:
-    answers = json.loads((data / "protocol" / "api-versions.json").read_text("utf-8"))
-    recorded = {key: (low, high) for key, low, high in answers[f"kraft-4.1.0-{listener}"]["v3"]["api_keys"]}
+    responses = json.loads((data / "protocol" / "api-versions.json").read_text("utf-8"))
+    recorded = {key: (low, high) for key, low, high in responses[f"kraft-4.1.0-{listener}"]["v3"]["api_keys"]}
     hidden = ZOOKEEPER_MODE | TELEMETRY
     ours = {}
-    for found in apis().values():
-        versions = found.announced()
-        if listener in found.listeners and versions.lowest <= versions.highest and found.key not in hidden:
-            ours[found.key] = (versions.lowest, versions.highest)
+    for known in apis().values():
+        versions = known.announced()
+        if listener in known.listeners and versions.lowest <= versions.highest and known.key not in hidden:
+            ours[known.key] = (versions.lowest, versions.highest)
     assert ours == recorded
 
 
-def test_unstable_versions_are_announced_only_when_asked_for() -> None:
+def test_unstable_versions_are_announced_only_on_request() -> None:
     assert str(api_named("OffsetCommit").announced()) == "2-9"
     assert str(api_named("OffsetCommit").announced(unstable=True)) == "2-10"
     streams = api_named("StreamsGroupHeartbeat")
@@ -86,14 +86,14 @@ def test_unstable_versions_are_announced_only_when_asked_for() -> None:
 
 
 def test_classes_are_found() -> None:
-    for found in apis().values():
-        for cls, suffix in ((found.request, "Request"), (found.response, "Response")):
-            assert cls.__name__ == found.name + suffix
-            assert cls.schema.key == found.key
-            assert cls.schema.versions == found.versions
+    for known in apis().values():
+        for cls, suffix in ((known.request, "Request"), (known.response, "Response")):
+            assert cls.__name__ == known.name + suffix
+            assert cls.schema.key == known.key
+            assert cls.schema.versions == known.versions
 
 
-def test_unknown_apis_are_refused() -> None:
+def test_unknown_apis_are_rejected() -> None:
     for attempt in (partial(api, 93), partial(api, -1), partial(api_named, "Nope")):
         with pytest.raises(ProtocolError) as caught:
             attempt()

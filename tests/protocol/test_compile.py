@@ -1,4 +1,4 @@
-"""What the compilers make: one function a version, few calls in it, and nothing made twice."""
+"""The generated code: one function per version, few calls in it, and nothing compiled twice."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_each_version_is_compiled_once() -> None:
     assert writer.call_count == 2
 
 
-def test_the_least_size_of_a_struct_is_never_above_its_real_size() -> None:
-    """Or else a list that fits would be refused."""
+def test_the_minimal_size_of_a_struct_is_never_above_its_real_size() -> None:
+    """Otherwise a list that fits would be rejected."""
     assert minimal_size(OffsetCommitRequest.Partition.schema, 7, flexible=False) == 4 + 8 + 4 + 2
     assert minimal_size(OffsetCommitRequest.Partition.schema, 8, flexible=True) == 4 + 8 + 4 + 1 + 1
     assert minimal_size(UpdateMetadataRequest.Broker.schema, 0, flexible=False) == 4 + 2 + 4

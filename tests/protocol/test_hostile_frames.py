@@ -1,6 +1,6 @@
-"""Frames that lie: cut, changed, or announcing more than they bring.  All are refused with the one error.
+"""Malformed frames: truncated, altered, or announcing more than they contain.  All raise ProtocolError.
 
-Memory is watched: what a decoder makes must stay in proportion to what came.
+Memory is measured: what a decoder allocates must stay in proportion to the input.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def item_of(known: Field, version: int) -> Any:
 
 
 def attempt(cls: type[Message], version: int, data: bytes) -> bool:
-    """Whether it could be read; any error but the one type fails the test."""
+    """Whether it could be decoded; any error but ProtocolError fails the test."""
     try:
         message = cls.decode(data, version)
     except ProtocolError:
         return False
-    # What was read can be written, though not always in the same bytes: unknown tags are dropped.
+    # A decoded message can be encoded, though not always to the same bytes: unknown tags are dropped.
     message.encode(version)
     return True
 
@@ -74,7 +74,7 @@ def every_pair() -> Iterator[tuple[type[Message], int, bytes]]:
             yield cls, version, filled(cls.schema, version).encode(version)
 
 
-def test_every_message_that_is_cut_off_is_refused() -> None:
+def test_every_truncated_message_is_rejected() -> None:
     """At every byte."""
     for cls, version, encoded in every_pair():
         assert attempt(cls, version, encoded)
@@ -82,26 +82,26 @@ def test_every_message_that_is_cut_off_is_refused() -> None:
             assert not attempt(cls, version, encoded[:size]), (cls, version, size)
 
 
-def test_changed_bytes_are_read_or_refused() -> None:
-    chance = random.Random(SEED)
-    refused = read = 0
+def test_altered_bytes_are_decoded_or_rejected() -> None:
+    seeded = random.Random(SEED)
+    rejected = read = 0
     for cls, version, encoded in every_pair():
         for _ in range(MUTATIONS if encoded else 0):
             changed = bytearray(encoded)
-            for _ in range(chance.choice((1, 1, 2, 5))):
-                changed[chance.randrange(len(changed))] = chance.choice(
-                    (0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256))
+            for _ in range(seeded.choice((1, 1, 2, 5))):
+                changed[seeded.randrange(len(changed))] = seeded.choice(
+                    (0, 1, 0x7F, 0x80, 0xFF, seeded.randrange(256))
                 )
             if attempt(cls, version, bytes(changed)):
                 read += 1
             else:
-                refused += 1
-    assert refused > 1000
+                rejected += 1
+    assert rejected > 1000
     assert read > 1000
 
 
-def test_lengths_that_lie_allocate_nothing() -> None:
-    """Four bytes, or a varint, that announce up to two billion, put in place of every part of a message."""
+def test_false_lengths_allocate_nothing() -> None:
+    """Four bytes, or a varint, that announce up to two billion, at every position of a message."""
     tracemalloc.start()
     try:
         for cls, version, encoded in every_pair():
@@ -137,7 +137,7 @@ def test_lengths_that_lie_allocate_nothing() -> None:
         (UpdateMetadataRequest, 0, "0000000100000001"),
     ],
 )
-def test_a_list_is_not_begun_when_its_elements_cannot_fit(
+def test_a_list_is_not_allocated_when_its_elements_cannot_fit(
     cls: type[Message], version: int, start: str
 ) -> None:
     flexible = version in cls.schema.flexible
@@ -148,7 +148,7 @@ def test_a_list_is_not_begun_when_its_elements_cannot_fit(
     assert caught.value.position is not None
 
 
-def test_a_count_that_just_fits_is_still_bounded_by_what_came() -> None:
+def test_a_count_that_just_fits_is_still_bounded_by_the_input() -> None:
     """A hundred kilobytes of empty names makes a list of them, and not more."""
     data = struct.pack(">i", 50_000) + b"\x00\x00" * 50_000
     request = MetadataRequest.decode(data + b"\x01", 4)
@@ -164,7 +164,7 @@ def test_null_where_it_is_not_allowed() -> None:
     assert MetadataRequest.decode(struct.pack(">i", -1), 1).topics is None
 
 
-def test_text_that_is_no_utf8_is_replaced_as_in_java() -> None:
+def test_invalid_utf8_is_replaced_as_in_java() -> None:
     request = MetadataRequest.decode(struct.pack(">ih", 1, 3) + b"a\xffb", 1)
     assert request.topics is not None
     assert request.topics[0].name == "a�b"
@@ -190,7 +190,7 @@ def test_tagged_fields_must_fill_their_size_and_belong_to_the_version() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_noise_is_refused_or_read(noise: bytes) -> None:
+def test_noise_is_rejected_or_decoded(noise: bytes) -> None:
     for known in apis().values():
         for version in (known.versions.lowest, known.versions.highest):
             attempt(known.request, version, noise)

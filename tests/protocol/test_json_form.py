@@ -46,7 +46,7 @@ def test_records_are_written_in_full() -> None:
     assert from_json(ProduceRequest, shape, 9) == request
 
 
-def test_a_value_that_a_version_cannot_carry_is_refused() -> None:
+def test_a_value_that_a_version_cannot_carry_is_rejected() -> None:
     state = QuorumStateData(voted_directory_id=TOPIC)
     with pytest.raises(ProtocolError, match="cannot carry voted_directory_id") as caught:
         to_json(state, 0)
@@ -77,7 +77,7 @@ GOOD: dict[str, Any] = {
         ({"entity": [{"entityType": "user"}]}, "entity lacks entityName"),
     ],
 )
-def test_wrong_types_are_refused_by_name(change: dict[str, Any], text: str) -> None:
+def test_wrong_types_are_rejected_by_name(change: dict[str, Any], text: str) -> None:
     assert from_json(ClientQuotaRecord, GOOD, 0).entity[0].entity_name is None
     with pytest.raises(ProtocolError, match=text):
         from_json(ClientQuotaRecord, GOOD | change, 0)
@@ -95,12 +95,12 @@ def test_wrong_types_are_refused_by_name(change: dict[str, Any], text: str) -> N
         {"leaderId": 1, "leaderEpoch": 0, "votedId": 0, "votedDirectoryId": "!" * 22},
     ],
 )
-def test_a_damaged_quorum_state_is_refused(shape: Any) -> None:
+def test_a_damaged_quorum_state_is_rejected(shape: Any) -> None:
     with pytest.raises(ProtocolError):
         from_json(QuorumStateData, shape, 1)
 
 
-def test_names_that_are_not_known_are_ignored() -> None:
+def test_unknown_names_are_ignored() -> None:
     shape = {
         "leaderId": 1,
         "leaderEpoch": 2,

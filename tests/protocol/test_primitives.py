@@ -42,7 +42,7 @@ def test_apache_kafkas_varints(data: Path) -> None:
 
 
 @given(st.integers(0, 2**31 - 1), st.binary(max_size=3))
-def test_lengths_come_back(value: int, behind: bytes) -> None:
+def test_lengths_round_trip(value: int, behind: bytes) -> None:
     encoded = encode_unsigned_varint(value)
     assert Reader(encoded + behind).unsigned_varint() == value
     if value > 127:
@@ -50,14 +50,14 @@ def test_lengths_come_back(value: int, behind: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ["ff" * 6, "8080808080", "ffffffff0f", "8080808010"])
-def test_lengths_that_cannot_be_are_refused(text: str) -> None:
-    """Overlong ones, and those that Java would take for negative."""
+def test_impossible_lengths_are_rejected(text: str) -> None:
+    """Overlong ones, and those that would be negative in Java."""
     encoded = bytes.fromhex(text)
     with pytest.raises(ProtocolError):
         continue_length(encoded, 1, encoded[0])
 
 
-def test_overlong_varints_are_refused() -> None:
+def test_overlong_varints_are_rejected() -> None:
     with pytest.raises(ProtocolError, match="longer than 5 bytes"):
         Reader(b"\x80" * 5 + b"\x00").unsigned_varint()
     with pytest.raises(ProtocolError, match="longer than 10 bytes"):
@@ -70,7 +70,7 @@ def test_a_string_has_at_most_32767_bytes() -> None:
         string_length(32769)
 
 
-def test_the_reader_reads_what_is_there() -> None:
+def test_the_reader_reads_each_type() -> None:
     reader = Reader(
         bytes.fromhex("fffffefffffffdfffffffffffffffcfffefffffffd3ff8000000000000")
         + bytes(range(16))
@@ -102,7 +102,7 @@ def test_tagged_fields_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("text", ["02", "0100", "010005aa", "ffffffff07", "01ffffffffff01aa", "0180"])
-def test_tagged_fields_that_do_not_fit_are_refused(text: str) -> None:
+def test_tagged_fields_that_do_not_fit_are_rejected(text: str) -> None:
     with pytest.raises(ProtocolError):
         Reader(bytes.fromhex(text)).skip_tagged_fields()
 
@@ -125,7 +125,7 @@ def test_records_in_any_form_can_be_read() -> None:
     assert record_view(FileSlice()) == b"abc"
 
 
-def test_the_error_says_where() -> None:
+def test_the_error_names_field_and_position() -> None:
     error = ProtocolError("too short", field="topics.name", position=12)
     assert isinstance(error, KafkaError)
     assert error.code is ErrorCode.INVALID_REQUEST

@@ -1,4 +1,5 @@
-"""Internal records as Apache Kafka wrote them, read, printed as its dump-log prints them, and written again."""
+"""Internal records written by Apache Kafka: decoded, printed as its dump-log prints them, and encoded
+again."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ from barnabas.protocol.records.quorum_state import QuorumStateData
 from barnabas.protocol.records.remote_log import RemotePartitionDeleteMetadataRecord
 from barnabas.protocol.schema import Message
 
-# How dump-log names the control records.
+# The names of control records in dump-log.
 CONTROL: dict[str, type[Message]] = {
     "LeaderChange:": LeaderChangeMessage,
     "SnapshotHeader": SnapshotHeaderRecord,
@@ -85,7 +86,7 @@ def test_metadata_records(recorded: Any) -> None:  # M-C3
 
 
 def expanded(shape: dict[str, Any]) -> dict[str, Any]:
-    """dump-log shows what members of a consumer group said to each other instead of its bytes."""
+    """dump-log shows the contents of the consumer protocol's messages instead of their bytes."""
     for member in shape.get("members", []):
         for name, cls in (
             ("subscription", ConsumerProtocolSubscription),
@@ -177,7 +178,7 @@ def test_all_kinds_are_found() -> None:
             assert key.__name__.removesuffix("Key") == value.__name__.removesuffix("Value")
 
 
-def test_records_of_the_remote_log_are_framed_alike() -> None:
+def test_records_of_the_remote_log_have_the_same_framing() -> None:
     record = RemotePartitionDeleteMetadataRecord.schema.new()
     written = write_metadata_record(record, 0)
     assert read_metadata_record(written, remote_log_records()) == (record, 0)
@@ -198,18 +199,18 @@ def test_records_of_the_remote_log_are_framed_alike() -> None:
         ),
     ],
 )
-def test_bad_metadata_records_are_refused(value: bytes, text: str) -> None:
+def test_bad_metadata_records_are_rejected(value: bytes, text: str) -> None:
     with pytest.raises(ProtocolError, match=text):
         read_metadata_record(value)
 
 
 @pytest.mark.parametrize("key", [b"", b"\x00", b"\x00\x63abc", b"\xff\xff"])
-def test_bad_keys_are_refused(key: bytes) -> None:
+def test_bad_keys_are_rejected(key: bytes) -> None:
     with pytest.raises(ProtocolError):
         read_coordinator_key(key, "group")
 
 
-def test_what_has_no_key_is_refused() -> None:
+def test_messages_without_a_key_are_rejected() -> None:
     with pytest.raises(ProtocolError, match="no record of the metadata log"):
         write_metadata_record(QuorumStateData(), 0)
     with pytest.raises(ProtocolError, match="no key"):

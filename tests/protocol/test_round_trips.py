@@ -1,4 +1,4 @@
-"""Every message in every version comes back from its bytes, and from its JSON, as it was."""
+"""Every message in every version round-trips through its bytes and its JSON."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def check_round_trip(cls: type[Message], version: int) -> None:
 
 
 @pytest.mark.parametrize("cls", messages(), ids=lambda cls: cls.__name__)
-def test_what_is_written_is_read_back(cls: type[Message]) -> None:  # M-C3
+def test_messages_round_trip(cls: type[Message]) -> None:  # M-C3
     for version in versions(cls):
         check_round_trip(cls, version)

@@ -56,8 +56,8 @@ def test_fields_without_a_default_must_be_given() -> None:
 
 
 def test_every_instance_has_its_own_lists_and_structs() -> None:
-    one, other = Small(name="a"), Small(name="a")
-    one.parts.append(Small.Part(number=1))
+    changed, other = Small(name="a"), Small(name="a")
+    changed.parts.append(Small.Part(number=1))
     assert other.parts == []
     first, second = (
         FetchResponse.PartitionData(
@@ -83,7 +83,7 @@ def test_instances_are_small_and_compare_by_value() -> None:
         hash(message)
 
 
-def test_a_value_that_a_version_cannot_carry_is_refused() -> None:
+def test_a_value_that_a_version_cannot_carry_is_rejected() -> None:
     message = Small(name="a", limit=7)
     with pytest.raises(ProtocolError, match="version 2 cannot carry limit") as caught:
         message.encode(2)
@@ -96,12 +96,12 @@ def test_a_value_that_a_version_cannot_carry_is_refused() -> None:
         Small(name="a", parts=[Small.Part(number=1)]).encode(1)
 
 
-def test_an_ignorable_value_is_left_out() -> None:
+def test_an_ignorable_value_is_dropped() -> None:
     assert Small.decode(Small(name="a", hint=7).encode(3), 3).hint == 0
     assert Small.decode(Small(name="a", hint=7).encode(4), 4).hint == 7
 
 
-def test_defaults_fill_what_a_version_lacks() -> None:
+def test_defaults_fill_fields_that_a_version_lacks() -> None:
     request = FetchRequest.decode(
         FetchRequest(
             max_wait_ms=1,
@@ -121,14 +121,14 @@ def test_defaults_fill_what_a_version_lacks() -> None:
 
 
 @pytest.mark.parametrize("version", [-1, 0, 5, 32767])
-def test_unknown_versions_are_refused(version: int) -> None:
+def test_unknown_versions_are_rejected(version: int) -> None:
     for attempt in (lambda: Small(name="a").encode(version), lambda: Small.decode(b"", version)):
         with pytest.raises(ProtocolError, match=r"1-4 are known") as caught:
             attempt()
         assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_part_is_no_message() -> None:
+def test_a_nested_struct_is_not_a_message() -> None:
     with pytest.raises(ProtocolError, match="a part of one"):
         Small.Part(number=1).encode(1)
 
@@ -145,7 +145,7 @@ def test_a_part_is_no_message() -> None:
         ({"name": "a", "parts": [Small.Part(number=1.5)]}, "parts.number"),  # type: ignore[arg-type]
     ],
 )
-def test_a_value_that_cannot_be_written_is_refused_with_its_field(
+def test_a_value_that_cannot_be_encoded_is_rejected_with_its_field(
     values: dict[str, object], path: str
 ) -> None:
     with pytest.raises(ProtocolError) as caught:
@@ -153,9 +153,9 @@ def test_a_value_that_cannot_be_written_is_refused_with_its_field(
     assert caught.value.field == path
 
 
-def test_a_bad_annotation_is_refused() -> None:
+def test_a_bad_annotation_is_rejected() -> None:
     class Odd(Message, versions=(0, 0)):
-        values: dict[str, int]  # no type of the protocol
+        values: dict[str, int]  # not a protocol type
 
     with pytest.raises(TypeError, match="no type of a message"):
         Odd.schema.fields  # noqa: B018
@@ -180,7 +180,7 @@ def test_no_field_hides_a_method() -> None:
         assert not attributes(cls) & taken, cls
 
 
-def test_every_message_has_a_line_of_its_own() -> None:
+def test_every_message_has_its_own_docstring() -> None:
     for cls in messages():
         assert cls.__doc__
         assert cls.__doc__.endswith((".", "?")), cls

@@ -1,4 +1,4 @@
-"""Messages that are read and written a step at a time: the same bytes, with bounds."""
+"""Messages that are decoded and encoded in steps: the same bytes, with bounds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def offsets_of(topics: int, partitions: int) -> OffsetFetchRequest:
 
 
 @pytest.mark.parametrize("topics", [0, 1, STEP_ELEMENTS, 3 * STEP_ELEMENTS])
-def test_steps_read_and_write_the_same(topics: int) -> None:
+def test_steps_decode_and_encode_the_same(topics: int) -> None:
     request = offsets_of(topics, 3)
     data = request.encode(9)
     pieces: list[Any] = []
@@ -50,13 +50,13 @@ def test_steps_read_and_write_the_same(topics: int) -> None:
     assert written == read == (2 * topics + 2) // STEP_ELEMENTS
 
 
-def test_a_message_without_arrays_is_read_in_steps_too() -> None:
+def test_a_message_without_arrays_is_decoded_in_steps_too() -> None:
     request = MetadataRequest(topics=None)
     data = request.encode(9)
     assert drained(MetadataRequest.decode_steps(data, 0, 9)) == ((request, len(data)), 0)
 
 
-def test_no_more_elements_than_memory_bears(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_elements_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """F2: each element becomes an object, which takes a hundred times its bytes."""
     monkeypatch.setattr(decoder, "MAX_ELEMENTS", 100)
     data = offsets_of(10, 20).encode(8)
@@ -64,7 +64,7 @@ def test_no_more_elements_than_memory_bears(monkeypatch: pytest.MonkeyPatch) -> 
         drained(OffsetFetchRequest.decode_steps(data, 0, 8))
 
 
-def test_bytes_that_make_no_sense_are_explained_as_ever() -> None:
+def test_errors_in_steps_are_explained_alike() -> None:
     data = offsets_of(3, 1).encode(9)[:-4]
     with pytest.raises(ProtocolError, match="cannot read version 9 of OffsetFetchRequest") as stepped:
         drained(OffsetFetchRequest.decode_steps(data, 0, 9))
@@ -89,12 +89,12 @@ def test_a_response_in_steps_has_the_same_bytes(version: int) -> None:
 
 
 def test_a_response_is_bounded_in_bytes() -> None:
-    """F2: eight thousand times one id were answered by two hundred megabytes."""
+    """F2: a request that repeated one id eight thousand times got a response of two hundred megabytes."""
     with pytest.raises(ProtocolError, match="a response of more than the 1000 bytes"):
         drained(write_response_steps(topics_of(2 * STEP_ELEMENTS), 9, 7, 1_000))
 
 
-def test_elements_are_counted_as_far_as_need_be() -> None:
+def test_elements_are_counted_up_to_the_limit() -> None:
     assert not has_many_elements(topics_of(100), 100)
     assert has_many_elements(topics_of(101), 100)
     nested = FetchResponse(

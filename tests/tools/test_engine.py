@@ -20,12 +20,12 @@ class World:
         self._states = list(states)
         self._code = code
         monkeypatch.delenv(engine.COMPILE_VARIABLE, raising=False)
-        monkeypatch.setattr(engine, "judge", self.judge)
+        monkeypatch.setattr(engine, "select_engine", self.select_engine)
         monkeypatch.setattr(engine, "can_compile", lambda: compiler)
         monkeypatch.setattr(subprocess, "run", self.run)
 
-    def judge(self, folder: object, asked: str | None) -> EngineState:
-        assert asked is None  # What this one process is asked to run does not matter to the build.
+    def select_engine(self, folder: object, requested: str | None) -> EngineState:
+        assert requested is None  # The engine this process uses does not matter to the build.
         return EngineState(self._states.pop(0), "because")
 
     def run(self, command: object, **options: object) -> subprocess.CompletedProcess[str]:

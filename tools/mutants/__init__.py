@@ -1,7 +1,7 @@
-"""`make mutants`: plant faults chosen at random in src/barnabas, one at a time, and see whether a test fails.
+"""`make mutants`: plants random faults in src/barnabas, one at a time, and checks that a test fails.
 
-Nobody who writes the tests chooses the faults: a seed does.  `places` finds where a fault may be put and
-`operators` says which, `choice` draws a sample over all packages, `scratch` keeps the copies of the tree that
-are broken, `tracing` notes once which test runs which line, `trial` runs the tests against one mutant, and
+A seed chooses the faults, not the author of the tests.  `places` finds where a fault may be put and
+`operators` which, `choice` draws a sample over all packages, `scratch` keeps the copies of the tree that
+are mutated, `tracing` records once which test runs which line, `trial` runs the tests against one mutant, and
 `record` keeps the results and writes docs/mutants.md.
 """

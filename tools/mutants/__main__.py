@@ -3,7 +3,7 @@
     python -m tools.mutants --only client --tests tests/client   # those of one package, by its own tests
     python -m tools.mutants --list                               # only show them
 
-A run that was stopped goes on where it was, as long as the sources and the tests stay as they are.
+An interrupted run is resumed as long as the sources and the tests are unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DATA = PROJECT / "docs" / "mutants.json"
 
 def main() -> int:
     options = _parser().parse_args()
-    # As Ctrl+C: the tests that run are ended too.
+    # Like Ctrl+C: running tests are ended too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.TERMINATED))
     chosen = choose(candidates(PROJECT), PROJECT, options.count, options.seed)
     if options.only:
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 class Campaign:
-    """Tries mutants in several copies at once, and keeps each result as it comes."""
+    """Tries mutants in several copies at once, and saves each result."""
 
     def __init__(self, record: records.Record, path: Path, trace: Trace, *, only_covering: bool) -> None:
         self._record = record
@@ -95,7 +95,7 @@ class Campaign:
             for _ in pool.map(attempt, [mutant for mutant in chosen if mutant.key not in known]):
                 pass
         finally:
-            # Ctrl+C, or a fault of ours: what is being tried ends too, and leaves no result.
+            # After Ctrl+C or an error, running trials end without a result.
             self._is_over = True
             for copy in copies:
                 end_leftovers(copy.folder)
@@ -114,12 +114,12 @@ class Campaign:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description="Plant faults by chance.")
-    parser.add_argument("--count", type=int, default=100, help="how many mutants (default 100)")
-    parser.add_argument("--seed", type=int, default=1, help="which decides on them (default 1)")
-    parser.add_argument("--jobs", type=int, default=2, help="how many are tried at once (default 2)")
-    parser.add_argument("--only", action="append", default=[], help="only those of this package")
-    parser.add_argument("--first", type=int, default=0, help="only so many of them")
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description="Plant random faults.")
+    parser.add_argument("--count", type=int, default=100, help="number of mutants (default 100)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the sample (default 1)")
+    parser.add_argument("--jobs", type=int, default=2, help="number of parallel trials (default 2)")
+    parser.add_argument("--only", action="append", default=[], help="only mutants of this package")
+    parser.add_argument("--first", type=int, default=0, help="only the first N mutants")
     parser.add_argument("--tests", default="tests", help="only the tests in this folder")
     parser.add_argument("--only-covering", action="store_true", help="only the tests that run the line")
     parser.add_argument("--list", action="store_true", help="show the mutants, and try none")

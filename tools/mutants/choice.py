@@ -1,4 +1,4 @@
-"""Which mutants are tried: drawn by a seed, from every package its share."""
+"""The sample of mutants: drawn with a seed, in proportion from every package."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from tools.mutants.operators import is_sound, mutants
 from tools.mutants.source import Mutant
 
 SOURCES = "src/barnabas"
-# Generated from Apache Kafka's definitions, and held against them by tests of their own.
+# Generated from Apache Kafka's definitions, and checked against them by their own tests.
 GENERATED = ("protocol/messages/", "protocol/records/", "config/tables/")
-LEAST_PER_PACKAGE = 5
-# A package in which so many draws in a row give nothing new has been used up.
-MOST_DRAWS = 1000
+MIN_PER_PACKAGE = 5
+# A package is exhausted after this many draws in a row without a new mutant.
+MAX_FAILED_DRAWS = 1000
 
 
 def candidates(root: Path) -> list[Mutant]:
-    """Every mutant of every source file that was written by hand."""
-    found: list[Mutant] = []
+    """Every mutant of every source file that is not generated."""
+    mutants_found: list[Mutant] = []
     for path in sorted((root / SOURCES).rglob("*.py")):
         if not path.relative_to(root / SOURCES).as_posix().startswith(GENERATED):
-            found += mutants(path.relative_to(root).as_posix(), path.read_text("utf-8"))
-    return found
+            mutants_found += mutants(path.relative_to(root).as_posix(), path.read_text("utf-8"))
+    return mutants_found
 
 
-def quotas(sizes: Mapping[str, int], count: int, least: int = LEAST_PER_PACKAGE) -> dict[str, int]:
-    """How many of each package: in proportion to what it offers, but never fewer than `least`.
+def quotas(sizes: Mapping[str, int], count: int, least: int = MIN_PER_PACKAGE) -> dict[str, int]:
+    """The number of mutants of each package: in proportion to its candidates, but at least `least`.
 
-    A small sample over many packages is larger than `count` for that reason.
+    A small sample over many packages is therefore larger than `count`.
     """
     total = sum(sizes.values())
     shares = {name: min(size, max(least, count * size // total)) for name, size in sizes.items()}
-    # Packages below their share have pushed the sum up; the largest give some back, as far as they can.
+    # Packages below `least` have raised the sum; the largest packages give some back.
     while sum(shares.values()) > count:
         largest = max(shares, key=lambda name: (shares[name], name))
         if shares[largest] <= least:
@@ -44,10 +44,10 @@ def quotas(sizes: Mapping[str, int], count: int, least: int = LEAST_PER_PACKAGE)
 
 
 def choose(offered: Sequence[Mutant], root: Path, count: int, seed: int) -> list[Mutant]:
-    """A sample that the seed decides, in an order that mixes the packages.
+    """A sample determined by the seed, in an order that mixes the packages.
 
-    The operator is drawn first and the place second: numbers and branches would be nearly all otherwise.
-    A line is broken once at most.
+    The operator is drawn before the place: otherwise nearly all would be numbers and branches.
+    A line is mutated at most once.
     """
     by_package: defaultdict[str, list[Mutant]] = defaultdict(list)
     for mutant in offered:
@@ -70,13 +70,13 @@ def _draw(offered: Sequence[Mutant], texts: Mapping[str, str], share: int, rando
     operators = sorted(by_operator)
     drawn: list[Mutant] = []
     broken: set[tuple[str, int]] = set()
-    in_vain = 0
-    while len(drawn) < share and in_vain < MOST_DRAWS:
+    failed_draws = 0
+    while len(drawn) < share and failed_draws < MAX_FAILED_DRAWS:
         mutant = random.choice(by_operator[random.choice(operators)])
         if (mutant.path, mutant.line) in broken or not is_sound(mutant, texts[mutant.path]):
-            in_vain += 1
+            failed_draws += 1
             continue
-        in_vain = 0
+        failed_draws = 0
         broken.add((mutant.path, mutant.line))
         drawn.append(mutant)
     return drawn

@@ -1,7 +1,7 @@
-"""The faults: what may be written in the place of a statement or an expression.
+"""The faults: replacements for a statement or an expression.
 
-An operator gets a place and yields the texts that could stand there instead.  Each is a slip that
-people make: a bound off by one, a condition turned round, a call forgotten.
+An operator gets a place and yields replacement texts.  Each is a mistake that people make: a bound off by
+one, an inverted condition, a forgotten call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tools.mutants.source import Mutant, Offsets, is_same_program
 
 Operator = Callable[[Place], Iterator[str]]
 
-# From here on a number is doubled: one more seldom means anything.
+# Larger numbers are doubled: adding one seldom matters.
 LARGE = 64
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -39,7 +39,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr,
     ast.BitOr: ast.BitAnd,
 }
-# What a function returns instead, by its annotation; `None` for all others.
+# The wrong result of a function by its annotation; `None` for all others.
 WRONG_RESULTS = {
     "bool": "not ({})",
     "int": "({}) + 1",
@@ -74,18 +74,18 @@ def constant(place: Place) -> Iterator[str]:
 
 
 def dropped_call(place: Place) -> Iterator[str]:
-    """A statement that only calls is forgotten; so is a pause between the slices of long work."""
+    """A call statement is dropped; so is a pause between the slices of long work."""
     match place.node:
         case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call)):
             if ast.unparse(call.func) != "super().__init__":
                 yield "pass"
-        case ast.Expr(value=ast.Yield() as gone):
-            if place.function is not None and _yields(place.function) - {gone}:
+        case ast.Expr(value=ast.Yield() as dropped):
+            if place.function is not None and _yields(place.function) - {dropped}:
                 yield "pass"
 
 
 def wrong_result(place: Place) -> Iterator[str]:
-    """Another value is returned."""
+    """A wrong value is returned."""
     match place.node:
         case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
             annotation = place.function.returns if place.function is not None else None
@@ -94,17 +94,17 @@ def wrong_result(place: Place) -> Iterator[str]:
 
 
 def and_or(place: Place) -> Iterator[str]:
-    """`or` for `and`, or one side of it forgotten."""
+    """`or` for `and`, or one operand dropped."""
     match place.node:
         case ast.BoolOp(op=op, values=values):
             yield f"({ast.unparse(ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values))})"
             for left_out in range(len(values)):
-                rest = values[:left_out] + values[left_out + 1 :]
-                yield f"({ast.unparse(ast.BoolOp(op, rest) if len(rest) > 1 else rest[0])})"
+                others = values[:left_out] + values[left_out + 1 :]
+                yield f"({ast.unparse(ast.BoolOp(op, others) if len(others) > 1 else others[0])})"
 
 
 def removed_not(place: Place) -> Iterator[str]:
-    """`not` is forgotten."""
+    """`not` is dropped."""
     match place.node:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield f"({ast.unparse(operand)})"
@@ -129,7 +129,7 @@ def arithmetic(place: Place) -> Iterator[str]:
 
 
 def arguments(place: Place) -> Iterator[str]:
-    """`max` for `min`; elsewhere two arguments that are exchanged."""
+    """`max` for `min`; elsewhere two arguments are swapped."""
     match place.node:
         case ast.Call(func=ast.Name(id="min" | "max" as name), args=args, keywords=keywords):
             other = ast.Name("max" if name == "min" else "min")
@@ -149,10 +149,10 @@ def loop(place: Place) -> Iterator[str]:
 
 
 def dropped_assignment(place: Place) -> Iterator[str]:
-    """State that is not kept: an attribute or an item that is not set."""
+    """An attribute or an item is not set."""
     match place.node:
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.AugAssign():
-            # In `__init__` the attribute would be missing, which says nothing about the tests.
+            # In `__init__` the attribute would be missing, which any test notices.
             if place.function is not None and place.function.name not in ("__init__", "__post_init__"):
                 yield "pass"
         case ast.Delete():
@@ -178,7 +178,7 @@ OPERATORS: dict[str, Operator] = {
 
 
 def mutants(path: str, text: str) -> Iterator[Mutant]:
-    """All of a file, in the order of its text, also those that `is_sound` refuses: that takes time."""
+    """All mutants of a file in text order, including those that `is_sound` rejects, which is slow."""
     offsets = Offsets(text)
     for place in places(ast.parse(text)):
         start, end = offsets.span(place.node)
@@ -205,7 +205,7 @@ def _yields(function: ast.AST) -> set[ast.expr]:
 
 
 def _is_text(*nodes: ast.expr) -> bool:
-    """Whether one of them is a literal text, list or the like, so that the operator would only raise."""
+    """Whether one of the nodes is a literal text or collection, for which the operator would only raise."""
     literals = (ast.JoinedStr, ast.List, ast.Tuple, ast.Dict, ast.ListComp)
     return any(
         isinstance(node, literals) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))

@@ -1,7 +1,7 @@
-"""Where a fault may be put: every statement and expression, except where no test could or should notice.
+"""Where a fault may be put: every statement and expression, unless no test could or should notice.
 
-Left out are docstrings, annotations, decorators, assertions, logging, the text of errors, `__repr__`,
-protocols, overloads, what only type checkers read, and planted bugs (one that is changed is still a bug).
+Excluded are docstrings, annotations, decorators, assertions, logging, the text of errors, `__repr__`,
+protocols, overloads, code for type checkers, and planted bugs (a changed one is still a bug).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNSEEN_NODES = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node, what it stands in, and the function around it."""
+    """A node, its parent, and the enclosing function."""
 
     node: ast.expr | ast.stmt
     parent: ast.AST
@@ -39,7 +39,7 @@ class Place:
 
 
 def places(tree: ast.Module) -> Iterator[Place]:
-    """All of a module, from the top."""
+    """All places of a module, in text order."""
     yield from _below(tree, None)
 
 
@@ -57,7 +57,7 @@ def _below(parent: ast.AST, function: ast.FunctionDef | ast.AsyncFunctionDef | N
 
 
 def is_unseen(node: ast.AST) -> bool:
-    """Whether nothing in this node is to be changed."""
+    """Whether this node is excluded."""
     match node:
         case ast.Expr(value=ast.Constant()):
             return True

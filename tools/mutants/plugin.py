@@ -1,6 +1,6 @@
-"""The pytest plugin of `make mutants`: notes which test runs which line, or follows a plan.
+"""The pytest plugin of `make mutants`: records which test runs which line, or runs a plan.
 
-What it is to do stands in the environment, because it runs in the processes of pytest and its workers.
+Environment variables control it, because it runs in the processes of pytest and its workers.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 import coverage
 import pytest
 
-# A folder: trace, and leave there what was found.
+# A folder: trace, and write the results there.
 TRACE_VARIABLE = "BARNABAS_MUTANTS_TRACE"
-# The test that runs; coverage.rc makes it the context of the processes that the test starts.
+# The current test; coverage.rc makes it the context of the processes that the test starts.
 TEST_VARIABLE = "BARNABAS_MUTANTS_TEST"
-# A file: which tests to run, and how long each may take.
+# A file: the tests to run, with their time limits.
 PLAN_VARIABLE = "BARNABAS_MUTANTS_PLAN"
-# A file: a line of JSON for each test that began or failed.
+# A file: a line of JSON for each test that started or failed.
 REPORT_VARIABLE = "BARNABAS_MUTANTS_REPORT"
 COVERAGE_VARIABLE = "COVERAGE_PROCESS_START"
 COVERAGE_FILE = """\
@@ -34,14 +34,14 @@ context = ${{BARNABAS_MUTANTS_TEST-}}
 
 
 class Tracer:
-    """Writes down by test which lines it runs, how long it takes and how it ends."""
+    """Records the lines, duration and outcome of each test."""
 
     def __init__(self, folder: Path) -> None:
         self._file = (folder / f"outcomes-{os.getpid()}.jsonl").open("a", buffering=1)
-        # Started when Python started, as in every process that inherits the variable.
+        # Coverage starts with Python in every process that inherits the variable.
         current = coverage.Coverage.current()
         if current is None:
-            raise pytest.UsageError(f"coverage does not heed {COVERAGE_VARIABLE}: is its .pth file there?")
+            raise pytest.UsageError(f"coverage ignores {COVERAGE_VARIABLE}: is its .pth file installed?")
         self._coverage = current
 
     @pytest.hookimpl(wrapper=True)
@@ -63,7 +63,7 @@ class Tracer:
 
 
 class Follower:
-    """Runs the tests of a plan in its order, and ends the process when one hangs."""
+    """Runs the tests of a plan in order, and ends the process if one hangs."""
 
     def __init__(self, plan: Path, report: Path) -> None:
         read = json.loads(plan.read_text("utf-8"))
@@ -90,12 +90,12 @@ class Follower:
         if report.failed:
             self._note("failed", report.nodeid)
 
-    def _note(self, what: str, test: str) -> None:
-        self._file.write(json.dumps({what: test}) + "\n")
+    def _note(self, event: str, test: str) -> None:
+        self._file.write(json.dumps({event: test}) + "\n")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # With xdist the workers run the tests; their controller would only see them come and go.
+    # With xdist only the workers run tests.
     is_controller = bool(getattr(config.option, "numprocesses", None))
     if folder := os.environ.get(TRACE_VARIABLE):
         if not is_controller:

@@ -1,4 +1,4 @@
-"""The results: kept as they come, so that a run can be taken up again, and shown on docs/mutants.md."""
+"""The results: saved one by one, so that a run can be resumed, and shown in docs/mutants.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.mutants.trial import SURVIVED, Verdict
 
 @dataclass(slots=True)
 class Result:
-    """A mutant and how it ended."""
+    """A mutant and its outcome."""
 
     key: str
     path: str
@@ -39,7 +39,7 @@ class Record:
     seed: int
     count: int
     tests: int
-    # In the tree as it is: they take no part.
+    # Tests that fail without a mutant; they are excluded.
     failing: list[str]
     results: list[Result] = field(default_factory=list)
 
@@ -47,10 +47,10 @@ class Record:
         return (self.tree, self.seed, self.count) == (other.tree, other.seed, other.count)
 
     def packages(self) -> dict[str, list[Result]]:
-        found: defaultdict[str, list[Result]] = defaultdict(list)
+        packages: defaultdict[str, list[Result]] = defaultdict(list)
         for result in self.results:
-            found[result.package].append(result)
-        return dict(sorted(found.items()))
+            packages[result.package].append(result)
+        return dict(sorted(packages.items()))
 
 
 def result_of(mutant: Mutant, text: str, verdict: Verdict) -> Result:
@@ -68,7 +68,7 @@ def result_of(mutant: Mutant, text: str, verdict: Verdict) -> Result:
 
 
 def load(path: Path) -> Record | None:
-    """As it was saved; None if there is none."""
+    """The saved record, or None."""
     if not path.exists():
         return None
     read = json.loads(path.read_text("utf-8"))
@@ -77,7 +77,7 @@ def load(path: Path) -> Record | None:
 
 
 def save(path: Path, record: Record) -> None:
-    """Whole or not at all: a run may be stopped at any time."""
+    """Written atomically: a run may be interrupted at any time."""
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(asdict(record), indent=1) + "\n", "utf-8")
     partial.replace(path)
@@ -94,8 +94,8 @@ def page(record: Record) -> str:
     lines = [
         "# Mutants",
         "",
-        "Written by `make mutants`: faults that a seed chose were planted in `src/barnabas`, one at a time,",
-        "and the tests run against it. A mutant is killed if a test hangs, or fails and then fails again.",
+        "Written by `make mutants`: random faults were planted in `src/barnabas`, one at a time, and the",
+        "tests run against each. A mutant is killed if a test hangs, or fails twice.",
         "",
         f"Commit {record.commit}, seed {record.seed}, {record.tests} tests.",
         "",
@@ -113,6 +113,6 @@ def page(record: Record) -> str:
     if not survivors:
         lines += ["None.", ""]
     if record.failing:
-        lines += ["## Left out", "", "These tests fail in the tree as it is.", ""]
+        lines += ["## Left out", "", "These tests fail without a mutant.", ""]
         lines += [*(f"- `{test}`" for test in record.failing), ""]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Copies of the tree that may be broken, one for each process that runs tests."""
+"""Copies of the tree that are mutated, one for each process that runs tests."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from tools.mutants.source import Mutant
 
 ENGINE = "src/barnabas/batch/engine/"
-# What the build of the engine leaves, and Git does not know.
+# Build products of the engine, which are not in Git.
 BUILT = ("*.so", "_build.json")
-# Carried by every process that a trial starts, so that those left behind can be told from all others.
+# Set in every process that a trial starts, so that leftover processes can be found.
 TRIAL_VARIABLE = "BARNABAS_MUTANTS_TRIAL"
 
 
 def tree_files(project: Path) -> list[str]:
-    """The files of the project as they are now: those of Git, new ones, and the compiled engine."""
+    """The current files of the project: those in Git, new ones, and the compiled engine."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     done = subprocess.run(command, cwd=project, capture_output=True, check=True)
     names = [name for name in done.stdout.decode().split("\0") if name and (project / name).is_file()]
@@ -30,7 +30,7 @@ def tree_files(project: Path) -> list[str]:
 
 
 def tree_hash(project: Path) -> str:
-    """Names the sources and the tests as they are now."""
+    """A hash of the current sources and tests."""
     digest = sha256()
     for name in tree_files(project):
         if name.startswith(("src/", "tests/")):
@@ -39,7 +39,7 @@ def tree_hash(project: Path) -> str:
 
 
 class Scratch:
-    """A copy of the tree with a virtual environment that is the project's own."""
+    """A copy of the tree that uses the project's virtual environment."""
 
     def __init__(self, project: Path, folder: Path) -> None:
         self.folder = folder
@@ -49,31 +49,31 @@ class Scratch:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(project / name, folder / name)
         (folder / ".venv").symlink_to(project / ".venv")
-        # By content, as a mutant may have the size and the second of the file that it replaces.
+        # By content: a mutant may have the size and modification time of the file it replaces.
         compile_all = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "src", "tests")
         subprocess.run([sys.executable, *compile_all], cwd=folder, check=True)
 
-    def environment(self, **more: str) -> dict[str, str]:
-        """In which `import barnabas` finds the copy, and which processes inherit."""
+    def environment(self, **variables: str) -> dict[str, str]:
+        """The environment in which `import barnabas` finds the copy."""
         return {
             **os.environ,
             "PYTHONPATH": f"{self.folder / 'src'}{os.pathsep}{self.folder}",
             "PYTHONDONTWRITEBYTECODE": "1",
             TRIAL_VARIABLE: str(self.folder),
-            **more,
+            **variables,
         }
 
     @contextmanager
-    def broken_by(self, mutant: Mutant) -> Iterator[None]:
-        """With the mutant in it for a while; the engine is not compiled if it is in there."""
+    def mutated_by(self, mutant: Mutant) -> Iterator[None]:
+        """Contains the mutant in this context; the engine is interpreted if the mutant is in it."""
         path = self.folder / mutant.path
-        whole = path.read_text("utf-8")
+        original = path.read_text("utf-8")
         hidden = self._hide_engine() if mutant.path.startswith(ENGINE) else []
-        path.write_text(mutant.apply(whole), "utf-8")
+        path.write_text(mutant.apply(original), "utf-8")
         try:
             yield
         finally:
-            path.write_text(whole, "utf-8")
+            path.write_text(original, "utf-8")
             for each in hidden:
                 each.with_name(each.name + ".hidden").rename(each)
 
@@ -85,7 +85,7 @@ class Scratch:
 
 
 def end_leftovers(folder: Path) -> None:
-    """End the processes that a trial in this copy has left: brokers whose test was stopped."""
+    """Ends processes that a trial in this copy left behind, such as brokers of interrupted tests."""
     marker = f"{TRIAL_VARIABLE}={folder}".encode()
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""A mutant: one edit of one source file, and what the edit looks like."""
+"""A mutant: one edit of one source file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import accumulate
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """Replace the characters from `start` to `end` of a file by `after`."""
+    """Replaces the characters from `start` to `end` of a file by `after`."""
 
     path: str
     line: int
@@ -22,13 +22,13 @@ class Mutant:
 
     @property
     def package(self) -> str:
-        """The folder below src/barnabas, or `barnabas` for the files beside it."""
+        """The folder below src/barnabas, or `barnabas` for the files directly in it."""
         parts = self.path.split("/")
         return parts[2] if len(parts) > 3 else "barnabas"
 
     @property
     def key(self) -> str:
-        """Names the mutant among all of the same sources."""
+        """Identifies the mutant among all mutants of the same sources."""
         return f"{self.path}:{self.start}-{self.end}:{self.operator}:{self.after}"
 
     def apply(self, text: str) -> str:
@@ -42,7 +42,7 @@ class Mutant:
 
 
 class Offsets:
-    """Positions of the syntax tree (line, column in UTF-8 bytes) as offsets of characters."""
+    """Converts positions of the syntax tree (line, column in UTF-8 bytes) to character offsets."""
 
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines(keepends=True)
@@ -58,5 +58,5 @@ class Offsets:
 
 
 def is_same_program(before: str, after: str) -> bool:
-    """Whether an edit left the syntax tree as it was."""
+    """Whether an edit left the syntax tree unchanged."""
     return ast.dump(ast.parse(before)) == ast.dump(ast.parse(after))

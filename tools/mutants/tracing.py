@@ -1,4 +1,4 @@
-"""Which test runs which line: found out once for a state of the tree, and kept."""
+"""Which test runs which line: traced once per state of the tree, and saved."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from tools.mutants.plugin import COVERAGE_FILE, COVERAGE_VARIABLE, TRACE_VARIABL
 from tools.mutants.scratch import ENGINE, Scratch
 from tools.mutants.source import Mutant
 
-# Compiled code leaves no trace, so these are run a second time as plain Python.
+# Compiled code is not traced, so these tests run a second time as plain Python.
 TESTS_OF_THE_ENGINE = "tests/batch"
 FAILED = "failed"
 
 
 @dataclass(slots=True)
 class Trace:
-    """The tests and their seconds; of each source file the tests by line, as positions in `tests`."""
+    """The tests and their durations; for each source file the tests by line, as indexes into `tests`."""
 
     tests: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    # Those that fail in a tree that is whole say nothing about mutants.
+    # Tests that fail without a mutant say nothing about mutants.
     failing: list[str] = field(default_factory=list)
     lines: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
     def covering(self, mutant: Mutant) -> set[str]:
-        """The tests that run a line of the mutant; for what runs at import those that run any of the file."""
+        """The tests that run a line of the mutant; for code that runs at import, all tests of the file."""
         by_line = self.lines.get(mutant.path, {})
-        found: set[int] = set()
+        numbers: set[int] = set()
         for line in range(mutant.line, mutant.end_line + 1):
-            found.update(by_line.get(str(line), ()))
-        if not found:
-            found.update(number for numbers in by_line.values() for number in numbers)
-        return {self.tests[number] for number in found}
+            numbers.update(by_line.get(str(line), ()))
+        if not numbers:
+            numbers.update(number for numbers in by_line.values() for number in numbers)
+        return {self.tests[number] for number in numbers}
 
     def seconds_of(self) -> dict[str, float]:
         return dict(zip(self.tests, self.seconds, strict=True))
 
 
 def trace_tree(scratch: Scratch, kept: Path, jobs: int, tests: str = "tests") -> Trace:
-    """The trace of this tree: as it was kept, or made now, which takes longer than `make test`."""
+    """The trace of this tree: saved, or created now, which takes longer than `make test`."""
     if kept.exists():
         return Trace(**json.loads(kept.read_text("utf-8")))
     folder = kept.with_suffix("")
@@ -57,7 +57,7 @@ def trace_tree(scratch: Scratch, kept: Path, jobs: int, tests: str = "tests") ->
     if TESTS_OF_THE_ENGINE.startswith(tests):
         _run(scratch, interpreted, jobs, TESTS_OF_THE_ENGINE, **{ENGINE_VARIABLE: INTERPRETED})
     trace = _outcomes(folder)
-    # Tracing makes tests slow, and slow ones may fail for that alone.
+    # Tracing slows tests down, and some fail for that reason alone.
     trace.failing = [test for test in trace.failing if not passes(scratch, test)]
     _read_lines(trace, folder, scratch.folder, None)
     _read_lines(trace, interpreted, scratch.folder, ENGINE)
@@ -66,7 +66,7 @@ def trace_tree(scratch: Scratch, kept: Path, jobs: int, tests: str = "tests") ->
 
 
 def passes(scratch: Scratch, test: str) -> bool:
-    """Whether one test passes in the tree as it stands now."""
+    """Whether a test passes in the tree."""
     command = [sys.executable, "-m", "pytest", test]
     return subprocess.run(command, cwd=scratch.folder, env=scratch.environment(), check=False).returncode == 0
 
@@ -97,7 +97,7 @@ def _outcomes(folder: Path) -> Trace:
 
 
 def _read_lines(trace: Trace, folder: Path, root: Path, only: str | None) -> None:
-    """Add what coverage noted; a context is the test that ran the line or started the process that did."""
+    """Adds the data of coverage; a context is the test that ran the line or started the process that did."""
     numbers = {test: number for number, test in enumerate(trace.tests) if test not in trace.failing}
     for path in sorted(folder.glob(".coverage.*")):
         data = coverage.CoverageData(str(path))

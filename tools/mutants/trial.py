@@ -1,4 +1,4 @@
-"""One mutant: the tests that could notice it, the likeliest first, until one fails."""
+"""Tries one mutant: runs the tests that could notice it, the likeliest first, until one fails."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tools.mutants.source import Mutant
 from tools.mutants.tracing import Trace
 
 KILLED = "killed"
-# The process hung, or ended, in the middle of a test.
+# The process hung or ended during a test.
 CUT_SHORT = "cut short"
 SURVIVED = "survived"
-# A test that hangs has met a mutant: far more than its own seconds, as the machine may be busy.
+# The time limit of a test: far more than its usual duration, because the machine may be busy.
 LEAST_LIMIT_S = 60.0
 TIMES_SECONDS = 10.0
 IMPORT_LIMIT_S = 300.0
-# A failure that does not come again was chance: the test is left out, and the rest goes on.
+# A failure that is not repeated was flaky: the test is excluded, and the others continue.
 MOST_CHANCES = 3
 ALL_PASSED = 0
 NOTHING_TO_RUN = 5
@@ -33,17 +33,17 @@ NOTHING_TO_RUN = 5
 
 @dataclass(slots=True)
 class Verdict:
-    """How a trial ended."""
+    """The outcome of a trial."""
 
     outcome: str
     by: str = ""
-    # Tests that failed once, and passed when they were run again.
+    # Tests that failed once, and passed when run again.
     chances: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a run of pytest ended: its code, the last test that began, and those that failed."""
+    """The end of a run of pytest: its exit code, the last test that started, and those that failed."""
 
     code: int
     last: str
@@ -51,11 +51,11 @@ class Ended:
 
 
 def try_mutant(mutant: Mutant, trace: Trace, scratch: Scratch, *, only_covering: bool = False) -> Verdict:
-    """Run first the tests that run the line, then all others."""
+    """Runs the tests that cover the line first, then all others."""
     covering = trace.covering(mutant) - set(trace.failing)
     others = set(trace.tests) - covering - set(trace.failing)
     chances: list[str] = []
-    with scratch.broken_by(mutant):
+    with scratch.mutated_by(mutant):
         for tests in (covering, set() if only_covering else others):
             verdict = _stage(mutant, tests, trace, scratch, chances)
             if verdict is not None:
@@ -71,7 +71,7 @@ def _stage(
         if ended.code in (ALL_PASSED, NOTHING_TO_RUN):
             return None
         if not ended.failed:
-            # Where no test has begun, nothing could be imported.
+            # If no test has started, an import failed.
             outcome = CUT_SHORT if ended.last else KILLED
             return Verdict(outcome, ended.last or "the collection of the tests", chances)
         by = ended.failed[0]
@@ -82,10 +82,10 @@ def _stage(
 
 
 def in_order(tests: Iterable[str], mutant: Mutant, trace: Trace) -> list[str]:
-    """By file, the likeliest first: the mirror of the source, those of its folder, those that reach the line.
+    """By file, the likeliest first: the mirror of the source, its folder, then files that reach the line.
 
-    A broker that several tests share has run its lines for the first of them only, so that the others in its
-    file are likely too.  Among equals the quick ones come first.
+    A broker that several tests share has its lines attributed to the first test only, so the others in that
+    file are likely too.  Otherwise fast files come first.
     """
     seconds = trace.seconds_of()
     reaching = {test.split("::")[0] for test in trace.covering(mutant)}
@@ -109,7 +109,7 @@ def in_order(tests: Iterable[str], mutant: Mutant, trace: Trace) -> list[str]:
 
 
 def run_tests(scratch: Scratch, tests: list[str], seconds: dict[str, float]) -> Ended:
-    """Run these tests in a process of their own, up to the first that fails."""
+    """Runs these tests in a separate process, up to the first failure."""
     files = list(dict.fromkeys(test.split("::")[0] for test in tests))
     limits = {test: LEAST_LIMIT_S + TIMES_SECONDS * seconds.get(test, 0.0) for test in tests}
     plan = scratch.folder.with_name(f"{scratch.name}-plan.json")
@@ -128,7 +128,7 @@ def run_tests(scratch: Scratch, tests: list[str], seconds: dict[str, float]) -> 
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        # A test that hangs ends its process; this is for one that hangs before or after its tests.
+        # A test that hangs ends its process; this covers a process that hangs before or after its tests.
         with suppress(subprocess.TimeoutExpired):
             process.wait(IMPORT_LIMIT_S + sum(limits.values()))
         with suppress(ProcessLookupError):

@@ -1,11 +1,11 @@
-"""The words between a protocol machine and the world: events go in, effects come out.
+"""Events and effects of a sans-IO protocol core: events go in, effects come out.
 
-What lives here: plain frozen data, and the shape of a core.  What may not: how an effect is carried out
-(that is `runtime.executor`) and anything that knows what a message, an entry or a timer means.
+Contains plain frozen data and the interface of a core.  Carrying out an effect belongs in
+`runtime.loop.executor`; nothing here knows what a message, an entry or a timer means.
 
-The effects of a core are one queue.  What leaves the core (Send, Reply, Apply) waits for every Persist that
-was asked for before it; a core steps on meanwhile.  Timers are the core's own and are set at once: a
-time-out that was pushed back must not fire only because the disk is slow.
+The effects of a core form one queue.  Effects that leave the core (Send, Reply, Apply) wait for every Persist
+that was requested before them; the core continues to take events meanwhile.  Timers belong to the core and
+are set at once: a timeout that was postponed must not fire because the disk is slow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Protocol, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Pass a message to another node.  It may be lost, late, repeated, or overtaken by a later one."""
+    """Send a message to another node.  It may be lost, delayed, duplicated, or overtaken by a later one."""
 
     to: int
     message: object
@@ -27,9 +27,9 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Persist:
-    """Write an entry; whatever the core asks for after it happens only once the entry is on stable storage.
+    """Write an entry; effects requested after it happen only once the entry is on stable storage.
 
-    With a token the core hears `Persisted(token)` at that moment, before its later effects leave.
+    With a token the core receives `Persisted(token)` at that moment, before its later effects are released.
     """
 
     entry: object
@@ -38,7 +38,7 @@ class Persist:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer a request.  `to` is the handle that came with `Requested`."""
+    """Respond to a request.  `to` is the handle that came with `Requested`."""
 
     to: Hashable
     message: object
@@ -46,14 +46,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Hand something that is now decided (a committed entry, a new state) to whoever acts on it."""
+    """Pass on a decision (a committed entry, a new state) to the component that acts on it."""
 
     decided: object
 
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Step with `Fired(key)` at this monotonic time; an earlier setting of the same key is forgotten."""
+    """Step with `Fired(key)` at this monotonic time; replaces an earlier deadline of the same key."""
 
     key: Hashable
     deadline_ns: int
@@ -61,7 +61,7 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class CancelTimer:
-    """Forget a timer; fine if there is none."""
+    """Cancel a timer; does nothing if there is none."""
 
     key: Hashable
 
@@ -73,7 +73,7 @@ Effect: TypeAlias = Send | Persist | Reply | Apply | SetTimer | CancelTimer
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message of another node has arrived."""
+    """A message from another node has arrived."""
 
     sender: int
     message: object
@@ -81,7 +81,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """Someone asks, and waits for a `Reply` to this handle."""
+    """A request has arrived; its sender waits for a `Reply` to this handle."""
 
     reply_to: Hashable
     message: object
@@ -105,8 +105,8 @@ Event: TypeAlias = Received | Requested | Persisted | Fired
 
 
 class Core(Protocol):
-    """A protocol machine: no IO, no clock of its own, no chance but what it was given."""
+    """A protocol state machine: no IO, no clock, and no randomness except what it was given."""
 
     def step(self, event: Event, now_ns: int, /) -> Sequence[Effect]:
-        """Take one event; say what is to be done, in order."""
+        """Process one event; returns the effects to carry out, in order."""
         ...

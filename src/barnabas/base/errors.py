@@ -1,7 +1,7 @@
-"""The table of protocol errors: one row a code, and the exception that pure rooms raise.
+"""The table of protocol errors, one row per code, and the exception that pure packages raise.
 
-What lives here: the numbers, names and texts that clients see.  What may not: how an error becomes a
-response (that is the dispatcher's work) and any error that never crosses the wire.
+Contains the numbers, names and texts that clients see.  The dispatcher turns an error into a response; an
+error that never crosses the wire belongs elsewhere.
 """
 
 from __future__ import annotations
@@ -580,7 +580,7 @@ ERRORS: dict[ErrorCode, ErrorRow] = {
 
 
 class KafkaError(Exception):
-    """A refusal with a protocol error code.  Raised by pure rooms; one place turns it into a response."""
+    """An error with a protocol error code.  Raised by pure packages; one place turns it into a response."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         self.code = code

@@ -1,18 +1,17 @@
-"""Hashes that decide where things go, as Apache Kafka's Java code computes them.
+"""Hashes that decide placement, as Apache Kafka's Java code computes them.
 
-What lives here: murmur2 for the partition of a key, and Java's String.hashCode for the coordinator of a group
-or a transaction.  What may not: checksums, which live with what they protect.
+Contains murmur2 for the partition of a key, and Java's String.hashCode for the coordinator of a group or a
+transaction.  Checksums belong with the data they protect.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-# Groups and transactional ids whose partition is not computed for every request.
-KEYS_REMEMBERED = 10_000
-# What is remembered is bounded in bytes: longer keys, of which a client may send thirty-two thousand
-# characters, are hashed each time.
-LONGEST_REMEMBERED = 249
+# Groups and transactional ids whose partition is cached.
+CACHED_KEYS_MAX = 10_000
+# The cache is bounded in bytes too: longer keys (a client may send 32,767 characters) are hashed each time.
+CACHED_KEY_LENGTH_MAX = 249
 _MASK = 0xFFFFFFFF
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995
@@ -39,7 +38,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """The partition that the default partitioner of the Java client gives a key."""
+    """The partition that the Java client's default partitioner assigns to a key."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
@@ -53,19 +52,20 @@ def java_string_hash(text: str) -> int:
 
 
 def partition_for_group(group_id: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` that keeps a group, or of `__transaction_state` a transaction."""
-    if len(group_id) > LONGEST_REMEMBERED:
+    """The `__consumer_offsets` partition of a group, or the `__transaction_state` partition of a
+    transaction."""
+    if len(group_id) > CACHED_KEY_LENGTH_MAX:
         return _partition_for_group(group_id, partitions)
-    return _remembered(group_id, partitions)
+    return _cached_partition_for_group(group_id, partitions)
 
 
 def _partition_for_group(group_id: str, partitions: int) -> int:
     hashed = java_string_hash(group_id)
-    # Java's own Math.abs leaves the smallest int negative; Apache Kafka takes 0 for it.
+    # Java's Math.abs leaves the smallest int negative; Apache Kafka uses 0 for it.
     return (0 if hashed == -(2**31) else abs(hashed)) % partitions
 
 
-_remembered = lru_cache(KEYS_REMEMBERED)(_partition_for_group)
+_cached_partition_for_group = lru_cache(CACHED_KEYS_MAX)(_partition_for_group)
 
 
 def _signed(word: int) -> int:

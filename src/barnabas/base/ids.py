@@ -10,7 +10,8 @@ UUID_CHARACTERS = 22
 
 
 class Uuid(bytes):
-    """A 128-bit id.  It is its own 16 bytes, so the codec writes it as it is; `str()` gives the text form."""
+    """A 128-bit id.  It is its own 16 bytes, so the codec writes it unchanged; `str()` gives the text
+    form."""
 
     __slots__ = ()
 
@@ -21,7 +22,7 @@ class Uuid(bytes):
 
     @classmethod
     def parse(cls, text: str) -> Uuid:
-        """Read the 22-character form; refuse what Apache Kafka refuses, with a line that says why."""
+        """Parse the 22-character form; rejects what Apache Kafka rejects, with a message that says why."""
         if len(text) > UUID_CHARACTERS + 2:
             raise ValueError(
                 f"the id {text[:40]!r} is too long: it has {len(text)} characters, at most 24 are allowed"
@@ -31,12 +32,12 @@ class Uuid(bytes):
         except (binascii.Error, ValueError) as error:
             raise ValueError(f"the id {text!r} is not URL-safe base64") from error
         if len(raw) != UUID_BYTES:
-            raise ValueError(f"the id {text!r} stands for {len(raw)} bytes, {UUID_BYTES} are needed")
+            raise ValueError(f"the id {text!r} decodes to {len(raw)} bytes, {UUID_BYTES} are needed")
         return cls(raw)
 
     @classmethod
     def from_words(cls, most: int, least: int) -> Uuid:
-        """From the two signed 64-bit words that Java shows."""
+        """From the two signed 64-bit words of Java's `UUID`."""
         return cls((most % 2**64).to_bytes(8, "big") + (least % 2**64).to_bytes(8, "big"))
 
     @property
@@ -48,7 +49,7 @@ class Uuid(bytes):
         return int.from_bytes(self[8:], "big", signed=True)
 
     def java_hash(self) -> int:
-        """`hashCode()` of the Java class: Apache Kafka orders and spreads by it in a few places."""
+        """`hashCode()` of the Java class; a few places in Apache Kafka order or distribute by it."""
         mixed = (self.most_significant ^ self.least_significant) % 2**64
         folded = (mixed >> 32) ^ (mixed & 0xFFFFFFFF)
         return folded - 2**32 if folded >= 2**31 else folded

@@ -1,7 +1,7 @@
-"""The order in which a hash map of Java hands out its keys.
+"""Iteration order of a Java `HashMap`.
 
-Where Apache Kafka goes through such a map, its records, its answers and its choices come in that order; ours
-follow, so that two logs can be laid side by side and two coordinators choose alike.
+Where Apache Kafka iterates such a map, its records, responses and choices follow that order. Barnabas uses
+the same order, so that two logs compare byte for byte and two coordinators make the same choice.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _LOAD_FACTOR = 0.75
 
 
 def hash_map_order(keys: Iterable[str], buckets: int = FIRST_BUCKETS) -> list[str]:
-    """Distinct strings, in the order of their buckets; those of one bucket as they came.
+    """Distinct strings in bucket order; strings that share a bucket keep their insertion order.
 
-    `buckets` is how many a map was made with, a power of two.
+    `buckets` is the initial capacity of the map, a power of two.
     """
     return order_by_hash(keys, java_string_hash, buckets)
 
 
 def order_by_hash(keys: Iterable[K], hash_code: Callable[[K], int], buckets: int = FIRST_BUCKETS) -> list[K]:
-    """The same for keys of any kind, by what their `hashCode()` gives."""
+    """The same for keys of any type, given their `hashCode()`."""
     distinct = list(dict.fromkeys(keys))
     while len(distinct) > buckets * _LOAD_FACTOR:
         buckets *= 2
@@ -39,17 +39,17 @@ def order_by_hash(keys: Iterable[K], hash_code: Callable[[K], int], buckets: int
 
 
 def buckets_of_copy(size: int) -> int:
-    """How many buckets a set begins with that is made as the copy of a collection of this size."""
+    """Initial number of buckets of a `HashSet` that is built as a copy of a collection of this size."""
     wanted = max(int(size / _LOAD_FACTOR) + 1, FIRST_BUCKETS)
     return 1 << (wanted - 1).bit_length()
 
 
 def buckets_for(size: int) -> int:
-    """How many buckets a map begins with that is made for so many keys."""
+    """Initial number of buckets of a map that is created for this many keys."""
     return 1 << max(0, size - 1).bit_length()
 
 
 def partition_hash(partition: tuple[str, int]) -> int:
-    """`hashCode()` of Apache Kafka's class for a topic's name and a partition's number."""
+    """`hashCode()` of Apache Kafka's `TopicPartition`."""
     topic, number = partition
     return 31 * (31 + number) + java_string_hash(topic)

@@ -1,7 +1,7 @@
-"""Text that a client gave, as it may stand in a line of the log.
+"""Client-supplied text, quoted for a log line.
 
-What lives here: the one way to quote it.  A name may have thirty-two thousand characters, newlines among
-them: written as it is, it would fill the disk, or forge lines that nobody logged.
+A name may have 32,767 characters, newlines among them: written unquoted, it could fill the disk or forge log
+lines.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from collections.abc import Iterable
 # Topic names have at most 249 characters.
 LONGEST_SHOWN = 249
 MOST_SHOWN = 10
-# Of a whole line, whatever is in it.
+# Limit for a whole log line.
 LONGEST_LINE = 8_000
 
 
 def shown(text: str | None, longest: int = LONGEST_SHOWN) -> str:
-    """On one line and of bounded length: control characters are escaped, and what is cut off is counted."""
+    """On one line and of bounded length: escapes control characters, and counts the characters cut off."""
     if text is None:
         return "null"
-    rest = len(text) - longest
-    if rest > 0:
+    excess = len(text) - longest
+    if excess > 0:
         text = text[:longest]
     if not text.isprintable():
-        text = "".join(one if one.isprintable() else _escaped(one) for one in text)
-    return f"{text}... ({rest} more characters)" if rest > 0 else text
+        text = "".join(character if character.isprintable() else _escaped(character) for character in text)
+    return f"{text}... ({excess} more characters)" if excess > 0 else text
 
 
 def shown_all(texts: Iterable[str]) -> str:
-    """Several, separated by commas; of very many the first few."""
-    known = list(texts)
-    line = ", ".join(shown(text) for text in known[:MOST_SHOWN])
-    more = len(known) - MOST_SHOWN
-    return f"{line} and {more} more" if more > 0 else line
+    """Several texts separated by commas; only the first few if there are many."""
+    listed = list(texts)
+    line = ", ".join(shown(text) for text in listed[:MOST_SHOWN])
+    excess = len(listed) - MOST_SHOWN
+    return f"{line} and {excess} more" if excess > 0 else line
 
 
 def _escaped(character: str) -> str:

@@ -1,6 +1,6 @@
-"""Names of topics: which are allowed, which belong to the system, and which two would collide.
+"""Topic names: which are valid, which are internal, and which collide.
 
-Names become folders, so what is not allowed here must never reach a disk.
+Names become directory names, so an invalid name must never reach a disk.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _ALLOWED = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def is_internal(name: str) -> bool:
-    """Whether the system itself writes this topic and clients are told so."""
+    """Whether the topic is written by the cluster itself; Metadata responses flag it as internal."""
     return name in INTERNAL_TOPICS
 
 
 def fault_of(name: str) -> str | None:
-    """What is wrong with a name, in Apache Kafka's words; None if nothing is."""
+    """Why a name is invalid, in Apache Kafka's wording; None if it is valid."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -42,12 +42,12 @@ def is_valid(name: str) -> bool:
 
 
 def check_topic_name(name: str) -> None:
-    """Refuse a name that no topic may have."""
+    """Raises INVALID_TOPIC_EXCEPTION for an invalid name."""
     fault = fault_of(name)
     if fault is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
 
 
 def collision_key(name: str) -> str:
-    """Names with the same key cannot stand side by side: metrics write a dot as an underscore."""
+    """Topics whose names have the same key collide: metrics replace a dot by an underscore."""
     return name.replace(".", "_")

@@ -1,8 +1,8 @@
 """XXH3, the 64-bit hash of the xxHash family, with its default secret and no seed.
 
 Apache Kafka hashes the topics that a group subscribes to with it and keeps the hash in the group's records
-(KIP-1101), so ours must be the same.  What is hashed there is short and seldom changes: that it is plain
-Python costs nothing that anybody could notice.
+(KIP-1101), so barnabas must compute the same hash.  The input is short and seldom changes, so plain Python
+is fast enough.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def xxh3_64(data: bytes) -> int:
     return _long(data, length)
 
 
-def _word(data: bytes, place: int) -> int:
-    found: int = _WORD.unpack_from(data, place)[0]
-    return found
+def _word(data: bytes, position: int) -> int:
+    word: int = _WORD.unpack_from(data, position)[0]
+    return word
 
 
-def _secret(place: int) -> int:
-    return _word(_SECRET, place)
+def _secret(position: int) -> int:
+    return _word(_SECRET, position)
 
 
 def _fold(left: int, right: int) -> int:
@@ -102,8 +102,8 @@ def _short(data: bytes, length: int) -> int:
     return _avalanche(length + swapped + high + _fold(low, high))
 
 
-def _mix(data: bytes, place: int, secret: int) -> int:
-    return _fold(_word(data, place) ^ _secret(secret), _word(data, place + 8) ^ _secret(secret + 8))
+def _mix(data: bytes, position: int, secret: int) -> int:
+    return _fold(_word(data, position) ^ _secret(secret), _word(data, position + 8) ^ _secret(secret + 8))
 
 
 def _medium(data: bytes, length: int) -> int:
@@ -135,13 +135,13 @@ def _long(data: bytes, length: int) -> int:
     _accumulate(lanes, data, length - _STRIPE, len(_SECRET) - _STRIPE - 7)
     total = length * _PRIME64[0]
     for pair in range(4):
-        place = 11 + 16 * pair
-        total += _fold(lanes[2 * pair] ^ _secret(place), lanes[2 * pair + 1] ^ _secret(place + 8))
+        position = 11 + 16 * pair
+        total += _fold(lanes[2 * pair] ^ _secret(position), lanes[2 * pair + 1] ^ _secret(position + 8))
     return _avalanche(total)
 
 
-def _accumulate(lanes: list[int], data: bytes, place: int, secret: int) -> None:
-    words = _LANES.unpack_from(data, place)
+def _accumulate(lanes: list[int], data: bytes, position: int, secret: int) -> None:
+    words = _LANES.unpack_from(data, position)
     keys = _LANES.unpack_from(_SECRET, secret)
     for number, word in enumerate(words):
         keyed = word ^ keys[number]

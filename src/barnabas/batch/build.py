@@ -1,7 +1,7 @@
-"""Building batches of format v2, byte for byte as Apache Kafka's own builder does.
+"""Builds batches of format v2, byte for byte as Apache Kafka's own builder does.
 
-What lives here: from records to a whole batch, and the header-only batch that compaction leaves.  What may
-not: what control records say (control.py).
+Contains the way from records to a complete batch, and the empty batch that compaction leaves.  The contents
+of control records belong in control.py.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def build(
     control: bool = False,
     delete_horizon_ms: int | None = None,
 ) -> bytearray:
-    """A batch of these records, at their own offsets: gaps stay, as compaction leaves them.
+    """A batch of these records, at their own offsets; gaps, as compaction leaves them, are kept.
 
     `base_offset` defaults to the first record's and `last_offset` to the last one's; a cleaned batch keeps
-    the ones it had before.
+    its original ones.
     """
     rows: list[Row] = list(records)
     if not rows:
@@ -67,7 +67,7 @@ def build(
     base_timestamp = rows[0][1] if delete_horizon_ms is None else delete_horizon_ms
     payload, max_timestamp, disordered = encode_records(rows, first, base_timestamp)
     if disordered >= 0:
-        raise ValueError(f"offset {rows[disordered][0]} does not follow: offsets start at {first} and grow")
+        raise ValueError(f"offset {rows[disordered][0]} is out of order: offsets start at {first} and grow")
     if not rows[-1][0] <= last <= first + MAX_OFFSET_DELTA:
         raise ValueError(f"the offsets {first} to {last} do not fit one batch")
     if timestamp_type is TimestampType.LOG_APPEND_TIME and log_append_time_ms is not None:
@@ -102,7 +102,7 @@ def build_empty(
     transactional: bool = False,
     control: bool = False,
 ) -> bytearray:
-    """A header without records: compaction leaves it so that a producer's last sequence is not forgotten."""
+    """A header without records: compaction keeps it to preserve a producer's last sequence number."""
     return assemble(
         b"",
         base_offset=base_offset,
@@ -121,7 +121,7 @@ def build_empty(
 def attribute_bits(
     codec: Codec, timestamp_type: TimestampType, transactional: bool, control: bool, has_delete_horizon: bool
 ) -> int:
-    """The attributes of a batch."""
+    """The attributes field of a batch."""
     bits = int(codec)
     if timestamp_type is TimestampType.LOG_APPEND_TIME:
         bits |= LOG_APPEND_TIME_FLAG

@@ -1,8 +1,9 @@
-"""Judging a batch before it enters a log: every check that Apache Kafka makes on a produce, with its codes.
+"""Validates a batch before it is appended to a log: every check that Apache Kafka makes on a produce request,
+with its error codes.
 
-What lives here: what a client may send, what the topic's settings ask of it, and the batch as it is to be
-written: its largest time set, compressed as the topic wants, numbered 0, 1, 2 ...  What may not: the log
-itself, offsets, and the sequence numbers of producers.
+Contains the rules for clients, the rules that the topic's configuration adds, and the batch as it is to be
+written: with its max timestamp, compressed as the topic requires, with consecutive offset deltas.  The log
+itself, offsets and producer sequence numbers belong in `storage`.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from barnabas.batch.view import (
 
 MAX_INT64 = 2**63 - 1
 FIRST_PRODUCE_VERSION_WITH_ZSTD = 7
-# What a client's batch may decompress to, unless message.max.bytes asks for more.  Apache Kafka has no such
-# limit because it never holds a batch whole; its clients split a batch that is answered MESSAGE_TOO_LARGE.
+# What a client's batch may decompress to, unless message.max.bytes is larger.  Apache Kafka has no such limit
+# because it never holds a batch in memory; its clients split a batch that is rejected with MESSAGE_TOO_LARGE.
 CLIENT_DECOMPRESSED_LIMIT = 32 * 1024 * 1024
-# Errors are told record by record (KIP-467); no answer lists more of them than this.
+# Errors are reported per record (KIP-467); a response lists at most this many.
 RECORD_ERRORS_MAX = 1000
 _ERRORS_SHOWN = 3
 
@@ -46,7 +47,7 @@ _TIMESTAMP = Struct(">q")
 
 
 class Origin(Enum):
-    """Who asks for the append: only clients are held to the rules for clients."""
+    """Origin of the append: the rules for clients apply only to clients."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -55,9 +56,9 @@ class Origin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckRules:
-    """What the topic's settings ask of a batch."""
+    """The rules that the topic's configuration sets for a batch."""
 
-    compression: Codec | None = None  # None keeps what the producer chose
+    compression: Codec | None = None  # None keeps the producer's codec
     compression_level: int | None = None
     compacted: bool = False
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
@@ -72,11 +73,11 @@ class CheckRules:
 
 @dataclass(frozen=True, slots=True)
 class CheckedBatch:
-    """A batch fit to be written once `patch_offsets` gave it its place.
+    """A valid batch, ready to be written once `patch_offsets` has set its offset.
 
-    `view` lies over the caller's own buffer if that could be changed in place, else over a new one.
-    `rewritten` says that the records were compressed or numbered anew, so that the size may differ.
-    The largest time counts as that of the last offset, as everywhere in Apache Kafka's time index.
+    `view` is over the caller's own buffer if that could be changed in place, else over a new one.
+    `rewritten` means that the records were recompressed or renumbered, so that the size may differ.
+    The max timestamp is attributed to the last offset, as everywhere in Apache Kafka's time index.
     """
 
     view: BatchView
@@ -86,14 +87,14 @@ class CheckedBatch:
 
 @dataclass(frozen=True, slots=True)
 class RecordError:
-    """What is wrong with one record of a batch."""
+    """The error of one record of a batch."""
 
     index: int
     message: str
 
 
 class InvalidRecords(KafkaError):
-    """Records that the topic refuses, each with its reason (KIP-467)."""
+    """Records that the topic rejects, each with its reason (KIP-467)."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: tuple[RecordError, ...]) -> None:
         super().__init__(code, message)
@@ -101,7 +102,7 @@ class InvalidRecords(KafkaError):
 
 
 def only_batch(buffer: Buffer, produce_version: int) -> BatchView:
-    """The one batch of a partition's data in a produce request of version 3 or later."""
+    """The single batch of a partition's data in a produce request of version 3 or later."""
     size = batch_size(buffer, 0)
     if size is None or size > len(buffer):
         raise _invalid(f"produce version {produce_version} needs one whole batch for each partition")
@@ -122,7 +123,7 @@ def only_batch(buffer: Buffer, produce_version: int) -> BatchView:
 def check_batch(
     view: BatchView, rules: CheckRules, *, now_ms: int, origin: Origin = Origin.CLIENT
 ) -> CheckedBatch:
-    """Check a batch whole and make it ready to be written; KafkaError says why it is refused."""
+    """Validate a batch completely and prepare it for writing; raises KafkaError if it is rejected."""
     if origin is Origin.CLIENT and view.base_offset != 0:
         raise _invalid(f"a client's batch has the base offset 0, not {view.base_offset}")
     _check_size(view, rules)
@@ -157,7 +158,7 @@ def _check_size(view: BatchView, rules: CheckRules) -> None:
 
 
 def _check_header(view: BatchView) -> None:
-    """What only a client's header is held to."""
+    """Checks that apply to a client's header only."""
     if view.last_offset_delta < 0:
         raise _invalid(f"the batch's last offset delta is {view.last_offset_delta}")
     if view.record_count <= 0:
@@ -173,8 +174,8 @@ def _check_header(view: BatchView) -> None:
 
 
 def _decompressed(view: BatchView, rules: CheckRules) -> tuple[Codec, bytes]:
-    """A codec's failure has no code of its own: Apache Kafka answers UNKNOWN_SERVER_ERROR, which, unlike
-    CORRUPT_MESSAGE, makes no client send the same bytes again."""
+    """A decompression failure has no error code of its own: Apache Kafka returns UNKNOWN_SERVER_ERROR, which,
+    unlike CORRUPT_MESSAGE, does not make clients retry the same bytes."""
     try:
         return view.codec, view.payload(rules.decompressed_limit)
     except CorruptBatch as error:
@@ -182,7 +183,8 @@ def _decompressed(view: BatchView, rules: CheckRules) -> tuple[Codec, bytes]:
 
 
 def _check_records(view: BatchView, rules: CheckRules, now_ms: int, keyless: int, low: int, high: int) -> int:
-    """The largest time of the records as they are to be written, after keys and times were found right."""
+    """The max timestamp of the records as they are to be written, after checking their keys and
+    timestamps."""
     stamped = view.timestamp_type is TimestampType.LOG_APPEND_TIME
     lowest = view.max_timestamp if stamped else view.base_timestamp + low
     highest = view.max_timestamp if stamped else view.base_timestamp + high
@@ -205,25 +207,25 @@ def _time_fits(timestamp: int, rules: CheckRules, now_ms: int) -> bool:
 
 
 def _raise_record_errors(view: BatchView, rules: CheckRules, now_ms: int) -> None:
-    """Look at every record again and say which are wrong; a record without a time (-1) has no wrong one."""
+    """Check every record again and report the invalid ones; a record without a timestamp (-1) is valid."""
     errors: list[RecordError] = []
     total = 0
     code = ErrorCode.INVALID_RECORD
     for index, record in enumerate(view.records(rules.decompressed_limit)):
-        found = _record_error(view, record, rules, now_ms)
-        if found is None:
+        error = _record_error(view, record, rules, now_ms)
+        if error is None:
             continue
         total += 1
-        if found[0] is ErrorCode.INVALID_TIMESTAMP:
-            code = found[0]
+        if error[0] is ErrorCode.INVALID_TIMESTAMP:
+            code = error[0]
         if len(errors) < RECORD_ERRORS_MAX:
-            errors.append(RecordError(index, found[1]))
+            errors.append(RecordError(index, error[1]))
     if not errors:
         return
     if code is ErrorCode.INVALID_TIMESTAMP:
         message = "One or more records have been rejected due to invalid timestamp"
     else:
-        shown = "; ".join(f"record {error.index}: {error.message}" for error in errors[:_ERRORS_SHOWN])
+        shown = "; ".join(f"record {each.index}: {each.message}" for each in errors[:_ERRORS_SHOWN])
         message = f"One or more records have been rejected due to {total} record errors in total: {shown}"
     raise InvalidRecords(code, message, tuple(errors))
 
@@ -248,7 +250,7 @@ def _record_error(
 
 
 def _stamp(view: BatchView, rules: CheckRules, now_ms: int, max_timestamp: int) -> CheckedBatch:
-    """Write the largest time and who set it into the header, and the CRC again if that changed anything."""
+    """Write the max timestamp and its type into the header, and a new CRC if anything changed."""
     if view.timestamp_type is rules.timestamp_type and view.max_timestamp == max_timestamp:
         return CheckedBatch(view, max_timestamp, rewritten=False)
     start = view.start
@@ -268,7 +270,7 @@ def _stamp(view: BatchView, rules: CheckRules, now_ms: int, max_timestamp: int) 
 
 
 def _recompress(view: BatchView, rules: CheckRules, target: Codec, payload: bytes) -> BatchView:
-    """The same records in another codec."""
+    """The same records with another codec."""
     return BatchView(
         assemble(
             compress(target, payload, rules.compression_level),
@@ -289,7 +291,8 @@ def _recompress(view: BatchView, rules: CheckRules, target: Codec, payload: byte
 
 
 def _renumber(view: BatchView, rules: CheckRules, target: Codec) -> BatchView:
-    """The records numbered 0, 1, 2 ... and timed from the first one, as Apache Kafka rebuilds it."""
+    """The records with offset deltas 0, 1, 2 ... and timestamps relative to the first, as Apache Kafka
+    rebuilds it."""
     records = view.records(rules.decompressed_limit)
     return BatchView(
         build(

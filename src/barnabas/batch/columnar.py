@@ -1,7 +1,7 @@
-"""Whole fetches as columns: how Spark, Arrow and other readers of many records take them, without objects.
+"""Whole fetches as columns, without an object per record: for Spark, Arrow and other bulk readers.
 
-What lives here: the columns of many batches over one payload, as memoryviews that numpy and Arrow take
-without a copy.  What may not: numpy or Arrow themselves.
+Contains the columns of many batches over one payload, as memoryviews that numpy and Arrow use without a copy.
+Neither numpy nor Arrow is imported here.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ PAYLOAD_MAX = 2**31 - 1
 
 
 class Columns:
-    """Records side by side.  Row i's key is `payload[key_starts[i]:][:key_lengths[i]]`; length -1 is null.
+    """Records as columns.  The key of row i is `payload[key_starts[i]:][:key_lengths[i]]`; length -1 is null.
 
-    `offsets` and `timestamps` are views of 64-bit integers, the others of 32-bit ones.  `header_starts` says
-    where in the payload a row's headers are; `headers(row)` reads them.
+    `offsets` and `timestamps` are views of 64-bit integers, the others of 32-bit ones.  `header_starts` is
+    the position of each row's headers in the payload; `headers(row)` decodes them.
     """
 
     __slots__ = (
@@ -43,7 +43,7 @@ class Columns:
 
     def __init__(self, payload: bytes, vectors: ColumnVectors) -> None:
         self.payload = payload
-        # The same as the engine has them.
+        # The engine's own form of the columns.
         self.vectors = vectors
         self.offsets = memoryview(vectors.offsets)
         self.timestamps = memoryview(vectors.timestamps)
@@ -78,9 +78,9 @@ class Columns:
 
 
 def columns(buffer: Buffer, limit: int = DECOMPRESSED_LIMIT) -> Columns:
-    """The data records of every whole batch in the buffer; control batches are left out.
+    """The data records of every complete batch in the buffer; control batches are skipped.
 
-    `limit` bounds what all of them together decompress to.
+    `limit` bounds the total decompressed size.
     """
     return columns_of((batch for batch in whole_batches(buffer) if not batch.is_control), limit)
 
@@ -94,8 +94,8 @@ def columns_of(chosen: Iterable[BatchView], limit: int = DECOMPRESSED_LIMIT) -> 
 
 
 def vectors_of(batches: Sequence[BatchView], limit: int = DECOMPRESSED_LIMIT) -> tuple[Buffer, ColumnVectors]:
-    """The same for who is done with it before the batches' buffer is used for something else: uncompressed
-    ones that share one buffer of any kind are not copied."""
+    """Like `columns_of`, for a caller that finishes before the batches' buffer is reused: uncompressed
+    batches that share one buffer of any kind are not copied."""
     batches = [batch for batch in batches if batch.record_count]
     return _vectors(batches, limit, _shared_buffer(batches))
 
@@ -124,7 +124,7 @@ def _vectors(batches: list[BatchView], limit: int, shared: Buffer | None) -> tup
         elif isinstance(shared, bytes):
             _decode(batch, shared, batch.start + HEADER_SIZE, batch.end, 0, row, vectors)
         else:
-            # The engine reads bytes only; those of one batch after the other stay in the processor's cache.
+            # The engine reads bytes only; copying batch by batch keeps them in the processor's cache.
             stored = batch.payload(limit)
             _decode(batch, stored, 0, len(stored), batch.start + HEADER_SIZE, row, vectors)
         row += batch.record_count

@@ -1,7 +1,7 @@
 """The codecs of record batches: gzip, snappy in Java's framing, lz4 frames, zstd.
 
-What lives here: compressing as Apache Kafka's clients can read it, and decompressing into buffers whose size
-is bounded before they are allocated.  What may not: batches.
+Contains compression that Apache Kafka's clients can read, and decompression into buffers whose size is
+bounded before they are allocated.  Nothing here knows batches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from barnabas.batch.frames import LZ4_RAW_BLOCK, lz4_extent, zstd_bound
 
 inflater: ModuleType
 try:
-    # Two to three times as fast; the extra `speed` brings it.
+    # Two to three times as fast; installed by the extra `speed`.
     from isal import isal_zlib as inflater
 except ImportError:
     inflater = zlib
@@ -28,7 +28,7 @@ except ImportError:
 Buffer = bytes | bytearray | memoryview
 _INFLATE_ERRORS: tuple[type[Exception], ...] = (zlib.error, inflater.error)
 
-# What one batch of a log may grow to when it is decompressed.  check.py holds clients to much less.
+# What one batch of a log may decompress to.  check.py sets a much lower limit for clients.
 DECOMPRESSED_LIMIT = 1 << 30
 
 _GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")  # as Java writes it: no time, no flags, unknown system
@@ -50,7 +50,7 @@ _LZ4_END = bytes(4)
 
 
 class Codec(IntEnum):
-    """How the records of a batch are compressed; the number stands in the batch's attributes."""
+    """Compression codec of a batch; the number is the one in the batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -60,7 +60,7 @@ class Codec(IntEnum):
 
     @property
     def config_name(self) -> str:
-        """The word of `compression.type` and of dump-log."""
+        """The name in `compression.type` and in dump-log."""
         return self.name.lower()
 
 
@@ -87,7 +87,8 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: Buffer, limit: int = DECOMPRESSED_LIMIT) -> bytes:
-    """Decompress `limit` bytes at most: a bomb costs no more.  A longer result raises MESSAGE_TOO_LARGE."""
+    """Decompress at most `limit` bytes, so that a bomb is harmless.  A longer result raises
+    MESSAGE_TOO_LARGE."""
     if codec is Codec.NONE:
         return bytes(data)
     view = memoryview(data)
@@ -118,7 +119,7 @@ def _snappy(data: Buffer) -> bytes:
 
 
 def _lz4(data: Buffer, level: int) -> bytes:
-    """A frame whose blocks do not depend on each other: Java's reader refuses linked ones."""
+    """A frame with independent blocks: Java's reader rejects linked ones."""
     parts = [_LZ4_HEADER]
     view = memoryview(data)
     for start in range(0, len(view), _LZ4_BLOCK):
@@ -145,25 +146,26 @@ def _too_large(limit: int) -> KafkaError:
 
 
 def _gunzip(data: memoryview, limit: int) -> bytes:
-    """Every member, one after the other.  As in Java, bytes that start no further member are left alone."""
+    """All members, concatenated.  As in Java, trailing bytes that do not start another member are ignored."""
     parts: list[bytes] = []
     position = 0
-    left = limit
+    remaining = limit
     for _ in range(_GZIP_MEMBERS_MAX):
         unpacker = inflater.decompressobj(_WITH_GZIP_HEADER)
         while not unpacker.eof:
-            # In pieces: zlib copies out what follows a member, and that must not be the whole rest each time.
+            # In pieces: zlib copies the bytes after a member, which must not be the whole remainder each
+            # time.
             piece = unpacker.unconsumed_tail or data[position : position + _GZIP_PIECE]
             if not len(piece):
                 raise CorruptBatch("the gzip data is cut short")
             if not unpacker.unconsumed_tail:
                 position += len(piece)
             try:
-                part = unpacker.decompress(piece, left + 1)
+                part = unpacker.decompress(piece, remaining + 1)
             except _INFLATE_ERRORS as error:
                 raise CorruptBatch(f"the gzip data is malformed: {error}") from None
-            left -= len(part)
-            if left < 0:
+            remaining -= len(part)
+            if remaining < 0:
                 raise _too_large(limit)
             parts.append(part)
         position -= len(unpacker.unused_data)
@@ -173,7 +175,8 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
 
 
 def _unsnappy(data: memoryview, limit: int) -> bytes:
-    """Java's framing, which begins with a magic; without it the data is one plain block, as some send it."""
+    """Java's framing, which begins with a magic; without it the data is one plain block, as some clients
+    send."""
     if bytes(data[: len(_SNAPPY_MAGIC)]) != _SNAPPY_MAGIC:
         blocks = [(data, _snappy_size(data))]
     else:
@@ -193,7 +196,7 @@ def _unsnappy(data: memoryview, limit: int) -> bytes:
 
 
 def _snappy_blocks(data: memoryview) -> list[tuple[memoryview, int]]:
-    """Every block and its size when decompressed.  A header may come again, where streams were joined."""
+    """Every block and its decompressed size.  A header may occur again where streams were concatenated."""
     blocks: list[tuple[memoryview, int]] = []
     position = 0
     while position < len(data):
@@ -215,7 +218,7 @@ def _snappy_blocks(data: memoryview) -> list[tuple[memoryview, int]]:
 
 
 def _snappy_size(block: memoryview) -> int:
-    """What a block says it decompresses to; a claim that no block of its size can keep is refused."""
+    """The decompressed size that a block claims; raises if no block of its size can reach it."""
     try:
         size = int(cramjam.snappy.decompress_raw_len(block))
     except cramjam.DecompressionError as error:
@@ -232,7 +235,8 @@ def _decompress_into(
     try:
         written = into(data, out)
     except cramjam.DecompressionError as error:
-        # With room for the most that the frames can hold, a failure is damage, never lack of room.
+        # With a buffer for the maximum that the frames can hold, a failure means corruption, not lack of
+        # space.
         if most > limit and "whole buffer" in str(error):
             raise _too_large(limit) from None
         raise CorruptBatch(f"the compressed data is malformed: {error}") from None

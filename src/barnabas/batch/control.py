@@ -1,7 +1,7 @@
-"""Control records: what the cluster itself writes between a client's records.
+"""Control records: records that the cluster itself writes.
 
-What lives here: their keys and values (end of a transaction; leader change, snapshot header and footer, kraft
-version and voters of the metadata log), and whole batches of them.  What may not: what is done about them.
+Contains their keys and values (transaction markers; leader change, snapshot header and footer, kraft version
+and voters of the metadata log), and batches of them.  Acting on them belongs in the packages that read them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MARKER_VERSION = 0
 
 
 class ControlType(IntEnum):
-    """What a control record says; a type from the future reads as UNKNOWN and is passed over."""
+    """The type of a control record; a type added by a later release reads as UNKNOWN and is skipped."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -66,14 +66,14 @@ class EndTransactionMarker:
 
 
 def control_key(kind: ControlType) -> bytes:
-    """The key that names a control record's type."""
+    """The key of a control record of this type."""
     if kind is ControlType.UNKNOWN:
         raise ValueError("an unknown control type cannot be written")
     return _KEY.pack(KEY_VERSION, kind)
 
 
 def control_type(record: Record) -> ControlType:
-    """The type a control record's key names."""
+    """The type in a control record's key."""
     key = record.key
     if key is None or len(key) < _KEY.size:
         raise CorruptBatch(
@@ -89,7 +89,7 @@ def control_type(record: Record) -> ControlType:
 
 
 def read_marker(record: Record) -> EndTransactionMarker | None:
-    """The marker a control record holds; None if it is another kind of control record."""
+    """The marker in a control record; None if it is another kind of control record."""
     kind = control_type(record)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         return None
@@ -138,9 +138,9 @@ def build_marker(
 
 
 def read_quorum_message(record: Record) -> QuorumMessage | None:
-    """What a quorum's control record says; None if it is a marker or of an unknown type.
+    """The message of a quorum's control record; None if it is a marker or of an unknown type.
 
-    Its first field is the version it was written in; one from the future is read as the newest known.
+    Its first field is its version; a version of a later release is read as the newest known one.
     """
     message = QUORUM_MESSAGES.get(control_type(record))
     if message is None:
@@ -163,7 +163,7 @@ def build_quorum_batch(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """A batch of control records of the metadata log, each message in the version that it names."""
+    """A batch of control records of the metadata log, each message in the version that it contains."""
     records = [
         Record(
             base_offset + index, timestamp, control_key(_kind_of(message)), message.encode(message.version)

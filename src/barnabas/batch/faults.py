@@ -1,4 +1,4 @@
-"""The one exception of this room: bytes that are no sound batch."""
+"""The exception of this package: bytes that are not a valid batch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from barnabas.base.errors import ErrorCode, KafkaError
 
 
 class CorruptBatch(KafkaError):
-    """Bytes that are no sound batch.  Its code is the answer that Apache Kafka gives a client for them."""
+    """Bytes that are not a valid batch.  The code is the one that Apache Kafka returns to a client for
+    them."""
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.CORRUPT_MESSAGE) -> None:
         super().__init__(code, message)

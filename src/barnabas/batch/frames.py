@@ -1,7 +1,7 @@
-"""The frames of lz4 and zstd, read from outside: how many bytes can they decompress to at most?
+"""The frames of lz4 and zstd: an upper bound of their decompressed size.
 
-What lives here: walking frame and block headers, so that a buffer is sized before anything is decompressed,
-and so that lz4 frames which Apache Kafka refuses are refused here too.  What may not: decompressing.
+Walks frame and block headers, so that a buffer is sized before anything is decompressed, and so that lz4
+frames which Apache Kafka rejects are rejected here too.  Decompression belongs in compression.py.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def _word(data: memoryview, position: int) -> int:
 
 
 def lz4_extent(data: memoryview) -> tuple[int, int]:
-    """Where the frame ends, and the most bytes it can hold.
+    """Where the frame ends, and the maximum number of bytes it can hold.
 
-    As in Apache Kafka, bytes after the frame's end are left alone, and blocks must not depend on each other.
+    As in Apache Kafka, bytes after the end of the frame are ignored, and blocks must be independent.
     """
     if _word(data, 0) != LZ4_MAGIC:
         raise CorruptBatch("the data is no lz4 frame")
@@ -64,7 +64,7 @@ def lz4_extent(data: memoryview) -> tuple[int, int]:
 
 
 def zstd_bound(data: memoryview) -> int:
-    """The most bytes that the frames can hold, one after the other."""
+    """The maximum number of bytes that the concatenated frames can hold."""
     position = 0
     most = 0
     while position < len(data):
@@ -80,7 +80,8 @@ def zstd_bound(data: memoryview) -> int:
 
 
 def _zstd_frame(data: memoryview, position: int) -> tuple[int, int]:
-    """Where the frame ends whose header (after the magic) is at `position`, and the most bytes it holds."""
+    """Where the frame ends whose header (after the magic) is at `position`, and its maximum decompressed
+    size."""
     descriptor = _byte(data, position)
     single_segment = bool(descriptor & 0x20)
     position += 1
@@ -106,7 +107,7 @@ def _zstd_frame(data: memoryview, position: int) -> tuple[int, int]:
             raise CorruptBatch("the zstd frame is cut short")
     position += 4 if descriptor & 4 else 0
     if content_bytes:
-        # Two bytes count from 256; any exact size beats the bound that the blocks give.
+        # A two-byte size counts from 256; an exact size is better than the bound from the blocks.
         most = min(most, content + (256 if content_bytes == 2 else 0))
     return position, most
 

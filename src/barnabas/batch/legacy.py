@@ -1,7 +1,8 @@
-"""Reading the formats before v2, which old logs still hold: single messages, and wrappers that compress some.
+"""Reads the formats before v2, which old logs still contain: single messages and compressed wrappers.
 
-What lives here: a view with the words of BatchView over a message of format v0 or v1, and walking a buffer in
-which formats mix.  What may not: writing them; nobody sends or stores them any more (KIP-724).
+Contains a view with the interface of BatchView over a message of format v0 or v1, and iteration over a buffer
+with mixed formats.  They are never written: clients no longer send them and logs no longer store them
+(KIP-724).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from barnabas.batch.view import (
 
 ATTRIBUTES_POSITION = 17
 TIMESTAMP_POSITION = 18
-_HEAD = Struct(">qiIbb")
+_HEADER = Struct(">qiIbb")
 _TIMESTAMP = Struct(">q")
 _LENGTH = Struct(">i")
 
@@ -44,7 +45,7 @@ _LENGTH = Struct(">i")
 class OldBatch:
     """One message of format v0 or v1 over a buffer; a compressed one is a wrapper around many.
 
-    Its offset is that of the last message inside, so the first one's is only known by looking inside.
+    Its offset is that of the last inner message, so the first one's is only known after decompression.
     """
 
     leader_epoch = NO_LEADER_EPOCH
@@ -70,7 +71,7 @@ class OldBatch:
         self.crc: int
         self.magic: int
         self.attributes: int
-        self.last_offset, _, self.crc, self.magic, self.attributes = _HEAD.unpack_from(buffer, start)
+        self.last_offset, _, self.crc, self.magic, self.attributes = _HEADER.unpack_from(buffer, start)
         self.max_timestamp: int = NO_TIMESTAMP
         if self.magic == 1:
             if size < TIMESTAMP_POSITION + _TIMESTAMP.size:
@@ -89,7 +90,7 @@ class OldBatch:
 
     @property
     def base_offset(self) -> int:
-        """The first message's offset; a wrapper is decompressed for it."""
+        """The first message's offset; decompresses a wrapper."""
         if self.codec is Codec.NONE:
             return self.last_offset
         return next(self.records()).offset
@@ -108,12 +109,12 @@ class OldBatch:
         return TimestampType((self.attributes & LOG_APPEND_TIME_FLAG) >> 3)
 
     def crc_ok(self) -> bool:
-        """Whether the stored CRC-32 is that of the bytes from the magic on."""
+        """Whether the stored CRC-32 matches the bytes from the magic on."""
         checked = memoryview(self.buffer)[self.start + MAGIC_POSITION : self.end]
         return zlib.crc32(checked) == self.crc
 
     def records(self, limit: int = DECOMPRESSED_LIMIT) -> Iterator[Record]:
-        """The message itself, or every message inside the wrapper, with its absolute offset."""
+        """The message itself, or every message in the wrapper, with its absolute offset."""
         messages = self.messages(limit)
         shift = 0 if self.codec is Codec.NONE else self._shift(messages[-1].last_offset)
         stamped = self.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -129,7 +130,7 @@ class OldBatch:
         )
 
     def messages(self, limit: int = DECOMPRESSED_LIMIT) -> list[OldBatch]:
-        """The message itself, or those inside the wrapper as they lie there, one for each of `records`."""
+        """The message itself, or the unmodified messages in the wrapper, one for each of `records`."""
         _, value = self._content()
         if self.codec is Codec.NONE:
             return [self]
@@ -154,9 +155,10 @@ class OldBatch:
         return messages
 
     def _shift(self, last_inside: int) -> int:
-        """What to add to the offsets inside: those of v1 are relative, and the wrapper has the last one's."""
+        """The difference to the inner offsets: those of v1 are relative, and the wrapper has the last
+        one's."""
         if self.magic == 0 or self.last_offset == 0:
-            # Some old clients left the wrapper's offset 0; then the ones inside are taken as they are.
+            # Some old clients left the wrapper's offset 0; then the inner offsets are used unchanged.
             return 0
         if self.last_offset < last_inside:
             raise _invalid(f"the wrapper at offset {self.last_offset} holds the offset {last_inside}")
@@ -184,7 +186,7 @@ class OldBatch:
 
 
 def all_batches(buffer: Buffer, start: int = 0) -> Iterator[BatchView | OldBatch]:
-    """Every whole batch of any format from `start` on; an incomplete one at the end is left out."""
+    """Every complete batch of any format from `start` on; an incomplete one at the end is skipped."""
     while True:
         size = batch_size(buffer, start)
         if size is None or start + size > len(buffer):
@@ -197,7 +199,7 @@ def all_batches(buffer: Buffer, start: int = 0) -> Iterator[BatchView | OldBatch
 
 
 def repair_lz4_header(frame: bytes) -> bytes:
-    """Set the header checksum of a v0 wrapper's frame right: its writers took it over the wrong bytes."""
+    """Correct the header checksum of a v0 wrapper's frame: its writers computed it over the wrong bytes."""
     if len(frame) < 7 or int.from_bytes(frame[:4], "little") != LZ4_MAGIC:
         return frame
     end = 14 if frame[4] & 0x08 else 6
@@ -211,7 +213,7 @@ def up_converted(batch: OldBatch) -> BatchView:
 
 
 def short_xxhash32(data: bytes) -> int:
-    """xxHash32 with seed 0 of less than 16 bytes, which is all that a frame header has."""
+    """xxHash32 with seed 0 of less than 16 bytes, which suffices for a frame header."""
     accumulator = 374761393 + len(data)
     position = 0
     while position + 4 <= len(data):

@@ -1,6 +1,6 @@
-"""One record as the rest of the code sees it, and the words that describe records: timestamp types, limits.
+"""A record as the rest of the code sees it, timestamp types and limits.
 
-What lives here: plain data.  What may not: bytes on the wire (view, build) and loops over them (engine/).
+Contains plain data.  Encoding belongs in view.py and build.py, loops over bytes in engine/.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ Header = tuple[str, bytes | None]
 
 
 class TimestampType(IntEnum):
-    """Who set the time of a record: the client that created it, or the broker that appended it."""
+    """Who set the timestamp of a record: the client that created it, or the broker that appended it."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
     @property
     def config_name(self) -> str:
-        """The word that `message.timestamp.type` and dump-log use."""
+        """The name in `message.timestamp.type` and in dump-log."""
         return "CreateTime" if self is TimestampType.CREATE_TIME else "LogAppendTime"
 
 
 class Record(NamedTuple):
-    """A record with its absolute offset and time.  No key is None, and so is the value of a tombstone."""
+    """A record with its absolute offset and timestamp.  A missing key is None, as is the value of a
+    tombstone."""
 
     offset: int
     timestamp: int

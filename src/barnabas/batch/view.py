@@ -1,8 +1,8 @@
-"""A record batch of format v2 where it lies: its header read over a buffer, its records on demand.
+"""A view of a record batch of format v2: decodes the header in place, and the records on demand.
 
-What lives here: the layout of the 61-byte header, reading it, walking from batch to batch, and the two fields
-that a leader patches in place.  What may not: judging a client's batch (check.py) and the formats before v2
-(legacy.py).
+Contains the layout of the 61-byte header, decoding it, iterating over batches, and the two fields that a
+leader patches in place.  Validating a client's batch belongs in check.py, and the formats before v2 in
+legacy.py.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from barnabas.batch.records import NO_PRODUCER_ID, NO_SEQUENCE, Record, Timestam
 
 Buffer = bytes | bytearray | memoryview
 
-LOG_OVERHEAD = 12  # base offset and length stand before what the length counts
+LOG_OVERHEAD = 12  # base offset and length, which the length does not include
 HEADER_SIZE = 61
 MAGIC_POSITION = 16
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21
 MAX_TIMESTAMP_POSITION = 35
 MAGIC_V2 = 2
-# The smallest record of format v0 has 14 bytes after the length field: less can never be a batch.
+# The smallest record of format v0 has 14 bytes after the length field: anything less cannot be a batch.
 SMALLEST_LENGTH = 14
-# A record has at least: length, attributes, timestamp, offset, key length, value length, header count.
+# The minimal record: length, attributes, timestamp, offset, key length, value length, header count.
 SMALLEST_RECORD = 7
 MAX_SEQUENCE = 2**31 - 1
 
@@ -50,7 +50,7 @@ _EPOCH = Struct(">i")
 
 
 class BatchView:
-    """One v2 batch over a buffer, without a copy.  The header is read once, when the view is made."""
+    """One v2 batch over a buffer, without a copy.  The header is decoded once, when the view is created."""
 
     __slots__ = (
         "attributes",
@@ -112,7 +112,7 @@ class BatchView:
 
     @property
     def end(self) -> int:
-        """Where the next batch starts in the buffer."""
+        """The position of the next batch in the buffer."""
         return self.start + self.size
 
     @property
@@ -125,7 +125,7 @@ class BatchView:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record; after 2^31 - 1 comes 0."""
+        """The sequence number of the last record; wraps to 0 after 2^31 - 1."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
@@ -151,7 +151,8 @@ class BatchView:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop tombstones and markers (KIP-534); it stands in the base time's place."""
+        """When compaction may remove tombstones and markers (KIP-534); stored in place of the base
+        timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
@@ -159,22 +160,22 @@ class BatchView:
         return self.producer_id > NO_PRODUCER_ID
 
     def crc_ok(self) -> bool:
-        """Whether the stored CRC-32C is that of the bytes from the attributes to the end."""
+        """Whether the stored CRC-32C matches the bytes from the attributes to the end."""
         checked = memoryview(self.buffer)[self.start + ATTRIBUTES_POSITION : self.end]
         return int(crc32.iscsi(checked)) == self.crc
 
     def ensure_valid(self) -> None:
-        """Raise unless the CRC is right."""
+        """Raises CorruptBatch unless the CRC is right."""
         if not self.crc_ok():
             raise CorruptBatch(f"the batch at offset {self.base_offset} is corrupt: stored crc = {self.crc}")
 
     def payload(self, limit: int = DECOMPRESSED_LIMIT) -> bytes:
-        """The records' bytes, decompressed; more than `limit` are refused before they are allocated."""
+        """The decompressed records; raises before more than `limit` bytes are allocated."""
         stored = memoryview(self.buffer)[self.start + HEADER_SIZE : self.end]
         return decompress(self.codec, stored, limit)
 
     def records(self, limit: int = DECOMPRESSED_LIMIT) -> Iterator[Record]:
-        """Every record, in order.  All of them are sound before the first one is given."""
+        """Every record, in order.  All are validated before the first is returned."""
         count = self.record_count
         if count == 0:
             return iter(())
@@ -191,7 +192,7 @@ class BatchView:
         return map(Record._make, rows)
 
     def ensure_count_fits(self, payload_size: int) -> None:
-        """Raise if so many bytes cannot hold as many records as the header counts."""
+        """Raises CorruptBatch if this many bytes cannot hold as many records as the header claims."""
         if not 0 <= self.record_count <= payload_size // SMALLEST_RECORD:
             raise CorruptBatch(
                 f"the batch at offset {self.base_offset} counts {self.record_count} records "
@@ -200,7 +201,7 @@ class BatchView:
             )
 
     def copy(self) -> bytes:
-        """The batch's own bytes."""
+        """A copy of the batch's bytes."""
         return bytes(memoryview(self.buffer)[self.start : self.end])
 
     def __repr__(self) -> str:
@@ -211,19 +212,19 @@ class BatchView:
 
 
 def batch_size(buffer: Buffer, start: int) -> int | None:
-    """The whole size of the batch (of any format) at `start`; None if too little is left to tell.
+    """The total size of the batch (of any format) at `start`; None if too few bytes remain.
 
-    The batch itself may still be cut short.  A length or a magic that no format has raises.
+    The batch itself may still be truncated.  Raises for a length or a magic that no format has.
     """
-    left = len(buffer) - start
-    if left < LOG_OVERHEAD:
+    available = len(buffer) - start
+    if available < LOG_OVERHEAD:
         return None
     (length,) = _LENGTH.unpack_from(buffer, start + 8)
     if length < SMALLEST_LENGTH:
         raise CorruptBatch(
             f"the batch at {start} gives its length as {length}; at least {SMALLEST_LENGTH} is needed"
         )
-    if left <= MAGIC_POSITION:
+    if available <= MAGIC_POSITION:
         return None
     magic = buffer[start + MAGIC_POSITION]
     if magic > MAGIC_V2:
@@ -232,7 +233,8 @@ def batch_size(buffer: Buffer, start: int) -> int | None:
 
 
 def batches(buffer: Buffer, start: int = 0) -> Iterator[BatchView]:
-    """Every whole batch from `start` on; an incomplete one at the end is left out, a malformed one raises."""
+    """Every complete batch from `start` on; an incomplete one at the end is skipped, a malformed one
+    raises."""
     while True:
         size = batch_size(buffer, start)
         if size is None or start + size > len(buffer):
@@ -242,11 +244,11 @@ def batches(buffer: Buffer, start: int = 0) -> Iterator[BatchView]:
 
 
 def patch_offsets(buffer: bytearray | memoryview, start: int, base_offset: int, leader_epoch: int) -> None:
-    """Give a batch its place in the log.  Both fields lie before the CRC, which therefore stays right."""
+    """Set a batch's offset and leader epoch.  Both fields precede the CRC, which therefore stays valid."""
     _OFFSET.pack_into(buffer, start, base_offset)
     _EPOCH.pack_into(buffer, start + LOG_OVERHEAD, leader_epoch)
 
 
 def batch_crc(buffer: Buffer, start: int, end: int) -> int:
-    """The CRC-32C that the batch from `start` to `end` must carry."""
+    """The CRC-32C of the batch from `start` to `end`."""
     return int(crc32.iscsi(memoryview(buffer)[start + ATTRIBUTES_POSITION : end]))

@@ -1,1 +1,1 @@
-"""The command line: one file a tool."""
+"""The command line: one module or package per tool."""

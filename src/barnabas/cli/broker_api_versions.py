@@ -1,4 +1,4 @@
-"""`barnabas broker-api-versions`: which requests the brokers understand, in which versions.
+"""`barnabas broker-api-versions`: the API versions that each broker supports.
 
 The flags and lines are those of Apache Kafka's kafka-broker-api-versions.
 """
@@ -21,7 +21,7 @@ PROGRAM = "barnabas broker-api-versions"
 
 
 def make_parser() -> KafkaParser:
-    parser = KafkaParser(PROGRAM, "Show which versions of which requests each broker understands.")
+    parser = KafkaParser(PROGRAM, "Show the API versions that each broker supports.")
     add_connection_flags(parser, old_broker_list=True)
     return parser
 
@@ -31,12 +31,12 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     worst = Exit.OK
     with open_admin(parser, options) as admin:
-        for node, spoken in sorted(admin.describe_api_versions().items(), key=lambda item: item[0].id):
-            if isinstance(spoken, Mapping):
-                lines = ",\n".join(lines_of(spoken))
+        for node, versions in sorted(admin.describe_api_versions().items(), key=lambda item: item[0].id):
+            if isinstance(versions, Mapping):
+                lines = ",\n".join(lines_of(versions))
                 print(f"{node_text(node)} -> (\n{lines}\n)")
             else:
-                print(f"{node_text(node)} -> ERROR: {spoken.message}", file=sys.stderr)
+                print(f"{node_text(node)} -> ERROR: {versions.message}", file=sys.stderr)
                 worst = Exit.UNREACHABLE
     return worst
 
@@ -46,20 +46,20 @@ def node_text(node: Node) -> str:
     return f"{node.host}:{node.port} (id: {node.id} rack: {node.rack or 'null'} isFenced: {fenced})"
 
 
-def lines_of(spoken: Mapping[int, Versions]) -> list[str]:
-    """What this client knows, and what it does not: `Produce(0): 0 to 13 [usable: 13]`."""
+def lines_of(versions: Mapping[int, Versions]) -> list[str]:
+    """One line per API that the broker or this client knows: `Produce(0): 0 to 13 [usable: 13]`."""
     from barnabas.protocol.apis import apis
 
     known = {key: api for key, api in apis().items() if "broker" in api.listeners}
     lines = []
-    for key in sorted({*spoken, *known}):
+    for key in sorted({*versions, *known}):
         if key not in known:
-            lines.append(f"\tUNKNOWN({key}): {_range(spoken[key])}")
-        elif key not in spoken:
+            lines.append(f"\tUNKNOWN({key}): {_range(versions[key])}")
+        elif key not in versions:
             lines.append(f"\t{known[key].name}({key}): UNSUPPORTED")
         else:
-            usable = _usable(spoken[key], known[key].versions)
-            lines.append(f"\t{known[key].name}({key}): {_range(spoken[key])} [usable: {usable}]")
+            usable = _usable(versions[key], known[key].versions)
+            lines.append(f"\t{known[key].name}({key}): {_range(versions[key])} [usable: {usable}]")
     return lines
 
 
@@ -69,6 +69,6 @@ def _range(versions: Versions) -> str:
 
 
 def _usable(theirs: Versions, ours: Versions) -> str:
-    """The newest version that both understand."""
+    """The newest version that both support."""
     newest = min(theirs.highest, ours.highest)
     return str(newest) if newest in theirs and newest in ours else "UNSUPPORTED"

@@ -1,4 +1,4 @@
-"""`barnabas cluster`: the id of a cluster, its nodes, and brokers that will not come back.
+"""`barnabas cluster`: print the cluster id, list the nodes, unregister brokers.
 
 The commands, flags and lines are those of Apache Kafka's kafka-cluster.
 """
@@ -23,27 +23,25 @@ def _declare(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--bootstrap-server", "-b", metavar="HOST:PORT,...", help="brokers to connect to first")
     add("--bootstrap-controller", "-C", metavar="HOST:PORT,...", help="controllers to connect to instead")
-    add("--config", "-c", dest="command_config", metavar="FILE", help="properties of the client")
+    add("--config", "-c", dest="command_config", metavar="FILE", help="properties file of the client")
 
 
 def _declare_unregister(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--id", "-i", type=integer, required=True, metavar="ID", help="the broker that will not come back"
+        "--id", "-i", type=integer, required=True, metavar="ID", help="the id of the broker to unregister"
     )
 
 
 def _declare_list_endpoints(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--include-fenced-brokers", action="store_true", help="list brokers that are fenced too"
-    )
+    parser.add_argument("--include-fenced-brokers", action="store_true", help="also list fenced brokers")
 
 
 def cluster_id_command(parser: ArgumentParser, options: Namespace) -> int:
     with open_admin(parser, options) as admin:
-        found = admin.describe_cluster().cluster_id
-    if found is None:
+        cluster_id = admin.describe_cluster().cluster_id
+    if cluster_id is None:
         raise CommandError("No cluster ID found. The Kafka version is probably too old.")
-    print(f"Cluster ID: {found}")
+    print(f"Cluster ID: {cluster_id}")
     return Exit.OK
 
 
@@ -75,7 +73,7 @@ def list_endpoints_command(parser: ArgumentParser, options: Namespace) -> int:
         columns = {"ID": 10, "HOST": hosts, "PORT": 10, "RACK": racks, "ENDPOINT_TYPE": 15}
     widths = list(columns.values())
     print(padded_row(list(columns), widths))
-    for node in sorted(nodes, key=lambda one: one.id):
+    for node in sorted(nodes, key=lambda node: node.id):
         end = ["controller"]
         if options.bootstrap_controller is None:
             end = ["fenced" if node.is_fenced else "unfenced", "broker"]
@@ -84,14 +82,14 @@ def list_endpoints_command(parser: ArgumentParser, options: Namespace) -> int:
 
 
 SUBCOMMANDS = {
-    "cluster-id": Subcommand("print the id of the cluster", no_flags, cluster_id_command),
-    "unregister": Subcommand("forget a broker", _declare_unregister, unregister_command),
+    "cluster-id": Subcommand("print the cluster id", no_flags, cluster_id_command),
+    "unregister": Subcommand("unregister a broker", _declare_unregister, unregister_command),
     "list-endpoints": Subcommand(
-        "list brokers, or controllers", _declare_list_endpoints, list_endpoints_command
+        "list the brokers or the controllers", _declare_list_endpoints, list_endpoints_command
     ),
 }
 
 
 def run(arguments: Sequence[str]) -> int:
-    description = "The cluster itself: its id, its nodes, and those that will not come back."
+    description = "Print the cluster id, list the nodes, unregister brokers."
     return Tool(PROGRAM, description, SUBCOMMANDS, _declare).run(arguments)

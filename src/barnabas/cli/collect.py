@@ -1,4 +1,4 @@
-"""`barnabas collect`: lines of files, of the standard input and of syslog become records of a topic."""
+"""`barnabas collect`: writes lines from files, the standard input and syslog to a topic."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ examples:
   journalctl -f -o json | barnabas collect --topic journal --stdin
   barnabas collect -b broker:9092 --topic syslog --syslog udp://0.0.0.0:5514
 
-Files are followed through rotation.  With --state a restart goes on where everything was written; a crash
-may send the last second once more, and never leaves anything out.
+Files are followed through rotation.  With --state a restart continues after the last written line; after a
+crash the last second may be sent again, but no line is lost.
 """
 
 
 def make_parser() -> ArgumentParser:
-    parser = ArgumentParser(PROGRAM, "Collect lines, each as a record, until stopped.", EPILOG)
+    parser = ArgumentParser(PROGRAM, "Send each line as a record, until stopped.", EPILOG)
     add_cluster(parser)
     add = parser.add_argument
-    add("patterns", nargs="*", metavar="GLOB", help="files to follow; ** crosses folders")
-    add("--topic", required=True, metavar="TOPIC", help="where the lines go")
+    add("patterns", nargs="*", metavar="GLOB", help="files to follow; ** matches across folders")
+    add("--topic", required=True, metavar="TOPIC", help="the topic to write to")
     add("--stdin", action="store_true", help="collect the standard input until its end")
     add(
         "--syslog",
@@ -44,13 +44,23 @@ def make_parser() -> ArgumentParser:
         metavar="ADDRESS",
         help="listen for syslog: udp://HOST:PORT or tcp://HOST:PORT; may be given several times",
     )
-    add("--state", metavar="FILE", help="where positions in files are kept; without it files are read anew")
-    add("--from-end", action="store_true", help="at the first start, only what is added to files from now on")
-    add("--once", action="store_true", help="end when all files are read, instead of waiting for more lines")
-    add("--key", choices=("none", "origin"), default="none", help="what the key is (default none)")
-    add("--no-origin", action="store_true", help="leave out the header that says where a line comes from")
-    add("--producer-property", action="append", default=[], metavar="KEY=VALUE", help="of the client")
-    add("--quiet", action="store_true", help="no word about files that come and go")
+    add(
+        "--state",
+        metavar="FILE",
+        help="file that stores the positions; without it, files are read from the start",
+    )
+    add(
+        "--from-end",
+        action="store_true",
+        help="at the first start, collect only lines that are added from now on",
+    )
+    add("--once", action="store_true", help="exit at the end of the files instead of waiting for more lines")
+    add("--key", choices=("none", "origin"), default="none", help="the key of the records (default none)")
+    add("--no-origin", action="store_true", help="omit the header that names the origin of a line")
+    add(
+        "--producer-property", action="append", default=[], metavar="KEY=VALUE", help="property of the client"
+    )
+    add("--quiet", action="store_true", help="do not report files that appear and disappear")
     return parser
 
 
@@ -73,20 +83,20 @@ def run(arguments: Sequence[str]) -> int:
         except ValueError as error:
             raise CommandError(f"{PROGRAM}: {error}") from error
     if not options.quiet:
-        print(f"{PROGRAM}: {collector.lines_written} lines are in {options.topic}", file=sys.stderr)
+        print(f"{PROGRAM}: {collector.lines_written} lines written to {options.topic}", file=sys.stderr)
     if options.once and files is not None and files.unmatched:
-        return Exit.NOT_FOUND  # Which they are is told already.
+        return Exit.NOT_FOUND  # The source has already reported which.
     return Exit.OK
 
 
 def _claimed(state: str | None) -> AbstractContextManager[None]:
-    """Two collectors with the same positions would undo each other's."""
+    """Two collectors with the same positions file would overwrite each other's positions."""
     from barnabas.collect.positions import PositionsFile
 
     if state is None:
         return nullcontext()
     positions = PositionsFile(state)
-    # What is wrong with it is better told before anything else happens.
+    # A damaged file is reported before anything else happens.
     positions.load()
     return positions.claimed()
 

@@ -1,4 +1,4 @@
-"""`barnabas delete-records`: forget the records before an offset, as kafka-delete-records does."""
+"""`barnabas delete-records`: delete the records before an offset, as kafka-delete-records does."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FORMAT = '{"partitions": [{"topic": "orders", "partition": 0, "offset": 100}], "
 def make_parser() -> KafkaParser:
     parser = KafkaParser(
         PROGRAM,
-        "Delete the records of partitions that come before an offset.",
-        f"The file looks like this; the offset -1 deletes all records that are there now:\n  {FORMAT}",
+        "Delete the records of partitions before an offset.",
+        f"The format of the file; the offset -1 deletes all current records:\n  {FORMAT}",
     )
     add_connection_flags(parser)
     parser.add_argument("--offset-json-file", metavar="FILE", help="the offset of each partition")
@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
-    """What the file says."""
+    """The offsets by partition."""
     from barnabas.cli.framework.json_file import check_version, field, items, read_json_file
     from barnabas.client.model import TopicPartition
 
@@ -50,11 +50,11 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         raise UsageError("Missing partitions field")
     offsets: dict[TopicPartition, int] = {}
     twice = []
-    for one in items(data, "partitions", dict, path):
-        partition = TopicPartition(field(one, "topic", str, path), field(one, "partition", int, path))
+    for entry in items(data, "partitions", dict, path):
+        partition = TopicPartition(field(entry, "topic", str, path), field(entry, "partition", int, path))
         if partition in offsets:
             twice.append(str(partition))
-        offsets[partition] = field(one, "offset", int, path)
+        offsets[partition] = field(entry, "offset", int, path)
     if twice:
         raise UsageError(
             f"Offset json file contains duplicate topic partitions: {','.join(dict.fromkeys(twice))}"
@@ -67,13 +67,13 @@ def delete(admin: Admin, offsets: dict[TopicPartition, int]) -> Exit:
     from barnabas.cli.framework.kafka_errors import as_java, exit_code
 
     print("Executing records delete operation")
-    found = admin.delete_records(offsets)
+    results = admin.delete_records(offsets)
     print("Records delete operation completed:")
     worst = Exit.OK
     for partition in order_by_hash(offsets, partition_hash):
-        error = found.error_of(partition)
+        error = results.error_of(partition)
         if error is None:
-            print(f"partition: {partition}\tlow_watermark: {found[partition]}")
+            print(f"partition: {partition}\tlow_watermark: {results[partition]}")
         else:
             sys.stdout.flush()
             print(f"partition: {partition}\terror: {as_java(error)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`barnabas features`: the levels of features that a cluster has settled on, and changes of them.
+"""`barnabas features`: describe, upgrade, downgrade and disable the features of a cluster.
 
 The commands, flags and lines are those of Apache Kafka's kafka-features.
 """
@@ -40,22 +40,22 @@ def _declare(parser: ArgumentParser) -> None:
 
 def _declare_change(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--metadata", metavar="RELEASE", help="the metadata.version to go to (deprecated)")
-    add("--release-version", metavar="RELEASE", help="the release to whose levels all features go")
+    add("--metadata", metavar="RELEASE", help="the new metadata.version (deprecated)")
+    add("--release-version", metavar="RELEASE", help="set all features to the levels of this release")
     add("--feature", action="append", metavar="NAME=LEVEL", help="a feature's new level; may be repeated")
-    add("--dry-run", action="store_true", help="only check whether it could be done")
+    add("--dry-run", action="store_true", help="only check whether the change is possible")
 
 
 def _declare_downgrade(parser: ArgumentParser) -> None:
     _declare_change(parser)
-    parser.add_argument("--unsafe", action="store_true", help="even if metadata may be lost")
+    parser.add_argument("--unsafe", action="store_true", help="allow the change even if metadata may be lost")
 
 
 def _declare_disable(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--feature", action="append", metavar="NAME", help="the feature to disable; may be repeated")
-    add("--unsafe", action="store_true", help="even if metadata may be lost")
-    add("--dry-run", action="store_true", help="only check whether it could be done")
+    add("--unsafe", action="store_true", help="allow the change even if metadata may be lost")
+    add("--dry-run", action="store_true", help="only check whether the change is possible")
 
 
 def _declare_version_mapping(parser: ArgumentParser) -> None:
@@ -77,15 +77,15 @@ def _declare_feature_dependencies(parser: ArgumentParser) -> None:
     )
 
 
-# Looking ----------------------------------------------------------------------------------------------------
+# Describing -------------------------------------------------------------------------------------------------
 
 
 def describe_command(parser: ArgumentParser, options: Namespace) -> int:
     with open_admin(parser, options) as admin:
-        found = admin.describe_features()
-    epoch = str(found.finalized_epoch) if found.finalized_epoch >= 0 else "-"
-    for name, (lowest, highest) in sorted(found.supported.items()):
-        level = found.finalized.get(name, (0, 0))[1]
+        features = admin.describe_features()
+    epoch = str(features.finalized_epoch) if features.finalized_epoch >= 0 else "-"
+    for name, (lowest, highest) in sorted(features.supported.items()):
+        level = features.finalized.get(name, (0, 0))[1]
         print(
             f"Feature: {name}\tSupportedMinVersion: {level_text(name, lowest)}"
             f"\tSupportedMaxVersion: {level_text(name, highest)}"
@@ -145,7 +145,7 @@ def _downgrade_type(options: Namespace) -> UpgradeType:
 
 
 def levels_of(options: Namespace, kind: UpgradeType) -> dict[str, FeatureUpdate]:
-    """The levels that are asked for, one by one or by a release."""
+    """The requested levels, given one by one or by a release."""
     from barnabas.client.admin.cluster_calls import FeatureUpdate, UpgradeType
 
     updates: dict[str, FeatureUpdate] = {}
@@ -156,7 +156,7 @@ def levels_of(options: Namespace, kind: UpgradeType) -> dict[str, FeatureUpdate]
         updates[METADATA_VERSION] = FeatureUpdate(version.level, kind)
         for feature in FEATURES:
             level = feature.default_level(version)
-            # Nobody upgrades to nothing.
+            # An upgrade never sets level 0.
             if level > 0 or kind is not UpgradeType.UPGRADE:
                 updates[feature.name] = FeatureUpdate(level, kind)
         return updates
@@ -174,7 +174,9 @@ def _version(name: str) -> MetadataVersion:
         return metadata_version_named(name)
     except ValueError as error:
         known = [
-            one.name for one in METADATA_VERSIONS if one.stable and OLDEST_METADATA_VERSION.level <= one.level
+            version.name
+            for version in METADATA_VERSIONS
+            if version.stable and OLDEST_METADATA_VERSION.level <= version.level
         ]
         raise UsageError(
             f"Unknown metadata.version {name}. Supported metadata.version are {', '.join(known)}"
@@ -200,7 +202,7 @@ def _put_once(updates: dict[str, FeatureUpdate], name: str, update: FeatureUpdat
 def _change(
     parser: ArgumentParser, options: Namespace, verb: str, updates: Mapping[str, FeatureUpdate]
 ) -> int:
-    """Ask for all of it; the controller does all or nothing."""
+    """Requests all updates at once; the controller applies all or none."""
     if not updates:
         raise UsageError(f"You must specify at least one feature to {verb}")
     from barnabas.base.errors import KafkaError
@@ -212,20 +214,20 @@ def _change(
         except KafkaError as error:
             if exit_code(error) is not Exit.FAILED:
                 raise
-            _tell_failure(verb, updates, options.dry_run, error.message)
+            _print_failure(verb, updates, options.dry_run, error.message)
             raise CommandError(f"{len(updates)} out of {len(updates)} operation(s) failed.") from error
     for name, update in sorted(updates.items()):
-        done = "disabled" if verb == "disable" else f"{verb}d to {update.max_version_level}"
-        print(f"{name} {'can be' if options.dry_run else 'was'} {done}.")
+        result = "disabled" if verb == "disable" else f"{verb}d to {update.max_version_level}"
+        print(f"{name} {'can be' if options.dry_run else 'was'} {result}.")
     return Exit.OK
 
 
-def _tell_failure(verb: str, updates: Mapping[str, FeatureUpdate], dry_run: bool, reason: str) -> None:
+def _print_failure(verb: str, updates: Mapping[str, FeatureUpdate], dry_run: bool, reason: str) -> None:
     import sys
 
     for name, update in sorted(updates.items()):
-        what = f"disable {name}" if verb == "disable" else f"{verb} {name} to {update.max_version_level}"
-        print(f"{'Can' if dry_run else 'Could'} not {what}. {reason}", file=sys.stderr)
+        action = f"disable {name}" if verb == "disable" else f"{verb} {name} to {update.max_version_level}"
+        print(f"{'Can' if dry_run else 'Could'} not {action}. {reason}", file=sys.stderr)
 
 
 SUBCOMMANDS = {
@@ -234,10 +236,10 @@ SUBCOMMANDS = {
     "downgrade": Subcommand("lower levels", _declare_downgrade, downgrade_command),
     "disable": Subcommand("set levels to 0", _declare_disable, disable_command),
     "version-mapping": Subcommand(
-        "show the feature levels that belong to a release", _declare_version_mapping, version_mapping_command
+        "show the feature levels of a release", _declare_version_mapping, version_mapping_command
     ),
     "feature-dependencies": Subcommand(
-        "show which other levels a feature's level needs",
+        "show which other levels a feature level requires",
         _declare_feature_dependencies,
         show_dependencies_command,
     ),
@@ -245,5 +247,5 @@ SUBCOMMANDS = {
 
 
 def run(arguments: Sequence[str]) -> int:
-    description = "Look at the levels of features, and change them."
+    description = "Describe and change feature levels."
     return Tool(PROGRAM, description, SUBCOMMANDS, _declare).run(arguments)

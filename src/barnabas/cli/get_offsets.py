@@ -1,4 +1,4 @@
-"""`barnabas get-offsets`: offsets of partitions: newest, oldest or at a time, as kafka-get-offsets does."""
+"""`barnabas get-offsets`: the latest, earliest or timestamped offsets of partitions, as kafka-get-offsets."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ NAMED_TIMES = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-loca
 UNKNOWN_OFFSET = -1
 _RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
 
-# Whether a topic, and one of its partitions, is wanted.
-Wanted = Callable[[str, int | None], bool]
+# Whether a topic, or one of its partitions, is selected.
+Filter = Callable[[str, int | None], bool]
 
 
 def make_parser() -> KafkaParser:
-    parser = KafkaParser(PROGRAM, "Print offsets of partitions, one line TOPIC:PARTITION:OFFSET each.")
+    parser = KafkaParser(PROGRAM, "Print the offsets of partitions, one line TOPIC:PARTITION:OFFSET each.")
     add = parser.add_argument
     add_connection_flags(parser, old_broker_list=True)
-    add("--topic", metavar="TOPIC", help="which topics, a regular expression; all without it")
-    add("--partitions", metavar="P1,P2,...", help="which partitions of them; all without it")
+    add("--topic", metavar="TOPIC", help="regular expression of topics (default all)")
+    add("--partitions", metavar="P1,P2,...", help="partitions of these topics (default all)")
     add(
         "--topic-partitions",
         metavar="T1:1,T2:0-3,T3,T4:5-,:-3",
-        help="topics (regular expressions) each with a partition or a range without its end; either may miss",
+        help="regular expressions of topics, each with a partition or a range (exclusive end); both optional",
     )
     add(
         "--time",
         default="latest",
         metavar="TIME",
         help="-1 or latest, -2 or earliest, -3 or max-timestamp, -4 or earliest-local, -5 or latest-tiered, "
-        "or milliseconds since 1970: the first offset not before (default latest)",
+        "or milliseconds since 1970 for the first offset at or after that time (default latest)",
     )
-    add("--exclude-internal-topics", action="store_true", help="leave out the topics of the system itself")
+    add("--exclude-internal-topics", action="store_true", help="omit internal topics")
     return parser
 
 
@@ -59,11 +59,11 @@ def run(arguments: Sequence[str]) -> int:
     if options.topic_partitions and (options.topic or options.partitions):
         raise UsageError(f"{FAILED}--topic-partitions cannot be used with --topic or --partitions")
     when = time_of(options.time)
-    wanted = wanted_of(options)
-    from barnabas.cli.framework.kafka_errors import told_as
+    matches = filter_of(options)
+    from barnabas.cli.framework.kafka_errors import error_prefix
 
-    with told_as(FAILED), open_admin(parser, options) as admin:
-        partitions = found_partitions(admin, wanted, include_internal=not options.exclude_internal_topics)
+    with error_prefix(FAILED), open_admin(parser, options) as admin:
+        partitions = matching_partitions(admin, matches, include_internal=not options.exclude_internal_topics)
         return print_offsets(admin, partitions, when)
 
 
@@ -79,8 +79,8 @@ def time_of(text: str) -> int:
         ) from error
 
 
-def wanted_of(options: Namespace) -> Wanted:
-    """What the flags let through."""
+def filter_of(options: Namespace) -> Filter:
+    """The filter that the flags describe."""
     from barnabas.cli.framework.topic_filter import TopicFilter
 
     if options.topic_partitions:
@@ -93,7 +93,7 @@ def wanted_of(options: Namespace) -> Wanted:
 
 def _numbers(text: str | None) -> set[int]:
     try:
-        return {integer(one) for one in text.split(",")} if text else set()
+        return {integer(number) for number in text.split(",")} if text else set()
     except ArgumentTypeError as error:
         raise UsageError(
             f"{FAILED}--partitions expects a comma separated list of numeric partition ids, "
@@ -101,28 +101,28 @@ def _numbers(text: str | None) -> set[int]:
         ) from error
 
 
-def _rule(text: str) -> Wanted:
+def _rule(text: str) -> Filter:
     from barnabas.cli.framework.topic_filter import TopicFilter
 
-    found = _RULE.fullmatch(text)
-    if found is None:
+    match = _RULE.fullmatch(text)
+    if match is None:
         raise UsageError(f"{FAILED}Invalid rule specification: {text}")
-    topics = TopicFilter(found[1] or ".*")
-    least = int(found[2] or found[3] or 0)
-    most = least if found[2] else int(found[4] or MAX_INT) - 1
+    topics = TopicFilter(match[1] or ".*")
+    least = int(match[2] or match[3] or 0)
+    most = least if match[2] else int(match[4] or MAX_INT) - 1
     return lambda topic, number: topics.allows(topic) and (number is None or least <= number <= most)
 
 
-def found_partitions(admin: Admin, wanted: Wanted, *, include_internal: bool) -> list[TopicPartition]:
+def matching_partitions(admin: Admin, matches: Filter, *, include_internal: bool) -> list[TopicPartition]:
     from barnabas.client.model import TopicPartition
 
-    names = [name for name in admin.list_topics(include_internal=include_internal) if wanted(name, None)]
+    names = [name for name in admin.list_topics(include_internal=include_internal) if matches(name, None)]
     described = admin.describe_topics(names).raise_first() if names else {}
     partitions = [
-        TopicPartition(topic.name, one.partition)
+        TopicPartition(topic.name, info.partition)
         for topic in described.values()
-        for one in topic.partitions
-        if wanted(topic.name, one.partition)
+        for info in topic.partitions
+        if matches(topic.name, info.partition)
     ]
     if not partitions:
         raise CommandError(
@@ -134,16 +134,16 @@ def found_partitions(admin: Admin, wanted: Wanted, *, include_internal: bool) ->
 def print_offsets(admin: Admin, partitions: list[TopicPartition], when: OffsetSpec | int) -> Exit:
     from barnabas.cli.framework.kafka_errors import as_java, exit_code
 
-    found = admin.list_offsets(dict.fromkeys(partitions, when))
+    results = admin.list_offsets(dict.fromkeys(partitions, when))
     worst = Exit.OK
-    for one in partitions:
-        error = found.error_of(one)
+    for partition in partitions:
+        error = results.error_of(partition)
         if error is not None:
             print(
-                f"Skip getting offsets for topic-partition {one} due to error: {as_java(error)}",
+                f"Skip getting offsets for topic-partition {partition} due to error: {as_java(error)}",
                 file=sys.stderr,
             )
             worst = exit_code(error)
-        elif found[one].offset != UNKNOWN_OFFSET:
-            print(f"{one.topic}:{one.partition}:{found[one].offset}")
+        elif results[partition].offset != UNKNOWN_OFFSET:
+            print(f"{partition.topic}:{partition.partition}:{results[partition].offset}")
     return worst

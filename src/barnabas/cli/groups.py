@@ -1,4 +1,4 @@
-"""`barnabas groups`: list groups of all kinds, as Apache Kafka's kafka-groups does."""
+"""`barnabas groups`: list groups of all types, as Apache Kafka's kafka-groups does."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ if TYPE_CHECKING:
 
 PROGRAM = "barnabas groups"
 TYPES = ("classic", "consumer", "share", "streams")
-NARROWEST = 20
+MIN_WIDTH = 20
 FILTERS = ("--consumer", "--share", "--streams")
 
 
 def make_parser() -> KafkaParser:
-    parser = KafkaParser(PROGRAM, "List groups of all kinds.")
+    parser = KafkaParser(PROGRAM, "List groups of all types.")
     add = parser.add_argument
     add_connection_flags(parser)
     add("--list", action="store_true", help="list the groups")
-    add("--consumer", action="store_true", help="only groups of consumers, of whichever protocol")
+    add(
+        "--consumer",
+        action="store_true",
+        help="only consumer groups, of the classic and the consumer protocol",
+    )
     add("--share", action="store_true", help="only share groups")
-    add("--streams", action="store_true", help="only groups of Kafka Streams")
+    add("--streams", action="store_true", help="only streams groups")
     add("--group-type", metavar="TYPE", help=f"only groups of this type: {', '.join(TYPES)}")
     add("--protocol", metavar="PROTOCOL", help="only groups of this protocol")
     return parser
@@ -47,34 +51,34 @@ def run(arguments: Sequence[str]) -> int:
         rules.forbid(flag, [*(other for other in FILTERS if other != flag), "--group-type", "--protocol"])
     if options.group_type is not None and options.group_type.lower() not in TYPES:
         rules.refuse("--group-type must be a valid group type.")
-    from barnabas.cli.framework.kafka_errors import told_as
+    from barnabas.cli.framework.kafka_errors import error_prefix
 
-    with told_as("Error while executing groups command : "), open_admin(parser, options) as admin:
-        show(wanted(admin, options))
+    with error_prefix("Error while executing groups command : "), open_admin(parser, options) as admin:
+        show(matching_groups(admin, options))
     return Exit.OK
 
 
-def wanted(admin: Admin, options: Namespace) -> list[GroupListing]:
-    found = admin.list_groups()
-    for error in found.errors.values():
+def matching_groups(admin: Admin, options: Namespace) -> list[GroupListing]:
+    listing = admin.list_groups()
+    for error in listing.errors.values():
         raise error
-    return [one for one in found.groups if _matches(one, options)]
+    return [group for group in listing.groups if _matches(group, options)]
 
 
-def _matches(one: GroupListing, options: Namespace) -> bool:
-    kind = one.type.lower()
+def _matches(group: GroupListing, options: Namespace) -> bool:
+    kind = group.type.lower()
     if options.consumer:
-        return kind == "consumer" or (kind == "classic" and one.protocol_type in ("", "consumer"))
+        return kind == "consumer" or (kind == "classic" and group.protocol_type in ("", "consumer"))
     if options.share or options.streams:
         return kind == ("share" if options.share else "streams")
     same_type = options.group_type is None or kind == options.group_type.lower()
-    return same_type and options.protocol in (None, one.protocol_type)
+    return same_type and options.protocol in (None, group.protocol_type)
 
 
 def show(groups: Sequence[GroupListing]) -> None:
-    """All three columns are as wide as the longest name; a blank follows the last in every row."""
-    width = max([NARROWEST, *(len(one.group_id) for one in groups)])
+    """All three columns are as wide as the longest group id; a blank follows the last one."""
+    width = max([MIN_WIDTH, *(len(group.group_id) for group in groups)])
     widths = (width, width, width)
     print(padded_row(("GROUP", "TYPE", "PROTOCOL"), widths))
-    for one in groups:
-        print(padded_row((one.group_id, one.type or "Unknown", one.protocol_type), widths) + " ")
+    for group in groups:
+        print(padded_row((group.group_id, group.type or "Unknown", group.protocol_type), widths) + " ")

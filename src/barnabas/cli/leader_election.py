@@ -1,4 +1,4 @@
-"""`barnabas leader-election`: elect leaders of partitions anew, as kafka-leader-election does."""
+"""`barnabas leader-election`: elect leaders of partitions, as kafka-leader-election does."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 PROGRAM = "barnabas leader-election"
 TYPES = ("PREFERRED", "UNCLEAN")
-WHICH = ("--topic", "--all-topic-partitions", "--path-to-json-file")
+SCOPES = ("--topic", "--all-topic-partitions", "--path-to-json-file")
 TIMEOUT_MS = 30_000
 
 
 def make_parser() -> KafkaParser:
     parser = KafkaParser(
         PROGRAM,
-        "Elect leaders: the preferred replica, or any that is alive where no replica in sync is left.",
-        'The file looks like this:\n  {"partitions": [{"topic": "orders", "partition": 0}]}',
+        "Elect leaders: the preferred replica, or any live replica of a partition without in-sync replicas.",
+        'The format of the file:\n  {"partitions": [{"topic": "orders", "partition": 0}]}',
     )
     add = parser.add_argument
     add_connection_flags(parser, config_flags=("--admin.config", "--command-config"), old_zookeeper=True)
     add(
         "--election-type",
         metavar="TYPE",
-        help="preferred, or unclean: elect a replica that may lack records; they are lost then",
+        help="preferred, or unclean: elect a replica that may lack records, which are then lost",
     )
     add("--topic", metavar="TOPIC", help="the topic of the partition")
     add("--partition", type=whole_number(0, MAX_INT), metavar="NUMBER", help="the partition")
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     check_flags(FlagRules(parser, options), options)
     kind = options.election_type.upper()
-    partitions = wanted_partitions(options)
+    partitions = requested_partitions(options)
     with open_admin(parser, options, defaults={API_TIMEOUT: TIMEOUT_MS}) as admin:
         return elect(admin, kind, partitions)
 
@@ -63,7 +63,7 @@ def check_flags(rules: FlagRules, options: Namespace) -> None:
     if options.election_type.upper() not in TYPES:
         rules.refuse(f"Cannot parse argument '{options.election_type}' of option election-type")
     rules.exactly_one(
-        WHICH,
+        SCOPES,
         "One and only one of the following options is required: topic, all-topic-partitions, "
         "path-to-json-file",
     )
@@ -73,8 +73,8 @@ def check_flags(rules: FlagRules, options: Namespace) -> None:
         rules.refuse("Option partition is only allowed if topic is used")
 
 
-def wanted_partitions(options: Namespace) -> list[TopicPartition] | None:
-    """None stands for all that need it."""
+def requested_partitions(options: Namespace) -> list[TopicPartition] | None:
+    """None means all partitions that need an election."""
     from barnabas.cli.framework.json_file import field, items, read_json_file
     from barnabas.client.model import TopicPartition
 
@@ -86,14 +86,14 @@ def wanted_partitions(options: Namespace) -> list[TopicPartition] | None:
     data = read_json_file(path, "Replica election data is empty")
     if isinstance(data, dict) and "partitions" not in data:
         raise UsageError('Replica election data is missing "partitions" field')
-    found = [
-        TopicPartition(field(one, "topic", str, path), field(one, "partition", int, path))
-        for one in items(data, "partitions", dict, path)
+    partitions = [
+        TopicPartition(field(entry, "topic", str, path), field(entry, "partition", int, path))
+        for entry in items(data, "partitions", dict, path)
     ]
-    twice = [str(one) for one in dict.fromkeys(found) if found.count(one) > 1]
+    twice = [str(partition) for partition in dict.fromkeys(partitions) if partitions.count(partition) > 1]
     if twice:
         raise UsageError(f"Replica election data contains duplicate partitions: [{', '.join(twice)}]")
-    return found
+    return partitions
 
 
 def elect(admin: Admin, kind: str, partitions: list[TopicPartition] | None) -> Exit:
@@ -106,30 +106,35 @@ def elect(admin: Admin, kind: str, partitions: list[TopicPartition] | None) -> E
         raise CommandError(f"Timeout waiting for election results ({late.message})", Exit.TIMED_OUT) from late
     except AuthorizationError as denied:
         raise CommandError("Not authorized to perform leader election", Exit.DENIED) from denied
-    return tell(kind, outcomes)
+    return print_results(kind, outcomes)
 
 
-def tell(kind: str, outcomes: Outcomes[TopicPartition, None]) -> Exit:
-    """Print what came of it; the worst decides how the tool ends."""
+def print_results(kind: str, outcomes: Outcomes[TopicPartition, None]) -> Exit:
+    """Prints the results; returns the highest exit code."""
     from barnabas.base.errors import ErrorCode
     from barnabas.base.java_order import order_by_hash, partition_hash
     from barnabas.cli.framework.kafka_errors import as_java, exit_code
 
     errors = outcomes.errors
     order = order_by_hash(outcomes, partition_hash)
-    elected = [str(one) for one in order if one not in errors]
-    needless = [one for one in order if one in errors and errors[one].code is ErrorCode.ELECTION_NOT_NEEDED]
-    failed = [one for one in order if one in errors and one not in needless]
+    elected = [str(partition) for partition in order if partition not in errors]
+    needless = [
+        partition
+        for partition in order
+        if partition in errors and errors[partition].code is ErrorCode.ELECTION_NOT_NEEDED
+    ]
+    failed = [partition for partition in order if partition in errors and partition not in needless]
     if elected:
         print(f"Successfully completed leader election ({kind}) for partitions {', '.join(elected)}")
     if needless:
         print(f"Valid replica already elected for partitions {', '.join(map(str, needless))}")
     sys.stdout.flush()
-    for one in failed:
+    for partition in failed:
         print(
-            f"Error completing leader election ({kind}) for partition: {one}: {as_java(errors[one])}",
+            f"Error completing leader election ({kind}) for partition: {partition}: "
+            f"{as_java(errors[partition])}",
             file=sys.stderr,
         )
     if failed:
         print(f"{len(failed)} replica(s) could not be elected", file=sys.stderr)
-    return max((exit_code(errors[one]) for one in failed), default=Exit.OK)
+    return max((exit_code(errors[partition]) for partition in failed), default=Exit.OK)

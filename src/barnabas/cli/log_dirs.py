@@ -1,4 +1,4 @@
-"""`barnabas log-dirs`: which folders brokers have and what lies in them, as kafka-log-dirs does."""
+"""`barnabas log-dirs`: the log directories of brokers and their replicas, as kafka-log-dirs does."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ PROGRAM = "barnabas log-dirs"
 
 
 def make_parser() -> KafkaParser:
-    parser = KafkaParser(PROGRAM, "Print the folders of brokers and the replicas in them, as JSON.")
+    parser = KafkaParser(PROGRAM, "Print the log directories of brokers and their replicas, as JSON.")
     add = parser.add_argument
     add_connection_flags(parser)
-    add("--describe", action="store_true", help="print them (the only action there is)")
-    add("--broker-list", default="", metavar="0,1,...", help="brokers by their ids; all without it")
+    add("--describe", action="store_true", help="describe the log directories (the only action)")
+    add("--broker-list", default="", metavar="0,1,...", help="ids of brokers (default all)")
     add("--topic-list", default="", metavar="T1,T2,...", help="only the replicas of these topics")
     return parser
 
@@ -35,9 +35,9 @@ def run(arguments: Sequence[str]) -> int:
     FlagRules(parser, options).require("--bootstrap-server", "--describe")
     topics = {name for name in options.topic_list.split(",") if name}
     brokers = [_broker(text) for text in options.broker_list.split(",") if text]
-    from barnabas.cli.framework.kafka_errors import told_as
+    from barnabas.cli.framework.kafka_errors import error_prefix
 
-    with told_as(""), open_admin(parser, options) as admin:
+    with error_prefix(""), open_admin(parser, options) as admin:
         describe(admin, brokers, topics)
     return Exit.OK
 
@@ -46,33 +46,36 @@ def _broker(text: str) -> int:
     try:
         return integer(text)
     except ArgumentTypeError as error:
-        raise UsageError(f'For input string: "{text}" (--broker-list wants ids of brokers)') from error
+        raise UsageError(f'For input string: "{text}" (--broker-list takes ids of brokers)') from error
 
 
 def describe(admin: Admin, brokers: list[int], topics: set[str]) -> None:
     alive = [node.id for node in admin.describe_cluster().nodes]
-    missing = [str(one) for one in dict.fromkeys(brokers) if one not in alive]
+    missing = [str(broker) for broker in dict.fromkeys(brokers) if broker not in alive]
     if missing:
         raise CommandError(
             f"ERROR: The given brokers do not exist from --broker-list: {','.join(missing)}. "
             f"Current existent brokers: {','.join(map(str, alive))}",
             Exit.NOT_FOUND,
         )
-    asked = sorted(set(brokers) or set(alive))
+    queried = sorted(set(brokers) or set(alive))
     print("Querying brokers for log directories information")
-    found = admin.describe_log_dirs(asked).raise_first()
-    print(f"Received log directory information from brokers {','.join(map(str, asked))}")
-    print(as_json({broker: found[broker] for broker in asked}, topics))
+    log_dirs = admin.describe_log_dirs(queried).raise_first()
+    print(f"Received log directory information from brokers {','.join(map(str, queried))}")
+    print(as_json({broker: log_dirs[broker] for broker in queried}, topics))
 
 
-def as_json(found: Mapping[int, Mapping[str, LogDirDescription]], topics: set[str]) -> str:
-    """One line; keys and replicas in the order of the hash maps that Apache Kafka's tool goes through."""
+def as_json(log_dirs: Mapping[int, Mapping[str, LogDirDescription]], topics: set[str]) -> str:
+    """One line; keys and replicas in the order in which Apache Kafka's tool iterates over its hash maps."""
     import json
 
     page = {
         "brokers": [
-            {"broker": broker, "logDirs": [_directory(one, topics) for one in directories.values()]}
-            for broker, directories in found.items()
+            {
+                "broker": broker,
+                "logDirs": [_directory(directory, topics) for directory in directories.values()],
+            }
+            for broker, directories in log_dirs.items()
         ],
         "version": 1,
     }
@@ -83,16 +86,16 @@ def _directory(directory: LogDirDescription, topics: set[str]) -> dict[str, Any]
     from barnabas.base.java_order import order_by_hash, partition_hash
     from barnabas.cli.framework.kafka_errors import java_name
 
-    replicas = [one for one in directory.replicas if not topics or one.topic in topics]
+    replicas = [replica for replica in directory.replicas if not topics or replica.topic in topics]
     return {
         "partitions": [
             {
-                "partition": str(one),
-                "size": directory.replicas[one].size_bytes,
-                "offsetLag": directory.replicas[one].offset_lag,
-                "isFuture": directory.replicas[one].is_future,
+                "partition": str(replica),
+                "size": directory.replicas[replica].size_bytes,
+                "offsetLag": directory.replicas[replica].offset_lag,
+                "isFuture": directory.replicas[replica].is_future,
             }
-            for one in order_by_hash(replicas, partition_hash)
+            for replica in order_by_hash(replicas, partition_hash)
         ],
         "error": None if directory.error is None else java_name(directory.error.code),
         "logDir": directory.path,

@@ -1,7 +1,7 @@
-"""The entry point: finds the tool, runs it, and turns whatever happens into one line and an exit code.
+"""The entry point: finds the tool, runs it, and turns errors into one line and an exit code.
 
-Data goes to stdout, everything else to stderr.  A tool's module is imported only when it is called, so
-that `barnabas --help` answers at once.
+Data goes to stdout, everything else to stderr.  The module of a tool is imported only when it is called, so
+that `barnabas --help` is fast.
 """
 
 from __future__ import annotations
@@ -17,66 +17,66 @@ from barnabas.cli.framework.exits import CommandError, Exit, HelpShownError, cod
 
 TRACEBACK_VARIABLE = "BARNABAS_TRACEBACK"
 
-# Name of the command: module with `run(arguments) -> int`, and one line for the help.
+# Command: module with `run(arguments) -> int`, and one line of help.
 COMMANDS = {
-    "acls": ("barnabas.cli.acls.command", "show and change rules of access"),
-    "aliases": ("barnabas.cli.aliases.command", "write scripts with the names of Apache Kafka's"),
-    "broker-api-versions": ("barnabas.cli.broker_api_versions", "show which requests brokers understand"),
-    "cluster": ("barnabas.cli.cluster", "look at the cluster: its id, its nodes"),
-    "collect": ("barnabas.cli.collect", "follow files, the standard input or syslog into a topic"),
-    "completion": ("barnabas.cli.friendly.completion", "complete command lines, with names of the cluster"),
-    "configs": ("barnabas.cli.configs.command", "show and change options, quotas and credentials"),
+    "acls": ("barnabas.cli.acls.command", "list, add and remove ACLs"),
+    "aliases": ("barnabas.cli.aliases.command", "write scripts with Apache Kafka's names"),
+    "broker-api-versions": ("barnabas.cli.broker_api_versions", "show the API versions that brokers support"),
+    "cluster": ("barnabas.cli.cluster", "print the cluster id, list nodes, unregister brokers"),
+    "collect": ("barnabas.cli.collect", "write files, the standard input or syslog to a topic"),
+    "completion": ("barnabas.cli.friendly.completion", "shell completion, with names from the cluster"),
+    "configs": ("barnabas.cli.configs.command", "describe and alter options, quotas and credentials"),
     "console-consumer": ("barnabas.cli.console.console_consumer", "print the records of topics"),
     "console-producer": ("barnabas.cli.console.console_producer", "send lines as records"),
-    "consume": ("barnabas.cli.friendly.records.consume", "print records, from a place to a place"),
+    "consume": ("barnabas.cli.friendly.records.consume", "print records between two positions"),
     "consumer-groups": (
         "barnabas.cli.consumer_groups.command",
-        "look at groups of consumers, reset their offsets",
+        "describe consumer groups, reset their offsets",
     ),
-    "consumer-perf-test": ("barnabas.cli.perf.consumer_perf_test", "measure how fast records are read"),
+    "consumer-perf-test": ("barnabas.cli.perf.consumer_perf_test", "measure consumer throughput"),
     "delete-records": ("barnabas.cli.delete_records", "delete the records before an offset"),
-    "dev": ("barnabas.cli.server.dev", "run one broker for development; nothing to set up"),
-    "doctor": ("barnabas.cli.doctor.command", "check this installation and say what to do next"),
-    "dump-log": ("barnabas.cli.dump_log.command", "print what is in the files of a log"),
-    "e2e-latency": ("barnabas.cli.perf.e2e_latency", "measure the way of a record from end to end"),
-    "explain": ("barnabas.cli.friendly.explain", "say why the consumers of a group get nothing"),
-    "features": ("barnabas.cli.features", "look at feature levels, and change them"),
-    "get-offsets": ("barnabas.cli.get_offsets", "print offsets of partitions"),
+    "dev": ("barnabas.cli.server.dev", "run a broker for development, without setup"),
+    "doctor": ("barnabas.cli.doctor.command", "check this installation, this machine and a cluster"),
+    "dump-log": ("barnabas.cli.dump_log.command", "print the contents of log files"),
+    "e2e-latency": ("barnabas.cli.perf.e2e_latency", "measure end-to-end latency"),
+    "explain": ("barnabas.cli.friendly.explain", "explain why a group receives no records"),
+    "features": ("barnabas.cli.features", "describe and change feature levels"),
+    "get-offsets": ("barnabas.cli.get_offsets", "print the offsets of partitions"),
     "group": ("barnabas.cli.friendly.group", "list, show, reset and delete consumer groups"),
-    "groups": ("barnabas.cli.groups", "list groups of all kinds"),
-    "leader-election": ("barnabas.cli.leader_election", "elect leaders of partitions anew"),
-    "log-dirs": ("barnabas.cli.log_dirs", "show the folders of brokers and what lies in them"),
+    "groups": ("barnabas.cli.groups", "list groups of all types"),
+    "leader-election": ("barnabas.cli.leader_election", "elect leaders of partitions"),
+    "log-dirs": ("barnabas.cli.log_dirs", "show the log directories of brokers"),
     "metadata-quorum": (
         "barnabas.cli.metadata_quorum.command",
-        "look at the metadata quorum, and change who votes",
+        "describe the metadata quorum, add and remove voters",
     ),
     "metadata-shell": (
         "barnabas.cli.metadata_shell.command",
-        "walk through metadata like through a tree of files",
+        "browse metadata like a file system",
     ),
-    "pipeline": ("barnabas.cli.pipeline.command", "run pipelines of Spark queries, and look at them"),
-    "produce": ("barnabas.cli.friendly.records.produce", "send lines, or records that consume printed"),
-    "producer-perf-test": ("barnabas.cli.perf.producer_perf_test", "measure how fast records are written"),
+    "pipeline": ("barnabas.cli.pipeline.command", "run and monitor pipelines of Spark queries"),
+    "produce": ("barnabas.cli.friendly.records.produce", "send lines, or records printed by consume"),
+    "producer-perf-test": ("barnabas.cli.perf.producer_perf_test", "measure producer throughput"),
     "reassign-partitions": (
         "barnabas.cli.reassign_partitions.command",
-        "move replicas to other brokers or folders",
+        "move replicas to other brokers or log directories",
     ),
-    "segment": ("barnabas.cli.friendly.segment", "look into the files of a log, for people"),
-    "server-start": ("barnabas.cli.server.server_start", "run a node as its server.properties says"),
+    "segment": ("barnabas.cli.friendly.segment", "show the segments, batches and records of a log"),
+    "server-start": ("barnabas.cli.server.server_start", "run a node from its server.properties"),
     "server-stop": (
         "barnabas.cli.server.server_stop",
-        "stop nodes on this machine, and wait until they have",
+        "stop nodes on this machine, and wait for them",
     ),
-    "status": ("barnabas.cli.server.status", "show the nodes on this machine, and whether they answer"),
+    "status": ("barnabas.cli.server.status", "show the nodes on this machine, and whether they respond"),
     "storage": (
         "barnabas.cli.storage.command",
-        "format data folders, look into them, look up feature levels",
+        "format data folders, inspect them, look up feature levels",
     ),
-    "tail": ("barnabas.cli.friendly.records.tail", "print the last records, then those that come"),
-    "top": ("barnabas.cli.friendly.top", "show what moves: records a second by topic, lag by group"),
-    "topic": ("barnabas.cli.friendly.topic.command", "list, show, create, change, empty and delete topics"),
+    "tail": ("barnabas.cli.friendly.records.tail", "print the last records, then new ones"),
+    "top": ("barnabas.cli.friendly.top", "show throughput by topic, and lag by group"),
+    "topic": ("barnabas.cli.friendly.topic.command", "list, show, create, alter, empty and delete topics"),
     "topics": ("barnabas.cli.topics.command", "create, list, describe, alter and delete topics"),
-    "transactions": ("barnabas.cli.transactions.command", "look at transactions, and end those that hang"),
+    "transactions": ("barnabas.cli.transactions.command", "describe transactions, abort hanging ones"),
 }
 
 
@@ -98,7 +98,7 @@ def run(arguments: Sequence[str]) -> int:
     if not arguments:
         sys.stderr.write(help_text())
         return Exit.USAGE
-    name, *rest = arguments
+    name, *tool_arguments = arguments
     if name in ("-h", "--help", "-help"):
         sys.stdout.write(help_text())
         return Exit.OK
@@ -113,15 +113,15 @@ def run(arguments: Sequence[str]) -> int:
         known = [*COMMANDS, "--help", "--version"]
         raise UsageError(f"barnabas: unknown {kind} {name}{did_you_mean(name, known)}; see barnabas --help")
     tool = importlib.import_module(COMMANDS[name][0])
-    code: int = tool.run(rest)
+    code: int = tool.run(tool_arguments)
     return code
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; the exit code."""
+    """Runs a command line; returns the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
     open_closed_streams()
-    # A name or a record may hold what the terminal cannot show; that must not end the output.
+    # Names and records may contain characters that the terminal cannot encode; that must not be an error.
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -130,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has seen enough.  Python would complain at exit, when it flushes once more.
+        # The reader has closed the pipe.  Redirect stdout, or Python would report another error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.BROKEN_PIPE
     except KeyboardInterrupt:
@@ -141,17 +141,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
         line, code = explain(error)
-        with contextlib.suppress(OSError):  # Where the output goes may be what failed.
+        with contextlib.suppress(OSError):  # The output itself may be what failed.
             sys.stdout.flush()
         print(one_line(line), file=sys.stderr)
     return int(code)
 
 
 def open_closed_streams() -> None:
-    """Give a stream that was closed before we started (`>&-`) the null device: nobody wants its text.
+    """Opens the null device for each standard stream that was closed before the start (`>&-`).
 
-    The lowest free descriptors are the missing ones, so no file of ours can take their place and receive
-    what a child or a library prints.
+    The lowest free descriptors are the missing ones, so no other file can take their place and receive
+    the output of a child process or a library.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -163,12 +163,12 @@ def open_closed_streams() -> None:
 
 
 def explain(error: Exception) -> tuple[str, Exit]:
-    """The line to show for an error, and the code to end with."""
+    """The line to print for an error, and the exit code."""
     if isinstance(error, CommandError):
         return str(error), error.code
     from barnabas.base.errors import KafkaError
 
-    # Before the system's own errors: a time-out of a client is one of those too.
+    # Before OSError: a timeout of a client is one of those too.
     if isinstance(error, KafkaError):
         from barnabas.cli.framework.kafka_errors import exit_code, sentence
 
@@ -176,5 +176,5 @@ def explain(error: Exception) -> tuple[str, Exit]:
     if isinstance(error, OSError):
         return f"barnabas: {describe(error)}", code_for(error)
     text = " ".join(str(error).split())
-    advice = f"(a fault of barnabas; set {TRACEBACK_VARIABLE}=1 to see where, and please report it)"
+    advice = f"(a bug in barnabas; set {TRACEBACK_VARIABLE}=1 to see where, and please report it)"
     return f"barnabas: unexpected {type(error).__name__}: {text} {advice}", Exit.FAILED

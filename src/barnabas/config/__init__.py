@@ -1,4 +1,4 @@
-"""The tables of options: one row an option, from which parser, answers, help and docs come."""
+"""The option tables: one row per option, from which parser, DescribeConfigs, help and docs are derived."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The configuration of a producer or consumer as a whole: rules between options, and values that follow from
-others."""
+"""The configuration of a producer or consumer as a whole: rules between options, and derived values."""
 
 from __future__ import annotations
 
@@ -16,8 +15,9 @@ _CLASSIC_ONLY = ("heartbeat.interval.ms", "session.timeout.ms", "partition.assig
 
 
 def producer_settings(given: Mapping[str, object]) -> Settings:
-    """Parse and check a producer's options.  Idempotence gives way to acks and retries unless it was asked
-    for, and the delivery time-out makes room for linger and request time-out unless it was set."""
+    """Parse and check a producer's options.  Idempotence is disabled by conflicting acks or retries unless it
+    was set explicitly, and delivery.timeout.ms is raised to linger.ms + request.timeout.ms unless it was
+    set."""
     settings = PRODUCER.parse(given)
     follows = {
         "acks": "all" if settings["acks"] == "-1" else settings["acks"],
@@ -33,14 +33,14 @@ def producer_settings(given: Mapping[str, object]) -> Settings:
 def _idempotent(settings: Settings) -> bool:
     if not settings["enable.idempotence"]:
         return False
-    asked = settings.is_given("enable.idempotence")
+    is_explicit = settings.is_given("enable.idempotence")
     in_flight = settings["max.in.flight.requests.per.connection"]
     if settings["retries"] == 0:
-        if asked:
+        if is_explicit:
             raise ConfigError("Must set retries to non-zero when using the idempotent producer.")
         return False
     if settings["acks"] not in ("all", "-1"):
-        if asked:
+        if is_explicit:
             raise ConfigError(
                 "Must set acks to all in order to use the idempotent producer. "
                 "Otherwise we cannot guarantee idempotence."
@@ -79,11 +79,11 @@ def _check_transactions(settings: Settings) -> None:
 
 
 def consumer_settings(given: Mapping[str, object]) -> Settings:
-    """Parse and check a consumer's options.  Without a group there is nothing to commit to."""
+    """Parse and check a consumer's options.  Without a group, auto-commit is disabled."""
     settings = CONSUMER.parse(given)
     protocol = settings["group.protocol"].upper()
-    refused = _CLASSIC_ONLY if protocol == "CONSUMER" else ("group.remote.assignor",)
-    for name in refused:
+    inapplicable = _CLASSIC_ONLY if protocol == "CONSUMER" else ("group.remote.assignor",)
+    for name in inapplicable:
         if settings.is_given(name):
             raise ConfigError(f"{name} cannot be set when group.protocol={protocol}")
     if settings["group.id"] is None:

@@ -1,4 +1,4 @@
-"""How a configuration is refused: the key, the value, and what is allowed."""
+"""Configuration errors: the key, the value, and what is allowed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from barnabas.base.errors import ErrorCode, KafkaError
 
 
 class ConfigError(KafkaError):
-    """A configuration that cannot be taken.
+    """An invalid configuration.
 
     `message` is Apache Kafka's own sentence, which tools print and tests of tools compare; the text of the
-    exception adds what is allowed where that sentence leaves it open.
+    exception adds the allowed values where that sentence does not mention them.
     """
 
     def __init__(self, message: str, *, allowed: str | None = None) -> None:
@@ -21,6 +21,6 @@ class ConfigError(KafkaError):
 
 
 def invalid_value(name: str, value: object, why: str | None, *, allowed: str | None = None) -> ConfigError:
-    """The sentence `Invalid value X for configuration Y: why`."""
+    """Builds the sentence `Invalid value X for configuration Y: why`."""
     reason = "" if why is None else f": {why}"
     return ConfigError(f"Invalid value {value} for configuration {name}{reason}", allowed=allowed)

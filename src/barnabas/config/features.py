@@ -1,8 +1,7 @@
-"""Which part of the system gives an option its effect, and which of those parts exist.
+"""The feature that each option belongs to, and which features are implemented.
 
-A part that is finished adds itself to `BUILT_FEATURES`; from then on its options are taken without a word.
-Until then an option of it that somebody sets is warned of, and one that protects something is refused
-(security.py).
+An implemented feature is listed in `BUILT_FEATURES`; its options are accepted without a warning.  Setting an
+option of any other feature logs a warning, or is an error if the option protects something (security.py).
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ from enum import StrEnum
 
 
 class Feature(StrEnum):
-    """The parts of the system, as the reference page names them."""
+    """Features, as the reference page names them."""
 
-    # The JVM, thread pools and their queues, JMX, formats that nobody writes any more: there is nothing here
-    # that such an option could steer.
+    # The JVM, thread pools and their queues, JMX, formats that are no longer written: such an option has
+    # nothing to control here.
     NONE = "none"
     BROKER = "broker"
     LOG = "log"
@@ -47,7 +46,7 @@ class Feature(StrEnum):
     ZOOKEEPER_SECURITY = "ZooKeeper security"
 
 
-# Options of these protect something: while the part is missing they stop the start instead of being ignored.
+# Options of these features protect something: until the feature is implemented, setting one prevents startup.
 SECURITY_FEATURES = frozenset(
     {
         Feature.TLS,

@@ -1,7 +1,7 @@
 """The layers of a broker's configuration: default < file < cluster-wide < this broker < topic or group.
 
-Each layer is text by name, as a file or a metadata record holds it.  From them come the settings in force,
-and for DescribeConfigs the value of every option with its source and everything that it hides.
+Each layer maps names to text, as a file or a metadata record holds it.  From the layers come the effective
+settings and, for DescribeConfigs, the value of every option with its source and its synonyms.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CLUSTER_LEVEL_LISTENER_OPTIONS = ("max.connections", "max.connection.creation.r
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from; the numbers are those of DescribeConfigs."""
+    """The source of a value; the numbers are those of DescribeConfigs."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -40,7 +40,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A value that an option has in some layer, under this or another name."""
+    """The value of an option in some layer, under this name or a synonym."""
 
     name: str
     value: str | None
@@ -49,7 +49,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One option as DescribeConfigs shows it.  `type` is None for a name that is no option."""
+    """One option as DescribeConfigs shows it.  `type` is None for an unknown name."""
 
     name: str
     value: str | None
@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What is set in each layer above the defaults.  A change makes a new one."""
+    """The values set in each layer above the defaults.  Immutable: a change returns a new instance."""
 
     static: Mapping[str, Any]
     mode: Mode = Mode.KRAFT
@@ -77,7 +77,8 @@ class Layers:
         return replace(self, broker=dict(values))
 
     def settings(self) -> Settings:
-        """The broker's settings in force.  What a dynamic layer may not set is left out and warned of."""
+        """The broker's effective settings.  Values that a dynamic layer may not set are skipped with a
+        warning."""
         merged = dict(self.static)
         warnings: list[str] = []
         for layer, per_broker in ((self.cluster, False), (self.broker, True)):
@@ -94,11 +95,11 @@ class Layers:
         return replace(parsed, warnings=(*parsed.warnings, *warnings))
 
     def topic(self, overrides: Mapping[str, str]) -> Settings:
-        """A topic's settings in force."""
+        """A topic's effective settings."""
         return topic_settings(overrides, self.settings())
 
     def describe_broker(self) -> list[Entry]:
-        """Every option of the broker, and whatever else its file sets, by name."""
+        """Every option of the broker, and unknown ones that its file sets, sorted by name."""
         settings = self.settings()
         options = BROKER.options(self.mode).values()
         names = {option.name for option in options if not option.internal} | set(settings.given)
@@ -125,7 +126,7 @@ class Layers:
         ]
 
     def describe_group(self, overrides: Mapping[str, str]) -> list[Entry]:
-        """Every option of a group; those that it leaves open come from the broker's options of its kind."""
+        """Every option of a group; those not set come from the corresponding broker options."""
         GROUP.refuse_unknown(overrides, self.mode)
         broker = self.settings()
         parsed = GROUP.parse(overrides, self.mode)
@@ -173,17 +174,18 @@ class Layers:
         return tuple(self._synonyms(option.synonyms[0], False)) if option.synonyms else ()
 
     def _synonyms(self, name: str, sensitive: bool) -> Iterator[Synonym]:
-        """Every layer's value for `name`, strongest first, from the first one under that very name on."""
+        """The value of `name` in every layer, highest precedence first, starting with the first one under
+        that exact name."""
         names = synonyms_of(name, with_base=True)
-        found = False
+        own_name_seen = False
         for source, layer in self._sources():
             for other in names:
                 if other not in layer:
                     continue
-                # Kafka leaves out what another name of the family says before the option's own name has said
-                # anything: log.retention.hours alone is no synonym of log.retention.ms.
-                found = found or other == name
-                if found:
+                # Apache Kafka omits synonyms of the family until the option's own name has a value:
+                # log.retention.hours alone is no synonym of log.retention.ms.
+                own_name_seen = own_name_seen or other == name
+                if own_name_seen:
                     yield Synonym(other, None if sensitive else _text(layer[other]), source)
 
     def _sources(self) -> Iterator[tuple[ConfigSource, Mapping[str, Any]]]:
@@ -195,7 +197,7 @@ class Layers:
 
 @cache
 def _broker_defaults(mode: Mode) -> Mapping[str, str]:
-    """The defaults of the table, as they are written there."""
+    """The defaults of the table, as text."""
     options = BROKER.options(mode).values()
     return {option.name: option.default for option in options if option.default is not None}
 
@@ -211,7 +213,7 @@ def _shown_options(table: OptionTable, mode: Mode, overrides: Mapping[str, str])
 
 
 def broker_option(name: str, mode: Mode) -> Option | None:
-    """The row of a broker option, be it one of a file or one that only a running broker has."""
+    """The row of a broker option, whether a static or a dynamic-only one."""
     return BROKER.option(name, mode) or BROKER_DYNAMIC.option(name, mode)
 
 
@@ -222,13 +224,13 @@ def _value(settings: Settings, option: Option) -> Any:
 
 
 def is_dynamic(option: Option | None) -> bool:
-    """Whether a running broker takes a new value."""
+    """Whether the option can be updated dynamically."""
     return option is not None and option.update_mode is not UpdateMode.READ_ONLY
 
 
 def check_dynamic(values: Mapping[str, str], *, per_broker: bool, mode: Mode = Mode.KRAFT) -> None:
-    """Refuse what may not be set while brokers run (KIP-226): read-only options, and those that need a broker
-    or a listener when none is named."""
+    """Raises ConfigError for values that cannot be updated dynamically (KIP-226): read-only options, and
+    per-broker or per-listener options when no broker or listener is named."""
     options = {name: broker_option(name, mode) for name in values}
     fixed = [name for name, option in options.items() if option is not None and not is_dynamic(option)]
     _refuse(fixed, "Cannot update these configs dynamically")

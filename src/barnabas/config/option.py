@@ -1,7 +1,7 @@
-"""What an option is: its name, type, default, valid values, and who gives it effect.
+"""An option: its name, type, default, valid values, and the feature it belongs to.
 
-One row of a table in `tables/` is one `Option`, for both modes of a cluster.  What lives here: the shape of a
-row and the words it uses.  What may not: reading a value (values.py), judging one (validators.py), any row.
+One row of a table in `tables/` is one `Option`, for both modes of a cluster.  Contains the structure of a
+row. Parsing a value belongs in values.py, validating one in validators.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Type(StrEnum):
 
 
 class Importance(StrEnum):
-    """How likely it is that somebody has to care about an option."""
+    """How important an option is for users."""
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
@@ -36,7 +36,7 @@ class Importance(StrEnum):
 
 
 class UpdateMode(StrEnum):
-    """Whether a running broker takes a new value, and whether each broker may have its own (KIP-226)."""
+    """Whether the option can be updated dynamically, and whether per broker or cluster-wide (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -44,7 +44,7 @@ class UpdateMode(StrEnum):
 
 
 class Mode(Enum):
-    """Where the cluster keeps its metadata; the value is the Apache Kafka release that it follows."""
+    """Where the cluster stores its metadata; the value is the Apache Kafka release that it follows."""
 
     KRAFT = "4.1.0"
     ZOOKEEPER = "3.9.1"
@@ -53,9 +53,9 @@ class Mode(Enum):
 class Option(NamedTuple):
     """One row of a table.
 
-    `default` and `valid` are written as Apache Kafka prints them; `zookeeper` holds the fields that are
-    different in ZooKeeper mode, and `only` the mode that has the option at all.  `synonyms` are the broker
-    options that a topic option falls back to, nearest first.
+    `default` and `valid` are written as Apache Kafka prints them; `zookeeper` holds the fields that differ in
+    ZooKeeper mode, and `only` the single mode that has the option.  `synonyms` are the broker options that a
+    topic option falls back to, nearest first.
     """
 
     name: str
@@ -74,20 +74,20 @@ class Option(NamedTuple):
 
     @property
     def sensitive(self) -> bool:
-        """Whether the value is shown to nobody."""
+        """Whether the value is never shown."""
         return self.type is Type.PASSWORD
 
     def exists_in(self, mode: Mode) -> bool:
         return self.only is None or self.only is mode
 
     def as_of(self, mode: Mode) -> Option:
-        """This row as `mode` has it."""
+        """This row as it is in `mode`."""
         if mode is Mode.ZOOKEEPER and self.zookeeper is not None:
             return self._replace(**self.zookeeper, zookeeper=None)
         return self
 
 
-# The words of a row, so that a table reads as a table.
+# Short names, so that a table reads as a table.
 BOOLEAN, STRING, INT, SHORT, LONG = Type.BOOLEAN, Type.STRING, Type.INT, Type.SHORT, Type.LONG
 DOUBLE, LIST, CLASS, PASSWORD = Type.DOUBLE, Type.LIST, Type.CLASS, Type.PASSWORD
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW

@@ -1,4 +1,4 @@
-"""The six tables, one for each scope."""
+"""The option tables, one per scope."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BROKER = (
     "broker_security",
 )
 
-# Options of the authorizer, which Apache Kafka's own tables do not have either.
+# Options of the authorizer, which Apache Kafka's own tables do not contain either.
 _OF_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
 
 BROKER = OptionTable("broker", _BROKER, base_name, of_plugins=_OF_AUTHORIZER)

@@ -1,4 +1,4 @@
-"""A parsed configuration: typed values that nobody can change, and what there is to say about them."""
+"""A parsed configuration: immutable typed values and the warnings about them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Settings(Mapping[str, Any]):
     """Typed values by option name, defaults included.
 
     `settings["segment.bytes"]` is an int because its row says INT: bool, str, int, float, a tuple of str for
-    LIST, a `Password`, or None where an option has no value.  `given` holds what somebody set, as it was
-    written, unknown keys too; `warnings` are whole lines for the log.
+    LIST, a `Password`, or None where an option has no value.  `given` holds the values that were set, as they
+    were written, including unknown keys; `warnings` are complete log lines.
     """
 
     scope: str
@@ -40,5 +40,5 @@ class Settings(Mapping[str, Any]):
         return f"Settings({self.scope}, {len(self.given)} given)"
 
     def is_given(self, name: str) -> bool:
-        """Whether somebody set this option, be it to its default value."""
+        """Whether this option was set explicitly, even to its default value."""
         return name in self.given

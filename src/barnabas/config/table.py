@@ -1,7 +1,6 @@
-"""A table of options: the rows of one scope, and parsing by them.
+"""A table of options: the rows of one scope, and parsing with them.
 
-Rows are loaded when a table is first used, so that importing the tables costs nothing to a program that
-needs only one of them.
+Rows are loaded when a table is first used, so that a program that needs one table does not load the others.
 """
 
 from __future__ import annotations
@@ -33,25 +32,25 @@ class OptionTable:
         self.scope = scope
         self._modules = tuple(modules)
         self._base_name = base_name
-        # Names that are no options of the scope, but of what it may be given to run with.
+        # Names that are not options of the scope itself, but of its plug-ins.
         self._of_plugins = frozenset(of_plugins)
         self._options: dict[Mode, dict[str, Option]] = {}
         self._defaults: dict[Mode, dict[str, Any]] = {}
 
     def __iter__(self) -> Iterator[Option]:
-        """Every row of both modes, in the order of the tables."""
+        """Every row of both modes, in table order."""
         for module in self._modules:
             yield from import_module(f"barnabas.config.tables.{module}").ROWS
 
     def options(self, mode: Mode = Mode.KRAFT) -> Mapping[str, Option]:
-        """The rows that exist in `mode`, as `mode` has them, sorted by name."""
+        """The rows that exist in `mode`, as they are in `mode`, sorted by name."""
         if mode not in self._options:
             rows = sorted(row.as_of(mode) for row in self if row.exists_in(mode))
             self._options[mode] = {row.name: row for row in rows}
         return self._options[mode]
 
     def option(self, name: str, mode: Mode = Mode.KRAFT) -> Option | None:
-        """The row of `name`; a name with a prefix gets the row of the option that it stands for."""
+        """The row of `name`; a name with a prefix has the row of the option behind it."""
         option = self.options(mode).get(name)
         if option is None and self._base_name is not None:
             option = self.options(mode).get(self._base_name(name))
@@ -59,11 +58,11 @@ class OptionTable:
         return option
 
     def default(self, name: str, mode: Mode = Mode.KRAFT) -> Any:
-        """The typed default of an option; of a name with a prefix, that of the option it stands for."""
+        """The typed default of an option; for a name with a prefix, that of the option behind it."""
         return self.defaults(mode)[name if self._base_name is None else self._base_name(name)]
 
     def parse(self, given: Mapping[str, object], mode: Mode = Mode.KRAFT) -> Settings:
-        """Read what was given, check each value by itself, and fill up with defaults."""
+        """Parse the given values, validate each by itself, and add the defaults."""
         values = dict(self.defaults(mode))
         for name, value in given.items():
             if self.option(name, mode) is not None:
@@ -75,7 +74,7 @@ class OptionTable:
         return Settings(self.scope, mode, MappingProxyType(values), MappingProxyType(dict(given)), warnings)
 
     def parse_one(self, name: str, value: object, mode: Mode = Mode.KRAFT) -> Any:
-        """The typed, checked value of one option."""
+        """The typed, validated value of one option."""
         option = self.option(name, mode)
         if option is None:
             raise ConfigError(f"Unknown {self.scope} config name: {name}")
@@ -88,13 +87,14 @@ class OptionTable:
         return self._defaults[mode]
 
     def refuse_unknown(self, names: Iterable[str], mode: Mode = Mode.KRAFT) -> None:
-        """Stop at a name that is no option: what a request sets must exist, unlike what a file sets."""
+        """Raises ConfigError for an unknown name: unlike a file, a request may only set options that
+        exist."""
         for name in names:
             if name not in self.options(mode):
                 raise ConfigError(f"Unknown {self.scope} config name: {name}")
 
     def unknown_warnings(self, given: Iterable[str], mode: Mode = Mode.KRAFT) -> list[str]:
-        """A line for each name that is no option: a slip of the pen, more often than not."""
+        """A log line for each unknown name, which is usually a typo."""
         return [
             f"The {self.scope} option {name} is not known{self._hint(name, mode)}; it is ignored."
             for name in sorted(given)
@@ -125,7 +125,7 @@ def _missing(name: str) -> ConfigError:
 
 
 def parse_checked(option: Option, value: object) -> Any:
-    """The typed value of an option, checked by itself."""
+    """The typed value of an option, validated by itself."""
     parsed = parse_value(option, value)
     validator = validator_of(option)
     if validator is not None:

@@ -1,4 +1,4 @@
-"""What a topic gets: its own options over the broker's defaults, and the rules between them."""
+"""A topic's settings: its own options over the broker's defaults, and the rules between them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ UNLIMITED = -1
 
 
 def topic_defaults(broker: Settings) -> dict[str, Any]:
-    """What a topic gets by default: for each option its nearest broker option that has a value."""
+    """Default topic settings: each option takes its nearest broker synonym that has a value."""
     defaults = {}
     for option in TOPIC.options(broker.mode).values():
         value = _from_broker(option, broker)
         if value is not None:
             defaults[option.name] = value
-    # A broker takes any negative retention as "for ever"; a topic knows only -1.
+    # A broker treats any negative retention as unlimited; a topic accepts only -1.
     defaults["retention.ms"] = max(defaults["retention.ms"], UNLIMITED)
     return defaults
 
@@ -35,7 +35,7 @@ def _from_broker(option: Option, broker: Settings) -> Any:
 
 
 def topic_settings(overrides: Mapping[str, object], broker: Settings) -> Settings:
-    """The settings of a topic, checked as a request to create or alter it is checked."""
+    """The settings of a topic, validated like a request to create or alter it."""
     TOPIC.refuse_unknown(overrides, broker.mode)
     parsed = TOPIC.parse(overrides, broker.mode)
     values = {**parsed.values_by_name, **topic_defaults(broker)}

@@ -1,7 +1,7 @@
-"""The APIs of the protocol, by key: versions, header versions, who listens, and the message classes.
+"""The APIs of the protocol by key: versions, header versions, listeners, and message classes.
 
-What lives here: lookups.  What may not: message classes as imports; the module of an API is imported when its
-class is first asked for, so that a tool that needs three APIs pays for three.
+Contains lookups.  Message classes must not be imported at module level: the module of an API is imported when
+its class is first needed, so that a tool that uses three APIs loads only those.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ PRODUCE_KEY = 0
 def _message_class(name: str, suffix: str) -> type[Message]:
     file = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     module = importlib.import_module(f"barnabas.protocol.messages.{file}")
-    found: type[Message] = getattr(module, name + suffix)
-    return found
+    message_class: type[Message] = getattr(module, name + suffix)
+    return message_class
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API.  `stable` is the highest version announced by default, below the lowest if there is none."""
+    """One API.  `stable` is the highest version announced by default; below the lowest if none is stable."""
 
     key: int
     name: str
@@ -53,20 +53,21 @@ class Api:
         return self.flexible_from is not None and version >= self.flexible_from
 
     def request_header_version(self, version: int) -> int:
-        """Version 0, without a client id, remains for the oldest ControlledShutdown alone."""
+        """Header version 0, without a client id, is used by ControlledShutdown version 0 only."""
         if self.key == CONTROLLED_SHUTDOWN_KEY and version == 0:
             return 0
         return 2 if self.is_flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        """ApiVersions answers with header version 0 always: a client cannot know the server's (KIP-511)."""
+        """ApiVersions always has response header version 0: the client does not know the server yet
+        (KIP-511)."""
         return 1 if self.is_flexible(version) and self.key != API_VERSIONS_KEY else 0
 
     def announced(self, *, unstable: bool = False) -> Versions:
-        """What ApiVersions tells of it.
+        """The version range that ApiVersions announces.
 
-        Produce is announced from 0 though versions below 3 are refused: some librdkafka releases take a
-        higher start for a broker without compression (KAFKA-18659).
+        Produce is announced from 0 although versions below 3 are rejected: some librdkafka releases would
+        otherwise assume that the broker does not support compression (KAFKA-18659).
         """
         lowest = 0 if self.key == PRODUCE_KEY else self.versions.lowest
         return Versions(lowest, self.versions.highest if unstable else self.stable)
@@ -83,7 +84,7 @@ def api_row(
     cluster_action: bool = False,
     forwarded: bool = False,
 ) -> Api:
-    """A row of the table: what is not said is the common case."""
+    """A row of the table; the defaults are the common case."""
     known = Versions.parse(versions)
     return Api(
         key=key,
@@ -106,15 +107,15 @@ def apis() -> dict[int, Api]:
 
 
 def api(key: int) -> Api:
-    found = apis().get(key)
-    if found is None:
+    known = apis().get(key)
+    if known is None:
         raise ProtocolError(f"there is no API with key {key}", code=ErrorCode.UNSUPPORTED_VERSION)
-    return found
+    return known
 
 
 def api_named(name: str) -> Api:
-    """By Apache Kafka's name: `Produce`, `ApiVersions`."""
-    for found in apis().values():
-        if found.name == name:
-            return found
+    """Looks up an API by Apache Kafka's name: `Produce`, `ApiVersions`."""
+    for known in apis().values():
+        if known.name == name:
+            return known
     raise ProtocolError(f"there is no API named {name}", code=ErrorCode.UNSUPPORTED_VERSION)

@@ -1,7 +1,7 @@
-"""Encoders, decoders and constructors, made the first time they are needed.
+"""Encoders, decoders and constructors, compiled on first use.
 
-What lives here: the door to the two compilers.  A message class asks for (class, version) once and keeps what
-it gets; see `encoder` and `decoder` for what is made.
+The entry point to the two compilers.  A message class requests (class, version) once and caches the result;
+see `encoder` and `decoder` for the generated code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ __all__ = [
 
 
 def install_constructor(schema: Schema) -> None:
-    """Give the class an `__init__` with one keyword a field; lists and structs are made new each time."""
+    """Give the class an `__init__` with one keyword per field; each instance gets its own lists and
+    structs."""
     unset = object()
     source = Source(f"constructor of {schema.name}")
     source.names["UNSET"] = unset

@@ -1,11 +1,11 @@
-"""Makes the decoder of a message at one version.
+"""Compiles the decoder of a message at one version.
 
-What lives here: the layout of fields when reading.  What may not: writing.
+Contains the field layout for reading; writing belongs in `encoder`.
 
-The function reads from a buffer at a position and never trusts a number in it: a string, a byte field or a
-section of tagged fields must fit into what is left, and the count of a list times the least size of its
-elements too, before anything is made.  Records are views of the buffer; all else is copied out of it.
-Unknown tagged fields are checked and skipped: nothing that reads a message here writes it back.
+The generated function reads from a buffer at a position and never trusts a number in it: a string, a byte
+field or a section of tagged fields must fit into the remaining bytes, and so must the count of a list times
+the minimal size of its elements, before anything is allocated.  Records are views of the buffer; everything
+else is copied.  Unknown tagged fields are checked and skipped, since a decoded message is never written back.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from barnabas.protocol.primitives import ProtocolError, continue_length, skip_ta
 from barnabas.protocol.schema import Field, Schema
 from barnabas.protocol.source import FIXED, READY_LENGTHS, STEP_ELEMENTS, Source, array_structs, minimal_size
 
-# A message that is read in steps has at most so many elements in all its arrays together: each of them
-# becomes an object, which takes a hundred times the memory of its bytes.
+# The maximum number of elements in all arrays of a message that is read in steps: each of them becomes an
+# object, which takes a hundred times the memory of its bytes.
 MAX_ELEMENTS = 500_000
 
 
 def compile_decoder(schema: Schema, version: int, *, in_steps: bool = False) -> Any:
     """`decode(buffer, position) -> (message, position)` for this version.
 
-    `in_steps`: the same as a generator, which yields after so many elements of arrays (STEP_ELEMENTS) and
-    returns what the function returns: a megabyte of names is read while others are served.
+    `in_steps`: a generator that yields after every STEP_ELEMENTS array elements and returns what the function
+    returns, so that other requests are served while a megabyte of names is read.
     """
     writer = _DecoderWriter(schema, version, in_steps=in_steps)
     source = writer.source
@@ -45,7 +45,7 @@ def compile_decoder(schema: Schema, version: int, *, in_steps: bool = False) -> 
         writer.flush()
         source.line("return message, position")
         if in_steps:
-            # Also of a message without an array a generator is made.
+            # Makes this a generator even for a message without an array.
             source.line("yield")
     return source.build("decode")
 
@@ -95,10 +95,10 @@ class _DecoderWriter:
             "step": STEP_ELEMENTS,
         }
         self._path: list[str] = []
-        # Fixed-width values to be unpacked together: struct characters and where the values go.
+        # Fixed-width values that are unpacked together: struct characters and targets.
         self._run: list[tuple[str, str]] = []
         self._run_fields: list[str] = []
-        # What has to be done with them once they are there.
+        # Lines to add once those values are unpacked.
         self._after: list[str] = []
 
     def _add(self, character: str, target: str) -> None:
@@ -159,7 +159,7 @@ class _DecoderWriter:
             self._bytes(known, target)
 
     def _length(self, *, compact: bool, character: str) -> str:
-        """Read a length; the variable holds the true one, -1 for null."""
+        """Read a length; the variable holds the actual length, or -1 for null."""
         length = self.source.variable("length")
         self._add("B" if compact else character, length)
         self.flush()
@@ -233,14 +233,14 @@ class _DecoderWriter:
 
     def _item_size(self, known: Field) -> int:
         if known.struct is not None:
-            # An element without a byte would let a count of two billion pass, so at least one is asked for.
+            # An element of zero bytes would let a count of two billion pass, so require at least one byte.
             return max(1, minimal_size(known.struct.schema, self.version, flexible=self.flexible))
         if known.kind in FIXED:
             return FIXED[known.kind][1]
         return 1 if self.flexible else 2
 
     def _count(self, length: str) -> None:
-        """All elements count towards the bound and, those of the arrays around this one too, to the steps."""
+        """All elements count towards the bound, and those of the enclosing arrays towards the steps too."""
         self.source.line(f"elements += {length}")
         self.source.line(f"if elements > {MAX_ELEMENTS}:")
         self.source.line("    raise too_many()")

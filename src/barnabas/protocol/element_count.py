@@ -1,4 +1,4 @@
-"""How much there is in a message, as far as that decides whether it is written at once or in steps."""
+"""Counts the elements of a message, to decide whether it is written at once or in steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.protocol.schema import Message
 
 @cache
 def _arrays(message: type[Message]) -> tuple[tuple[str, bool], ...]:
-    """The attributes that hold arrays of structs or strings, and whether their elements have such too.
+    """The attributes that hold arrays of structs or strings, and whether their elements contain such arrays.
 
     Numbers do not count: a list of them is written by one call.
     """
@@ -22,7 +22,7 @@ def _arrays(message: type[Message]) -> tuple[tuple[str, bool], ...]:
 
 
 def has_many_elements(message: Message, limit: int) -> bool:
-    """Whether its arrays, nested ones included, have more than `limit` elements together."""
+    """Whether its arrays, including nested ones, have more than `limit` elements in total."""
     return _counted(message, limit) > limit
 
 

@@ -1,10 +1,10 @@
-"""Makes the encoder of a message at one version: a Python function without a single version check left in it.
+"""Compiles the encoder of a message at one version: a Python function without any version check.
 
-What lives here: the layout of fields when writing.  What may not: reading, or anything at run time of the
-encoder but the functions of `primitives`.
+Contains the field layout for writing; reading belongs in `decoder`.  The generated code calls nothing but the
+functions of `primitives`.
 
-The function appends pieces to a list.  Fixed-width fields next to each other become one `struct` call, and
-nested structs are written in place, so that a message costs one function call however deep it is.
+The function appends pieces to a list.  Adjacent fixed-width fields become one `struct` call, and nested
+structs are written inline, so that a message costs one function call however deep it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from barnabas.protocol.source import FIXED, READY_LENGTHS, STEP_ELEMENTS, Source
 def compile_encoder(schema: Schema, version: int, *, in_steps: bool = False) -> Any:
     """`encode(message, append)` for this version.
 
-    `in_steps`: the same as a generator, which yields after so many elements of arrays (STEP_ELEMENTS).
+    `in_steps`: a generator that yields after every STEP_ELEMENTS array elements.
     """
     writer = _EncoderWriter(schema, version, in_steps=in_steps)
     with writer.source.block("def encode(message, append):"):
@@ -36,7 +36,7 @@ def compile_encoder(schema: Schema, version: int, *, in_steps: bool = False) -> 
         writer.flush()
         writer.source.line("return")
         if in_steps:
-            # Also of a message without an array a generator is made.
+            # Makes this a generator even for a message without an array.
             writer.source.line("yield")
     return writer.source.build("encode")
 
@@ -46,7 +46,7 @@ def compile_encoder_in_steps(schema: Schema, version: int) -> Any:
 
 
 def cannot_carry(name: str, version: int) -> ProtocolError:
-    """What Apache Kafka says too when a value would silently get lost."""
+    """As in Apache Kafka: an error if a value would silently be lost."""
     return ProtocolError(
         f"version {version} cannot carry {name} with a value other than its default",
         code=ErrorCode.UNSUPPORTED_VERSION,
@@ -71,13 +71,13 @@ class _EncoderWriter:
         }
         self._append = "append"
         self._path: list[str] = []
-        # Fixed-width values that wait to be packed together: struct characters and expressions.
+        # Fixed-width values that are packed together: struct characters and expressions.
         self._run: list[tuple[str, str]] = []
         self._run_fields: list[str] = []
 
-    def _packed(self, more: str = "", value: str = "") -> str:
-        """An expression for the pending run as bytes, with one more value at its end."""
-        layout = "".join(character for character, _ in self._run) + more
+    def _packed(self, last: str = "", value: str = "") -> str:
+        """An expression for the pending run as bytes, with an optional last value appended."""
+        layout = "".join(character for character, _ in self._run) + last
         values = ", ".join([*(value for _, value in self._run if value), *([value] if value else [])])
         packer = struct.Struct(">" + layout)
         if not values:
@@ -132,7 +132,7 @@ class _EncoderWriter:
             self._bytes(known, value)
 
     def _length(self, length: str, *, compact: bool, character: str, text: bool = False) -> None:
-        """Put a length before what was counted; compact lengths are already one higher, zero being null."""
+        """Write the length prefix; compact lengths are already one higher, zero being null."""
         if not compact:
             self._add(character, length)
             self.flush()
@@ -177,7 +177,7 @@ class _EncoderWriter:
         if known.kind != "record_data":
             self.source.line(f"{length} = len({data}){plus_one}")
             return
-        # Records are bytes most of the time; a slice of a file has a length but is no sequence.
+        # Records are usually bytes; a slice of a file has a length but is not a sequence.
         self.source.line("try:")
         self.source.line(f"    {length} = len({data}){plus_one}")
         self.source.line("except TypeError:")
@@ -215,7 +215,7 @@ class _EncoderWriter:
             self.flush()
 
     def _numbers(self, known: Field, items: str, length: str) -> None:
-        """A list of numbers is one piece with its length; short ones have their struct ready."""
+        """A list of numbers is one piece with its length; short ones use a prebuilt struct."""
         self.flush()
         character = FIXED[known.kind][0]
         packers = tuple(ready.pack for ready in array_structs(character, "B" if self.flexible else "i"))
@@ -239,7 +239,7 @@ class _EncoderWriter:
         if self.version not in known.nullable:
             self.struct(known.struct.schema, part)
             return
-        # A struct that may be null has a mark before it: a byte, or in a tagged field a varint.
+        # A nullable struct is preceded by a marker: a byte, or in a tagged field a varint.
         null = b"\x00" if known.tag is not None else b"\xff"
         self.flush()
         source.line(f"if {part} is None:")
@@ -250,7 +250,7 @@ class _EncoderWriter:
             self.flush()
 
     def _tagged_section(self, tagged: list[Field], instance: str) -> None:
-        """The fields with tags, by ascending tag, each behind its tag and size; mostly there are none."""
+        """The tagged fields in ascending order, each preceded by its tag and size; usually there are none."""
         if not tagged:
             self._add("x", "")
             return

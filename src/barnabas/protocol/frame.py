@@ -1,9 +1,9 @@
-"""Frames: a size, a header, a message.  Sans-IO: bytes in, frames out, and the other way.
+"""Frames: a size, a header, a message.  Sans-IO: bytes in, frames out, and vice versa.
 
-What lives here: where a frame ends and what its header says.  What may not: sockets, and what an API does.
+Contains framing and headers.  Sockets belong in `runtime`, and the meaning of an API in its handler.
 
-A size is checked against the limit as soon as its four bytes are there, and memory grows only with bytes that
-have really come, so a client cannot make us reserve what it merely announces.
+A size is checked against the limit as soon as its four bytes have arrived, and memory grows only with bytes
+that were actually received, so a client cannot reserve memory by announcing a large frame.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from barnabas.protocol.primitives import (
 from barnabas.protocol.schema import Message
 
 SIZE_BYTES = 4
-# Of Apache Kafka's socket.request.max.bytes.
+# The default of Apache Kafka's socket.request.max.bytes.
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
 _REQUEST_START = struct.Struct(">hhi")
 _SIZE = struct.Struct(">i")
@@ -36,7 +36,7 @@ _NO_TAGGED_FIELDS = b"\x00"
 
 
 def frame_size(buffer: Buffer, position: int = 0, *, limit: int = DEFAULT_MAX_FRAME_BYTES) -> int:
-    """The size of the frame whose four size bytes stand at `position`, without those four."""
+    """The size of the frame whose four size bytes are at `position`, without those four."""
     size: int = _SIZE.unpack_from(buffer, position)[0]
     if size < 0:
         raise ProtocolError(f"a frame cannot have the size {size}")
@@ -46,7 +46,7 @@ def frame_size(buffer: Buffer, position: int = 0, *, limit: int = DEFAULT_MAX_FR
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames."""
+    """Splits a byte stream into frames."""
 
     __slots__ = ("_limit", "_pending")
 
@@ -56,11 +56,11 @@ class FrameReader:
 
     @property
     def pending(self) -> int:
-        """How many bytes of an unfinished frame are held."""
+        """Number of buffered bytes of an incomplete frame."""
         return len(self._pending)
 
     def feed(self, data: Buffer) -> list[bytes]:
-        """Take what came and give the frames that are complete now, without their sizes."""
+        """Buffer the data; returns the frames that are complete now, without their sizes."""
         self._pending += data
         frames = []
         position = 0
@@ -76,8 +76,8 @@ class FrameReader:
         return frames
 
 
-class RequestHead(NamedTuple):
-    """What the header of a request says; its message starts at `body`."""
+class ParsedRequestHeader(NamedTuple):
+    """The header of a request; its message starts at `body`."""
 
     api: Api
     version: int
@@ -90,10 +90,10 @@ class RequestHead(NamedTuple):
         return self.version in self.api.versions
 
     def check_version(self) -> None:
-        """Refuse a version that does not exist.
+        """Raises UNSUPPORTED_VERSION for a version that does not exist.
 
-        Only to ApiVersions does a server answer this (in version 0, with the error); for any other API it
-        closes the connection, as the client can have no way to read an answer.
+        A server responds to this only for ApiVersions (in version 0, with the error); for any other API it
+        closes the connection, since the client could not parse a response.
         """
         if not self.is_supported:
             raise ProtocolError(
@@ -102,8 +102,9 @@ class RequestHead(NamedTuple):
             )
 
 
-def read_request_head(frame: Buffer) -> RequestHead:
-    """Read a request's header; an unknown API key is refused, an unknown version is the caller's business.
+def read_request_header(frame: Buffer) -> ParsedRequestHeader:
+    """Parse a request's header; raises for an unknown API key, while an unknown version is left to the
+    caller.
 
     A null client id reads as empty, as in Apache Kafka.
     """
@@ -124,29 +125,30 @@ def read_request_head(frame: Buffer) -> RequestHead:
             body = skip_tagged_fields(frame, body + 1, frame[body]) if frame[body] else body + 1
     except (struct.error, IndexError):
         raise ProtocolError(f"a request of {len(frame)} bytes is cut off within its header") from None
-    return RequestHead(known, version, correlation_id, client_id, body)
+    return ParsedRequestHeader(known, version, correlation_id, client_id, body)
 
 
-def read_request(frame: Buffer) -> tuple[RequestHead, Message]:
-    """A whole request.  Bytes behind the message are ignored, as Apache Kafka does."""
-    head = read_request_head(frame)
-    head.check_version()
-    message, _ = head.api.request.decode_from(frame, head.body, head.version)
-    return head, message
+def read_request(frame: Buffer) -> tuple[ParsedRequestHeader, Message]:
+    """A complete request.  Bytes after the message are ignored, as in Apache Kafka."""
+    header = read_request_header(frame)
+    header.check_version()
+    message, _ = header.api.request.decode_from(frame, header.body, header.version)
+    return header, message
 
 
 def read_correlation_id(frame: Buffer) -> int:
-    """Which request a response answers: what a client needs to know how to read the rest."""
+    """The correlation id of a response, from which the client finds the request and thus the response
+    schema."""
     return Reader(frame).int32()
 
 
-def read_response(frame: Buffer, answered: Api, version: int) -> tuple[int, Message]:
-    """A whole response and the number of the request it answers."""
+def read_response(frame: Buffer, request_api: Api, version: int) -> tuple[int, Message]:
+    """A complete response and its correlation id."""
     reader = Reader(frame)
     correlation_id = reader.int32()
-    if answered.response_header_version(version) >= 1:
+    if request_api.response_header_version(version) >= 1:
         reader.skip_tagged_fields()
-    message, _ = answered.response.decode_from(frame, reader.position, version)
+    message, _ = request_api.response.decode_from(frame, reader.position, version)
     return correlation_id, message
 
 
@@ -159,9 +161,9 @@ def _api_of(message: Message) -> Api:
 
 def write_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """A request with its size and header."""
-    asked = _api_of(message)
-    header_version = asked.request_header_version(version)
-    header = _REQUEST_START.pack(asked.key, version, correlation_id)
+    request_api = _api_of(message)
+    header_version = request_api.request_header_version(version)
+    header = _REQUEST_START.pack(request_api.key, version, correlation_id)
     if header_version >= 1:
         text = (client_id or "").encode()
         header += _STRING_SIZE.pack(-1 if client_id is None else len(text)) + text
@@ -172,14 +174,13 @@ def write_request(message: Message, version: int, correlation_id: int, client_id
 
 
 def write_response_pieces(message: Message, version: int, correlation_id: int) -> list[Buffer | RecordSlice]:
-    """A response with its size and header, as pieces to send; record slices stay what they are.
+    """A response with its size and header, as pieces to send; record slices stay unread.
 
-    All between two slices is one piece: an answer with a thousand topics has a hundred thousand fields, and
-    each would cost the connection as much as a piece of a megabyte.
+    Everything between two slices is joined into one piece: a response with a thousand topics has a hundred
+    thousand fields, and each would cost the connection as much as a piece of a megabyte.
     """
-    answered = _api_of(message)
     header = _SIZE.pack(correlation_id)
-    if answered.response_header_version(version) >= 1:
+    if _api_of(message).response_header_version(version) >= 1:
         header += _NO_TAGGED_FIELDS
     pieces = message.encode_pieces(version)
     start = _SIZE.pack(len(header) + pieces_length(pieces)) + header
@@ -189,9 +190,9 @@ def write_response_pieces(message: Message, version: int, correlation_id: int) -
 def write_response_steps(
     message: Message, version: int, correlation_id: int, limit: int
 ) -> Generator[None, None, list[Buffer | RecordSlice]]:
-    """Like `write_response_pieces`, but a step at a time and never more than `limit` bytes of memory.
+    """Like `write_response_pieces`, but in steps and using at most `limit` bytes of memory.
 
-    What is written is joined at each step: so little waits for its end that memory is what the answer takes.
+    Pieces are joined at each step, so that the memory used is about the size of the response.
     """
     header = _SIZE.pack(correlation_id)
     if _api_of(message).response_header_version(version) >= 1:

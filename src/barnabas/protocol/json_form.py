@@ -1,8 +1,8 @@
 """Messages as JSON, in the form Apache Kafka prints them: dump-log, the metadata shell, quorum-state files.
 
-What lives here: JSON values and messages, both ways.  What may not: files and tools.
+Contains the conversion between messages and JSON values.  Files and tools belong elsewhere.
 
-Names are in camelCase and in the order of the declaration.  A version shows the fields it has; a tagged field
+Names are in camelCase and in declaration order.  A version shows the fields it has; a tagged field
 only when it differs from its default.  Bytes are base64, ids are text.
 """
 
@@ -39,7 +39,7 @@ INTEGER_RANGES = {
 def to_json(message: Message, version: int) -> dict[str, Any]:
     """The message as plain JSON values.
 
-    Records are written in full, where Apache Kafka writes an empty text or a size.
+    Records are written in full, where Apache Kafka writes an empty string or a size.
     """
     message.schema.check_version(version)
     return _write_struct(message, version)
@@ -80,7 +80,7 @@ def _write_item(known: Field, value: Any, version: int) -> Any:
 
 
 def from_json(cls: type[M], value: Any, version: int) -> M:
-    """The message that `to_json` wrote.  Unknown names are ignored, values of wrong types refused."""
+    """The message that `to_json` wrote.  Unknown names are ignored; values of the wrong type are an error."""
     cls.schema.check_version(version)
     made: M = _read_struct(cls.schema, value, version, cls.schema.name)
     return made
@@ -149,7 +149,8 @@ def _mismatch(path: str, expected: str, value: Any) -> ProtocolError:
 
 
 def json_text(value: Any) -> str:
-    """JSON on one line as Java's tools write it: no spaces, letters as they are, doubles in Java's form."""
+    """JSON on one line as Java's tools write it: no spaces, non-ASCII characters unescaped, doubles in Java's
+    form."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{json_text(name)}:{json_text(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):
@@ -158,13 +159,14 @@ def json_text(value: Any) -> str:
         return java_double(value)
     text = json.dumps(value, ensure_ascii=False)
     if "\\u" in text:
-        # Only control characters are escaped so; Java's library writes their digits in capitals.
+        # Only control characters are escaped; Java's library writes their digits in upper case.
         return _ESCAPE.sub(lambda match: match[1] + match[2].upper(), text)
     return text
 
 
 def java_double(value: float) -> str:
-    """A double as Java prints it: plain from 10^-3 up to 10^7, else with an exponent; no number is quoted."""
+    """A double as Java prints it: plain from 10^-3 up to 10^7, else with an exponent; NaN and Infinity
+    quoted."""
     if not math.isfinite(value):
         return '"NaN"' if math.isnan(value) else f'"{"-" if value < 0 else ""}Infinity"'
     if value == 0 or 1e-3 <= abs(value) < 1e7:

@@ -1,10 +1,9 @@
-"""The smallest parts of the wire format: varints, lengths, and the one error of the codec.
+"""The primitives of the wire format: varints, lengths, and the error of the codec.
 
-What lives here: functions that know nothing of messages, and the reader and writer for hand-made formats
-(headers, keys of internal records).  What may not: anything that knows a message; compiled encoders and
-decoders do not call the reader, they only share the varints and the error with it.
+Contains functions that know nothing of messages, and the reader for hand-written formats (headers, keys of
+internal records).  Compiled encoders and decoders share only the varints and the error with the reader.
 
-Every length is held against what is left before anything is allocated.
+Every length is checked against the remaining bytes before anything is allocated.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ UUID_SIZE = 16
 
 
 class ProtocolError(KafkaError):
-    """The one refusal of the codec.
+    """The error of the codec.
 
-    The code is INVALID_REQUEST when bytes cannot be read or a value cannot be written, and
-    UNSUPPORTED_VERSION when the version asked for has no such message or cannot carry a field.
-    `field` is the path of the field in the message and `position` the byte where reading stopped.
+    The code is INVALID_REQUEST when bytes cannot be decoded or a value cannot be encoded, and
+    UNSUPPORTED_VERSION when the requested version has no such message or cannot carry a field.
+    `field` is the path of the field in the message and `position` the byte where decoding stopped.
     """
 
     def __init__(
@@ -40,14 +39,14 @@ class ProtocolError(KafkaError):
         field: str | None = None,
         position: int | None = None,
     ) -> None:
-        where = "" if field is None else f" (field {field}" + (f", byte {position})" if position else ")")
-        super().__init__(code, message + where)
+        location = "" if field is None else f" (field {field}" + (f", byte {position})" if position else ")")
+        super().__init__(code, message + location)
         self.field = field
         self.position = position
 
 
 class RecordSlice(Protocol):
-    """Record batches that stay in a file: a message may carry them, and they are sent without a copy."""
+    """Record batches in a file: a message may contain them, and they are sent without a copy."""
 
     @property
     def length(self) -> int: ...
@@ -56,14 +55,14 @@ class RecordSlice(Protocol):
 
 
 def record_view(records: Buffer | RecordSlice | None) -> memoryview:
-    """The bytes of a records field, whichever form it has; null reads as empty, as in Apache Kafka."""
+    """The bytes of a records field, in whatever form; null reads as empty, as in Apache Kafka."""
     if records is None:
         return memoryview(b"")
     return memoryview(records if isinstance(records, Buffer) else records.read())
 
 
 def join_pieces(pieces: list[Buffer | RecordSlice]) -> bytes:
-    """All pieces of an encoded message as one; slices of files, which are rare here, are read."""
+    """All pieces of an encoded message as one; slices of files are read."""
     try:
         return b"".join(pieces)  # type: ignore[arg-type]  # the slices raise
     except TypeError:
@@ -71,7 +70,7 @@ def join_pieces(pieces: list[Buffer | RecordSlice]) -> bytes:
 
 
 def join_between_slices(pieces: list[Buffer | RecordSlice]) -> list[Buffer | RecordSlice]:
-    """The same bytes in as few pieces as slices of files allow."""
+    """The same bytes in as few pieces as the slices of files allow."""
     try:
         return [b"".join(pieces)]  # type: ignore[arg-type]  # the slices raise
     except TypeError:
@@ -94,7 +93,7 @@ def pieces_length(pieces: list[Buffer | RecordSlice]) -> int:
 
 
 def encode_unsigned_varint(value: int) -> bytes:
-    """Seven bits a byte, lowest first; a negative number counts as its 32-bit pattern, as in Java."""
+    """Seven bits per byte, lowest first; a negative number is written as its 32-bit pattern, as in Java."""
     value &= 0xFFFFFFFF
     encoded = bytearray()
     while value > 0x7F:
@@ -121,10 +120,10 @@ def encode_varlong(value: int) -> bytes:
 
 
 def continue_length(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Read the rest of a length whose first byte had its high bit set; (length, next position).
+    """Read the remaining bytes of a length whose first byte had its high bit set; (length, next position).
 
-    Compiled decoders read the first byte themselves and come here for the rare long one.  Lengths above
-    2^31-1 would be negative in Java; they are refused here instead of being taken for null.
+    Compiled decoders read the first byte themselves and call this for the rare longer one.  Lengths above
+    2^31-1 would be negative in Java; here they are an error instead of null.
     """
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
@@ -139,7 +138,7 @@ def continue_length(buffer: Buffer, position: int, first: int) -> tuple[int, int
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
-    """Pass over tagged fields (KIP-482) none of which is known; their count's first byte was read already."""
+    """Skip unknown tagged fields (KIP-482); the first byte of their count has already been read."""
     if count > 127:
         count, position = continue_length(buffer, position, count)
     if count * 2 > len(buffer) - position:
@@ -157,7 +156,7 @@ def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
     return position
 
 
-# The lengths that fit one byte, ready made; encoders look them up.
+# The one-byte lengths, precomputed; encoders look them up.
 SHORT_LENGTHS = tuple(bytes([length]) for length in range(128))
 
 
@@ -170,7 +169,7 @@ def string_length(length_plus_one: int) -> bytes:
 
 
 class Reader:
-    """Reads one value after the other from a buffer and refuses to pass its end."""
+    """Reads one value after the other from a buffer; raises at its end."""
 
     __slots__ = ("_buffer", "position")
 
@@ -254,7 +253,7 @@ class Reader:
         return None if length < 0 else str(self.view(length), "utf-8", "replace")
 
     def skip_tagged_fields(self) -> None:
-        """Pass over a section of tagged fields none of which is known."""
+        """Skip a section of unknown tagged fields."""
         count = self._number(1, signed=False)
         try:
             self.position = skip_tagged_fields(self._buffer, self.position, count)

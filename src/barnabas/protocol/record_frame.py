@@ -1,7 +1,7 @@
-"""How internal records are wrapped: the metadata log, the coordinators' topics, embedded data.
+"""The framing of internal records: the metadata log, the coordinators' topics, embedded data.
 
-What lives here: the few bytes before a record that say what it is.  What may not: batches, and what a
-record does.
+Contains the few bytes before a record that identify it.  Batches belong in `batch`, and the meaning of a
+record in the package that applies it.
 
 - Metadata log (value): frame version 1, api key, version, each an unsigned varint; then the record.
 - Coordinators' topics: the key starts with its type (int16), the value with its version (int16).
@@ -33,8 +33,8 @@ COORDINATORS = {
 
 def _messages(file: str) -> list[type[Message]]:
     module = import_module(f"barnabas.protocol.records.{file}")
-    found: list[Any] = [value for value in vars(module).values() if isinstance(value, type)]
-    return [value for value in found if issubclass(value, Message) and value is not Message]
+    classes: list[Any] = [value for value in vars(module).values() if isinstance(value, type)]
+    return [cls for cls in classes if issubclass(cls, Message) and cls is not Message]
 
 
 @cache
@@ -45,7 +45,7 @@ def metadata_records() -> dict[int, type[Message]]:
 
 @cache
 def remote_log_records() -> dict[int, type[Message]]:
-    """Record classes of the remote log's own topic by api key, framed like those of the metadata log."""
+    """Record classes of the remote log metadata topic by api key, framed like those of the metadata log."""
     return {cls.schema.key: cls for cls in _messages("remote_log") if cls.schema.key is not None}
 
 
@@ -69,7 +69,7 @@ def write_metadata_record(record: Message, version: int) -> bytes:
 def read_metadata_record(
     value: Buffer, classes: dict[int, type[Message]] | None = None
 ) -> tuple[Message, int]:
-    """A record and the version it was written in; `classes` when it is not from the metadata log."""
+    """A record and its version; `classes` if it is not from the metadata log."""
     reader = Reader(value)
     frame_version = reader.unsigned_varint()
     if frame_version != METADATA_FRAME_VERSION:
@@ -84,7 +84,7 @@ def read_metadata_record(
 
 
 def write_coordinator_key(key: Message) -> bytes:
-    """Keys have one version, 0; their type is written in its place."""
+    """Keys have a single version, 0; their type is written in its place."""
     if key.schema.key is None:
         raise ProtocolError(f"{key.schema.name} is no key of a coordinator's record")
     return _INT16.pack(key.schema.key) + key.encode(0)
@@ -105,7 +105,7 @@ def write_versioned(message: Message, version: int) -> bytes:
 
 
 def read_versioned(cls: type[M], value: Buffer) -> tuple[M, int]:
-    """A message and the version it was written in; what follows it is ignored, as later versions may add."""
+    """A message and its version; trailing bytes are ignored, since later versions may add fields."""
     version = Reader(value).int16()
     message, _ = cls.decode_from(value, _INT16.size, version)
     return message, version

@@ -6,12 +6,12 @@
         group_id: string
         ...
 
-What lives here: the declarations and what they mean.  What may not: bytes; `compile` makes encoders and
-decoders from the schema, `json_form` the JSON.
+Contains the declarations and their meaning.  `compile` derives encoders and decoders from the schema,
+`json_form` the JSON.
 
 A field is an annotation: one of the types below, a nested message, or a list of these; `| None` allows null.
-`field()` says more where it is needed.  A field without a default must be given to the constructor.
-Instances are small (slots), mutable, compare by value and never hold the version: the same object can be
+`field()` adds details where needed.  A field without a default must be passed to the constructor.
+Instances are small (slots), mutable, compare by value and do not know their version: the same object can be
 encoded at several.
 """
 
@@ -37,10 +37,10 @@ uint32: TypeAlias = int
 float64: TypeAlias = float
 string: TypeAlias = str
 uuid: TypeAlias = Uuid
-# Record batches.  They decode to views of the frame; a broker may answer with slices of a file.
+# Record batches.  They decode to views of the frame; a broker may respond with slices of a file.
 record_data: TypeAlias = Buffer | RecordSlice
 
-# What a field holds when nothing was said, by type.
+# The default of a field that declares none, by type.
 ZERO_VALUES: dict[str, object] = {
     **dict.fromkeys(("int8", "int16", "int32", "int64", "uint16", "uint32"), 0),
     "bool": False,
@@ -88,7 +88,7 @@ NO_VERSIONS = Versions(1, 0)
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What `field()` was told."""
+    """The arguments of `field()`."""
 
     versions: Versions = ALL_VERSIONS
     default: Any = _UNSAID
@@ -109,13 +109,13 @@ def field(
     compact: bool = True,
     name: str | None = None,
 ) -> Any:
-    """Say more of a field than its type.
+    """Declare details of a field besides its type.
 
     `versions` have the field; `nullable` narrows the versions in which `| None` holds.  A `tag` makes it a
-    tagged field (KIP-482), written only when it differs from its default.  Encoding refuses a value other
+    tagged field (KIP-482), written only when it differs from its default.  Encoding raises for a value other
     than the default in a version without the field, unless the field is `ignorable`.  A field that is not
-    `compact` keeps the old length prefix in flexible versions too.  `name` is its name in JSON where the
-    words of the attribute do not give it.
+    `compact` keeps the old length prefix in flexible versions too.  `name` is its name in JSON where it
+    cannot be derived from the attribute.
     """
     return Declaration(
         versions=Versions.parse(versions),
@@ -129,8 +129,8 @@ def field(
 
 
 def camel_case(attribute: str) -> str:
-    first, *rest = attribute.split("_")
-    return first + "".join(word[:1].upper() + word[1:] for word in rest)
+    first, *others = attribute.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Field:
         return self.nullable.lowest <= self.nullable.highest
 
     def new_default(self) -> Any:
-        """The default, new where it can be changed."""
+        """The default; a new object if it is mutable."""
         if self.default is None:
             return None
         if self.is_array:
@@ -164,7 +164,7 @@ class Field:
 
 
 class Schema:
-    """What is known of one message class."""
+    """The schema of one message class."""
 
     __slots__ = ("_declared", "_fields", "cls", "flexible", "key", "name", "versions")
 
@@ -186,7 +186,7 @@ class Schema:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """In the order of the wire.  Resolved at first use, so that importing a module stays cheap."""
+        """In wire order.  Resolved on first use, so that importing a module stays cheap."""
         if self._fields is None:
             self._fields = tuple(
                 self._resolve(attribute, annotation, declaration)
@@ -196,7 +196,7 @@ class Schema:
 
     @property
     def is_whole(self) -> bool:
-        """False for the parts of messages, which have no versions of their own."""
+        """False for nested structs, which have no versions of their own."""
         return self.versions is not NO_VERSIONS
 
     def check_version(self, version: int) -> None:
@@ -207,7 +207,7 @@ class Schema:
             )
 
     def new(self) -> Any:
-        """A new instance with every field at its default, also those a constructor asks for."""
+        """A new instance with every field at its default, including those the constructor requires."""
         instance = self.cls.__new__(self.cls)
         for known in self.fields:
             setattr(instance, known.attribute, known.new_default())
@@ -241,17 +241,17 @@ class Schema:
         )
 
     def _nested(self, path: str) -> type[Message]:
-        first, *rest = path.split(".")
-        found = getattr(self.cls, first, None) or getattr(sys.modules[self.cls.__module__], first)
-        for name in rest:
-            found = getattr(found, name)
-        return found  # type: ignore[no-any-return]  # looked up by name
+        first, *others = path.split(".")
+        nested = getattr(self.cls, first, None) or getattr(sys.modules[self.cls.__module__], first)
+        for name in others:
+            nested = getattr(nested, name)
+        return nested  # type: ignore[no-any-return]  # looked up by name
 
 
 def explained(error: Exception, function: Any, summary: str) -> ProtocolError:
-    """The error of a compiled function as the codec's own, with the field and the byte it stopped at.
+    """Turns the error of a compiled function into the codec's own, with the field and the byte it stopped at.
 
-    Compiled functions keep no record of where they are; the line that raised tells it afterwards.
+    Compiled functions do not track their progress; it is derived from the line that raised.
     """
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code is not function.__code__:
@@ -269,14 +269,14 @@ def explained(error: Exception, function: Any, summary: str) -> ProtocolError:
 
 
 def _reason(error: Exception) -> str:
-    """Decoders read on until Python refuses, which costs nothing where all is well; its words tell nobody."""
+    """Decoders read until Python raises, which costs nothing for valid input; its message says little."""
     if isinstance(error, IndexError) or str(error).startswith("unpack"):
         return "the bytes end too early"
     return str(error)
 
 
 class Compiled(dict[int, Any]):
-    """The encoders or decoders of a class by version; what is missing is compiled."""
+    """The encoders or decoders of a class by version, compiled on demand."""
 
     __slots__ = ("_compiler", "_schema")
 
@@ -286,7 +286,7 @@ class Compiled(dict[int, Any]):
 
     def __missing__(self, version: int) -> Any:
         self._schema.check_version(version)
-        # The compilers are imported by the first message that is written or read.
+        # The compilers are imported when the first message is encoded or decoded.
         from barnabas.protocol import compile as compilers
 
         made = self[version] = getattr(compilers, self._compiler)(self._schema, version)
@@ -294,7 +294,7 @@ class Compiled(dict[int, Any]):
 
 
 class MessageMeta(type):
-    """Turns annotations into slots and a schema; the defaults leave the class body."""
+    """Turns annotations into slots and a schema; removes the defaults from the class body."""
 
     def __new__(
         mcs,
@@ -331,18 +331,18 @@ class Message(metaclass=MessageMeta):
     _decoders_in_steps: ClassVar[Compiled]
 
     def __init__(self, **values: Any) -> None:
-        # The real constructor takes this one's place when the first instance is made.
+        # The real constructor replaces this one when the first instance is created.
         from barnabas.protocol.compile import install_constructor
 
         install_constructor(self.schema)
         type(self).__init__(self, **values)
 
     def encode(self, version: int) -> bytes:
-        """The message as one run of bytes.  Slices of files are read."""
+        """The message as a single bytes object.  Slices of files are read."""
         return join_pieces(self.encode_pieces(version))
 
     def encode_pieces(self, version: int) -> list[Buffer | RecordSlice]:
-        """The message as pieces to be sent one after the other; records are not copied into them."""
+        """The message as pieces to be sent in order; records are not copied."""
         pieces: list[Buffer | RecordSlice] = []
         encoder = self._encoders[version]
         try:
@@ -353,7 +353,7 @@ class Message(metaclass=MessageMeta):
         return pieces
 
     def encode_steps(self, version: int, pieces: list[Buffer | RecordSlice]) -> Generator[None, None, None]:
-        """Like `encode_pieces`, but a step at a time; who steps may take what is in `pieces` out of it."""
+        """Like `encode_pieces`, but in steps; the caller may remove items from `pieces` between steps."""
         encoder = self._encoders_in_steps[version]
         try:
             yield from encoder(self, pieces.append)
@@ -363,7 +363,7 @@ class Message(metaclass=MessageMeta):
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int) -> Self:
-        """Read a message that fills the whole buffer."""
+        """Decode a message that fills the whole buffer."""
         message, position = cls.decode_from(buffer, 0, version)
         if position != len(buffer):
             raise ProtocolError(
@@ -374,7 +374,7 @@ class Message(metaclass=MessageMeta):
 
     @classmethod
     def decode_from(cls, buffer: Buffer, position: int, version: int) -> tuple[Self, int]:
-        """Read a message that starts at `position`; also returns where it ends."""
+        """Decode a message that starts at `position`; also returns where it ends."""
         decoder = cls._decoders[version]
         try:
             return decoder(buffer, position)  # type: ignore[no-any-return]  # compiled for this class
@@ -386,7 +386,7 @@ class Message(metaclass=MessageMeta):
     def decode_steps(
         cls, buffer: Buffer, position: int, version: int
     ) -> Generator[None, None, tuple[Self, int]]:
-        """Like `decode_from`, but a step at a time, and with a bound on the number of elements."""
+        """Like `decode_from`, but in steps, and with a limit on the number of elements."""
         decoder = cls._decoders_in_steps[version]
         try:
             return (yield from decoder(buffer, position))  # type: ignore[no-any-return]  # compiled for this class

@@ -1,7 +1,7 @@
-"""Python source under construction: what the compilers of encoders and decoders share.
+"""Python source under construction, shared by the compilers of encoders and decoders.
 
-What lives here: lines, names and blocks, and the formats of fixed-width types.  What may not: the order of
-fields or the meaning of a version; those are the compilers' business.
+Contains lines, names and blocks, and the formats of fixed-width types.  The order of fields and the meaning
+of a version belong in the compilers.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ FIXED: dict[str, tuple[str, int]] = {
 }
 
 
-# What is read or written in steps yields after so many elements of arrays: about a tenth of a millisecond.
+# Reading or writing in steps yields after this many array elements: about a tenth of a millisecond.
 STEP_ELEMENTS = 256
-# Lists of numbers up to this length have a struct ready for each length.
+# Lists of numbers up to this length use a prebuilt struct per length.
 READY_LENGTHS = 17
 
 
 @cache
 def array_structs(character: str, prefix: str = "") -> tuple[struct.Struct, ...]:
-    """Structs of 0, 1, 2, … numbers, with a length before them."""
+    """Structs of 0, 1, 2, … numbers, preceded by a length."""
     return tuple(struct.Struct(f">{prefix}{count}{character}") for count in range(READY_LENGTHS))
 
 
 class Source:
-    """Lines of one function, the values they refer to, and the field that each line serves."""
+    """Lines of one function, the values they refer to, and the field that each line belongs to."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -53,7 +53,7 @@ class Source:
         self._count = 0
 
     def line(self, text: str, *, of: Sequence[str] = ()) -> None:
-        """Add a line; it serves the current field, or those that it is said to be `of`."""
+        """Add a line; it belongs to the current field, or to those given by `of`."""
         self._lines.append("    " * self._depth + text)
         fields = list(dict.fromkeys(of or [self.field]))
         self._fields.append(fields[0] if len(fields) == 1 else f"{fields[0]}..{fields[-1]}")
@@ -66,12 +66,12 @@ class Source:
         self._depth -= 1
 
     def variable(self, hint: str) -> str:
-        """A name that no other line uses."""
+        """A name that is not used elsewhere."""
         self._count += 1
         return f"{hint}{self._count}"
 
     def constant(self, hint: str, value: Any) -> str:
-        """The name under which the function finds `value`."""
+        """The name under which the function refers to `value`."""
         for name, known in self.names.items():
             if known is value:
                 return name
@@ -89,7 +89,7 @@ class Source:
         return "\n".join(self._lines) + "\n"
 
     def build(self, name: str) -> Any:
-        """Compile, and hand the function out with its table of fields by line."""
+        """Compile; returns the function with its table of fields by line."""
         code = compile(self.text(), f"<{self.title}>", "exec")
         exec(code, self.names)
         function = self.names[name]
@@ -97,7 +97,7 @@ class Source:
         return function
 
     def default(self, known: Field) -> str:
-        """An expression for the default of a field that is no struct."""
+        """An expression for the default of a field that is not a struct."""
         if known.is_array and known.default is not None:
             return "[]"
         if known.kind == "uuid":
@@ -105,7 +105,7 @@ class Source:
         return repr(known.default)
 
     def assign_default(self, known: Field, target: str) -> None:
-        """Lines that give `target` the default of a field; a struct is made anew, field by field."""
+        """Lines that assign the default of a field to `target`; a struct is newly created, field by field."""
         if known.default is None or known.is_array or known.struct is None:
             self.line(f"{target} = {self.default(known)}")
             return
@@ -136,7 +136,8 @@ class Source:
 
 
 def minimal_size(schema: Schema, version: int, *, flexible: bool) -> int:
-    """The fewest bytes a struct takes at a version: what a count is checked against before a list grows."""
+    """The minimal encoded size of a struct at a version: a count is checked against it before a list
+    grows."""
     size = 1 if flexible else 0
     for known in schema.fields:
         if version in known.versions and known.tag is None:

@@ -1,4 +1,4 @@
-"""Where nothing is compiled there is no second engine to compare: its tests do not exist there."""
+"""Without a compiled engine there is no second one to compare: its tests are not collected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of Arrow columns, gathered by partition."""
+"""Rows of Arrow columns, appended to batches by partition."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ROOMY = 1 << 20
 
 def bits(present: list[bool], first: int) -> bytes:
     """A bit field whose cells before `first` are null."""
-    found = bytearray((first + len(present) + 7) // 8)
-    for place, one in enumerate(present, first):
-        if one:
-            found[place >> 3] |= 1 << (place & 7)
-    return bytes(found)
+    field = bytearray((first + len(present) + 7) // 8)
+    for index, is_present in enumerate(present, first):
+        if is_present:
+            field[index >> 3] |= 1 << (index & 7)
+    return bytes(field)
 
 
 def binary(module: ModuleType, cells: list[bytes | None], first: int = 0) -> object:
@@ -50,7 +50,7 @@ def numbers(module: ModuleType, cells: list[int | None], first: int = 0) -> obje
 
 
 def records_of(gatherer: object) -> list[Record]:
-    """What a batch holds, read back."""
+    """The records of a batch, decoded."""
     count = gatherer.count  # type: ignore[attr-defined]
     if not count:
         return []
@@ -76,7 +76,7 @@ def records_of(gatherer: object) -> list[Record]:
     first=st.sampled_from([0, 3, 9]),
     hashes=st.booleans(),
 )
-def test_every_row_goes_where_it_belongs(
+def test_every_row_goes_to_its_partition(
     twin: object, rows: list[tuple[bytes | None, bytes | None, int | None]], first: int, hashes: bool
 ) -> None:
     assert callable(twin)
@@ -95,9 +95,9 @@ def test_every_row_goes_where_it_belongs(
         if partition is None:
             partition = partition_for_key(key, 5) if key is not None and hashes else 2
         expected[partition].append((key, value))
-    found = [[(record.key, record.value) for record in records_of(one)] for one in gatherers]
-    assert found == expected
-    assert {record.timestamp for one in gatherers for record in records_of(one)} == {NOW_MS}
+    appended = [[(record.key, record.value) for record in records_of(gatherer)] for gatherer in gatherers]
+    assert appended == expected
+    assert {record.timestamp for gatherer in gatherers for record in records_of(gatherer)} == {NOW_MS}
 
 
 @pytest.mark.parametrize("twin", TWINS)
@@ -121,7 +121,7 @@ def test_headers_are_lists_of_names_and_contents(twin: object) -> None:
 
 
 @pytest.mark.parametrize("twin", TWINS)
-def test_a_header_without_name_is_refused(twin: object) -> None:
+def test_a_header_without_a_key_is_rejected(twin: object) -> None:
     assert callable(twin)
     module: ModuleType = twin("arrow_rows")
     headers = module.HeaderCells(
@@ -132,7 +132,7 @@ def test_a_header_without_name_is_refused(twin: object) -> None:
 
 
 @pytest.mark.parametrize("twin", TWINS)
-def test_it_stops_where_a_batch_is_missing_or_full_and_goes_on_there(twin: object) -> None:
+def test_it_stops_where_a_batch_is_missing_or_full_and_resumes_there(twin: object) -> None:
     assert callable(twin)
     module: ModuleType = twin("arrow_rows")
     values: list[bytes | None] = [b"x" * 50] * 10
@@ -142,14 +142,14 @@ def test_it_stops_where_a_batch_is_missing_or_full_and_goes_on_there(twin: objec
     row, partition, sticks = module.gather_rows(columns, 0, NOW_MS, small, 1, True)
     assert (partition, sticks) == (1, True)
     assert 0 < row < 10
-    rest = [None, twin("gather").Gatherer(ROOMY)]
-    assert module.gather_rows(columns, row, NOW_MS, rest, 1, True) == (10, -1, False)
-    assert len(records_of(small[1])) + len(records_of(rest[1])) == 10
+    second = [None, twin("gather").Gatherer(ROOMY)]
+    assert module.gather_rows(columns, row, NOW_MS, second, 1, True) == (10, -1, False)
+    assert len(records_of(small[1])) + len(records_of(second[1])) == 10
 
 
 @pytest.mark.parametrize("twin", TWINS)
 @pytest.mark.parametrize("partition", [-1, 2])
-def test_a_partition_that_is_none_is_told(twin: object, partition: int) -> None:
+def test_an_invalid_partition_is_reported(twin: object, partition: int) -> None:
     assert callable(twin)
     module: ModuleType = twin("arrow_rows")
     columns = module.ArrowRows(1, None, binary(module, [b"v"]), None, numbers(module, [partition]))

@@ -1,4 +1,4 @@
-"""The loops that clients need: gathering records, hashing keys, records and columns for readers."""
+"""The loops of clients: collecting records, hashing keys, records and columns for readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TIMES = st.integers(0, 2**62)
 
 @pytest.mark.parametrize("twin", TWINS)
 @given(records=record_lists())
-def test_gathered_one_by_one_they_are_what_a_builder_makes(twin: object, records: list[Record]) -> None:
+def test_records_appended_one_by_one_equal_a_built_batch(twin: object, records: list[Record]) -> None:
     assert callable(twin)
     module: ModuleType = twin("gather")
     if not records:
@@ -41,7 +41,7 @@ def test_gathered_one_by_one_they_are_what_a_builder_makes(twin: object, records
 
 
 @pytest.mark.parametrize("twin", TWINS)
-def test_what_does_not_fit_is_left_out(twin: object) -> None:
+def test_a_record_that_does_not_fit_is_not_appended(twin: object) -> None:
     assert callable(twin)
     gatherer = twin("gather").Gatherer(100)
     assert gatherer.append(1, None, b"x" * 500, ()) == 0, "the first one always fits"
@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_left_out(twin: object) -> None:
 
 @pytest.mark.parametrize("twin", TWINS)
 @given(key=st.binary(max_size=40), partitions=st.integers(1, 2**31 - 1))
-def test_keys_hash_alike(twin: object, key: bytes, partitions: int) -> None:
+def test_keys_hash_the_same(twin: object, key: bytes, partitions: int) -> None:
     assert callable(twin)
     assert twin("murmur").key_partition(key, partitions) == partition_for_key(key, partitions)
 
@@ -94,21 +94,23 @@ def test_readers_get_the_records_of_the_batch(twin: object, records: list[Record
         out,
     )
     assert fault == (0, 0)
-    wanted = [
-        module.ConsumerRecord("topic", 3, 9, one.offset, one.timestamp, 0, one.key, one.value, one.headers)
-        for one in batch.records()
-        if one.offset >= start
+    expected = [
+        module.ConsumerRecord(
+            "topic", 3, 9, record.offset, record.timestamp, 0, record.key, record.value, record.headers
+        )
+        for record in batch.records()
+        if record.offset >= start
     ]
-    assert out == wanted
-    if wanted:
-        assert hash(out[0]) == hash(wanted[0])
-        assert repr(wanted[0]) in repr(out)
+    assert out == expected
+    if expected:
+        assert hash(out[0]) == hash(expected[0])
+        assert repr(expected[0]) in repr(out)
         assert out[0] != "something else"
 
 
 @pytest.mark.parametrize("twin", TWINS)
 @given(data=st.binary(max_size=60), count=st.integers(0, 5))
-def test_bytes_that_nobody_meant_as_records(twin: object, data: bytes, count: int) -> None:
+def test_bytes_that_are_not_records(twin: object, data: bytes, count: int) -> None:
     assert callable(twin)
     out: list[object] = []
     arguments = (data, 0, len(data), count, 0, 0, False, 0, "t", 0, 0, 0, out)
@@ -122,16 +124,16 @@ def test_columns_of_bytes(twin: object, records: list[Record], first: int) -> No
     assert callable(twin)
     if len(records) <= first:
         return
-    found = columns(bytes(build(records)))
+    whole = columns(bytes(build(records)))
     rows = len(records) - first
     for keys in (True, False):
-        column = twin("binary_column").binary_column(found.vectors, keys, first, rows)
+        column = twin("binary_column").binary_column(whole.vectors, keys, first, rows)
         bounds, slots = list(column.bounds), list(column.slots)
-        wanted = [one.key if keys else one.value for one in records[first:]]
-        for row, value in enumerate(wanted):
+        expected = [record.key if keys else record.value for record in records[first:]]
+        for row, value in enumerate(expected):
             is_valid = column.valid[row >> 3] >> (row & 7) & 1
             assert bool(is_valid) == (value is not None)
             slot = slots[row]
-            assert found.payload[bounds[slot] : bounds[slot + 1]] == (value or b"")
+            assert whole.payload[bounds[slot] : bounds[slot + 1]] == (value or b"")
         assert bounds == sorted(bounds)
-        assert column.nulls == wanted.count(None)
+        assert column.nulls == expected.count(None)

@@ -1,4 +1,4 @@
-"""Compaction's walks: what they keep, what they refuse, and that compiled and plain Python agree."""
+"""Compaction's passes: what they keep, what they reject, and that compiled and plain Python agree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW = 1_800_000_000_000
 ALL = 10**9
 
 
-class Judge:
+class CleanerContext:
     """No transactions; producers in `last` keep the batch that ends with the given offset."""
 
     def __init__(self, aborted: frozenset[int] = frozenset(), last: dict[int, int] | None = None) -> None:
@@ -54,83 +54,85 @@ def batch(start: int, *pairs: tuple[bytes | None, bytes | None], **fields: Any) 
     return bytes(build(records, base_offset=start, **fields))
 
 
-def compacted(chunk: bytes, judge: Judge | None = None, round_end: int = -1) -> list[BatchView]:
-    offsets, judge = OffsetMap(1000), judge or Judge()
-    assert index_chunk(offsets, chunk, 0, ALL, judge, Walk()) == len(chunk)
+def compacted(chunk: bytes, context: CleanerContext | None = None, round_end: int = -1) -> list[BatchView]:
+    offsets, context = OffsetMap(1000), context or CleanerContext()
+    assert index_chunk(offsets, chunk, 0, ALL, context, Walk()) == len(chunk)
     walk = Walk()
-    assert filter_chunk(offsets, chunk, NOW, 500, round_end, judge, walk) == len(chunk)
-    found = list(batches(walk.output()))
-    assert all(one.crc_ok() for one in found)
-    assert walk.last_offset == (found[-1].last_offset if found else -1)
-    assert walk.records_kept == sum(one.record_count for one in found)
-    return found
+    assert filter_chunk(offsets, chunk, NOW, 500, round_end, context, walk) == len(chunk)
+    kept = list(batches(walk.output()))
+    assert all(view.crc_ok() for view in kept)
+    assert walk.last_offset == (kept[-1].last_offset if kept else -1)
+    assert walk.records_kept == sum(view.record_count for view in kept)
+    return kept
 
 
-def test_a_batch_of_which_all_stays_is_copied() -> None:
+def test_a_batch_that_is_kept_entirely_is_copied() -> None:
     data = batch(0, (b"a", b"1"), (b"b", b"2"), codec=Codec.ZSTD)
     (kept,) = compacted(data)
     assert kept.copy() == data
 
 
-def test_only_the_last_record_of_a_key_stays() -> None:
+def test_only_the_last_record_of_a_key_is_kept() -> None:
     first, second = batch(0, (b"a", b"1"), (b"b", b"2"), (b"a", b"3")), batch(3, (b"b", b"4"))
     kept = compacted(first + second)
-    assert [(r.offset, r.key, r.value) for one in kept for r in one.records()] == [
+    assert [(r.offset, r.key, r.value) for view in kept for r in view.records()] == [
         (2, b"a", b"3"),
         (3, b"b", b"4"),
     ]
     assert (kept[0].base_offset, kept[0].last_offset) == (0, 2)
 
 
-def test_records_past_the_map_are_kept_unseen() -> None:
+def test_records_beyond_the_map_are_kept() -> None:
     chunk = batch(0, (b"a", b"1")) + batch(1, (b"a", b"2")) + batch(2, (None, b"3"), (b"a", b"4"))
     offsets, walk = OffsetMap(10), Walk()
-    index_chunk(offsets, chunk[: len(chunk) // 3], 0, ALL, Judge(), walk)
+    index_chunk(offsets, chunk[: len(chunk) // 3], 0, ALL, CleanerContext(), walk)
     assert offsets.latest_offset == 0
-    filter_chunk(offsets, chunk, NOW, 500, -1, Judge(), walk)
+    filter_chunk(offsets, chunk, NOW, 500, -1, CleanerContext(), walk)
     assert walk.output() == chunk
 
 
-def test_only_offsets_from_the_first_dirty_one_are_entered() -> None:
+def test_only_offsets_from_the_first_dirty_one_are_added() -> None:
     offsets, walk = OffsetMap(10), Walk()
-    index_chunk(offsets, batch(0, (b"a", b"1"), (b"b", b"2"), (b"c", b"3")), 1, ALL, Judge(), walk)
+    index_chunk(offsets, batch(0, (b"a", b"1"), (b"b", b"2"), (b"c", b"3")), 1, ALL, CleanerContext(), walk)
     assert (offsets.get(b"a"), offsets.get(b"b"), offsets.size) == (-1, 1, 2)
 
 
 def test_a_full_map_stops_the_index_within_a_batch() -> None:
     offsets, walk = OffsetMap(10), Walk()
     chunk = batch(0, (b"a", b"1")) + batch(1, (b"b", b"2"), (b"c", b"3"), (b"d", b"4"))
-    used = index_chunk(offsets, chunk, 0, 3, Judge(), walk)
+    used = index_chunk(offsets, chunk, 0, 3, CleanerContext(), walk)
     assert walk.full
     assert (used, offsets.latest_offset, offsets.size) == (len(chunk) - len(chunk[used:]), 2, 3)
     assert 0 < used < len(chunk)
 
 
-def test_an_aborted_batch_is_not_entered_and_goes() -> None:
+def test_an_aborted_batch_is_not_indexed_and_is_removed() -> None:
     chunk = batch(0, (b"a", b"1")) + batch(
         1, (b"a", b"2"), producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
     )
-    (kept,) = compacted(chunk, Judge(aborted=frozenset([7])))
+    (kept,) = compacted(chunk, CleanerContext(aborted=frozenset([7])))
     assert [r.value for r in kept.records()] == [b"1"]
-    _, empty = compacted(chunk, Judge(aborted=frozenset([7]), last={7: 1}))
+    _, empty = compacted(chunk, CleanerContext(aborted=frozenset([7]), last={7: 1}))
     assert (empty.record_count, empty.producer_id, empty.is_transactional) == (0, 7, True)
 
 
-def test_an_empty_batch_stays_only_if_it_must() -> None:
+def test_an_empty_batch_is_kept_only_if_needed() -> None:
     empty = bytes(build_empty(0, 4, producer_id=3, producer_epoch=1, base_sequence=9, max_timestamp=NOW))
     assert compacted(empty) == []
-    (kept,) = compacted(empty, Judge(last={3: 4}))
+    (kept,) = compacted(empty, CleanerContext(last={3: 4}))
     assert kept.copy() == empty
     (kept,) = compacted(empty, round_end=5)
     assert kept.copy() == empty
 
 
-def test_a_cut_batch_at_the_end_is_left_for_the_next_piece() -> None:
-    one, two = batch(0, (b"a", b"1")), batch(1, (b"b", b"2"))
-    for cut in range(len(two)):
+def test_a_truncated_batch_at_the_end_is_left_for_the_next_chunk() -> None:
+    first, second = batch(0, (b"a", b"1")), batch(1, (b"b", b"2"))
+    for cut in range(len(second)):
         offsets, walk = OffsetMap(10), Walk()
-        assert index_chunk(offsets, one + two[:cut], 0, ALL, Judge(), walk) == len(one)
-        assert filter_chunk(offsets, one + two[:cut], NOW, 500, -1, Judge(), Walk()) == len(one)
+        assert index_chunk(offsets, first + second[:cut], 0, ALL, CleanerContext(), walk) == len(first)
+        assert filter_chunk(offsets, first + second[:cut], NOW, 500, -1, CleanerContext(), Walk()) == len(
+            first
+        )
 
 
 @pytest.mark.parametrize(
@@ -143,15 +145,15 @@ def test_a_cut_batch_at_the_end_is_left_for_the_next_piece() -> None:
         (57, (2).to_bytes(4, "big"), "the checksum"),
     ],
 )
-def test_damage_is_refused(position: int, value: bytes, fault: str) -> None:
+def test_damage_is_rejected(position: int, value: bytes, fault: str) -> None:
     data = bytearray(batch(0, (b"a", b"1")))
     data[position : position + len(value)] = value
     with pytest.raises(ValueError, match=fault):
-        index_chunk(OffsetMap(10), bytes(data), 0, ALL, Judge(), Walk())
+        index_chunk(OffsetMap(10), bytes(data), 0, ALL, CleanerContext(), Walk())
 
 
 def with_payload(payload: bytes, count: int, attributes: int = 0) -> bytes:
-    """A batch whose checksum is right and whose records are whatever."""
+    """A batch with a valid checksum and arbitrary records."""
     data = bytearray(batch(0, (b"a", b"1"))[:61]) + payload
     data[8:12] = (len(data) - 12).to_bytes(4, "big")
     data[21:23] = attributes.to_bytes(2, "big")
@@ -176,15 +178,20 @@ def with_payload(payload: bytes, count: int, attributes: int = 0) -> bytes:
         (b"\x0c\x00\x00\x00\x01\x01\x00", -1, "7 bytes remain"),
     ],
 )
-def test_hostile_records_are_refused(payload: bytes, count: int, fault: str) -> None:
+def test_hostile_records_are_rejected(payload: bytes, count: int, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
-        filter_chunk(OffsetMap(10), with_payload(payload, count), NOW, 500, -1, Judge(), Walk())
+        filter_chunk(OffsetMap(10), with_payload(payload, count), NOW, 500, -1, CleanerContext(), Walk())
 
 
-def test_a_control_record_without_a_type_is_refused() -> None:
+def test_a_control_record_without_a_type_is_rejected() -> None:
     with pytest.raises(ValueError, match="a control record has no type"):
         index_chunk(
-            OffsetMap(10), with_payload(b"\x0c\x00\x00\x00\x01\x01\x00", 1, 0x20), 0, ALL, Judge(), Walk()
+            OffsetMap(10),
+            with_payload(b"\x0c\x00\x00\x00\x01\x01\x00", 1, 0x20),
+            0,
+            ALL,
+            CleanerContext(),
+            Walk(),
         )
 
 
@@ -232,7 +239,7 @@ def test_compiled_and_plain_agree(
 
 @given(st.binary(max_size=40), st.integers(-1, 4), st.sampled_from([0, 0x20, 0x10]))
 @settings(max_examples=200)
-def test_any_records_are_walked_alike(payload: bytes, count: int, attributes: int) -> None:
+def test_compiled_and_plain_agree_on_any_records(payload: bytes, count: int, attributes: int) -> None:
     chunk = with_payload(payload, count, attributes)
     assert outcome(OffsetMap, index_chunk, filter_chunk, Walk, chunk, 9, 1) == outcome(
         plain("offset_map").OffsetMap,
@@ -248,12 +255,12 @@ def test_any_records_are_walked_alike(payload: bytes, count: int, attributes: in
 def outcome(
     offset_map: Any, index: Any, filters: Any, walk_class: Any, chunk: Any, limit: Any, round_end: Any
 ) -> Any:
-    """What both walks make of a chunk, or the text of their refusal."""
-    offsets, seen, judge = offset_map(100), walk_class(), Judge(last={4: 3})
+    """The result of both passes over a chunk, or the text of their error."""
+    offsets, seen, context = offset_map(100), walk_class(), CleanerContext(last={4: 3})
     try:
-        used = index(offsets, chunk, 2, limit, judge, seen)
+        used = index(offsets, chunk, 2, limit, context, seen)
         filtered = walk_class()
-        filters(offsets, chunk, NOW, 500, round_end, judge, filtered)
+        filters(offsets, chunk, NOW, 500, round_end, context, filtered)
     except ValueError as refusal:
         return str(refusal)
     return (

@@ -1,4 +1,4 @@
-"""Which engine runs: compiled, interpreted or stale."""
+"""Which engine is used: compiled, interpreted or stale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.batch import engine
-from barnabas.batch.engine import BUILD_FILE, COMPILED, INTERPRETED, STALE, judge, source_hashes
+from barnabas.batch.engine import BUILD_FILE, COMPILED, INTERPRETED, STALE, select_engine, source_hashes
 
 SUFFIX = EXTENSION_SUFFIXES[0]
 
@@ -29,12 +29,12 @@ def built(tmp_path: Path) -> Path:
 
 
 def test_a_build_of_exactly_these_sources_is_compiled(built: Path) -> None:
-    assert judge(built, None).state == COMPILED
+    assert select_engine(built, None).state == COMPILED
     assert set(source_hashes(built)) == {"one", "two"}
 
 
-def test_the_environment_can_ask_for_plain_python(built: Path) -> None:
-    state = judge(built, "interpreted")
+def test_the_environment_can_select_plain_python(built: Path) -> None:
+    state = select_engine(built, "interpreted")
     assert state.state == INTERPRETED
     assert "BARNABAS_ENGINE" in state.reason
 
@@ -42,18 +42,18 @@ def test_the_environment_can_ask_for_plain_python(built: Path) -> None:
 def test_without_compiled_modules_it_is_interpreted(built: Path) -> None:
     for path in built.glob(f"*{SUFFIX}"):
         path.unlink()
-    assert judge(built, None).state == INTERPRETED
+    assert select_engine(built, None).state == INTERPRETED
 
 
 def test_modules_of_another_python_are_ignored(built: Path) -> None:
-    state = judge(built, None, ".cpython-399-other.so")
+    state = select_engine(built, None, ".cpython-399-other.so")
     assert state.state == INTERPRETED
     assert ".cpython-399-other.so" in state.reason
 
 
 def test_an_edited_source_makes_the_build_stale(built: Path) -> None:
     (built / "two.py").write_text("# changed", "utf-8")
-    state = judge(built, None)
+    state = select_engine(built, None)
     assert state.state == STALE
     assert "two" in state.reason
 
@@ -72,10 +72,10 @@ def test_a_build_that_does_not_fit_is_stale(built: Path, damage: str) -> None:
         (built / BUILD_FILE).write_text("[", "utf-8")
     else:
         (built / BUILD_FILE).write_text('{".other.so": {}}', "utf-8")
-    assert judge(built, None).state == STALE
+    assert select_engine(built, None).state == STALE
 
 
-def test_this_process_runs_what_it_says() -> None:
+def test_this_process_runs_the_engine_it_reports() -> None:
     from barnabas.batch.engine import walk
 
     state = engine.engine_state()
@@ -83,7 +83,7 @@ def test_this_process_runs_what_it_says() -> None:
     assert (Path(str(walk.__file__)).suffix == ".py") == (state.state == INTERPRETED)
 
 
-def test_a_process_told_so_runs_plain_python() -> None:
+def test_a_process_configured_so_runs_plain_python() -> None:
     script = (
         "from barnabas.batch.engine import engine_state, walk, varints, columns;"
         "print(engine_state().state, *[m.__file__.endswith('.py') for m in (walk, varints, columns)])"

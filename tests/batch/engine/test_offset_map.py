@@ -1,4 +1,4 @@
-"""The offset map: what goes in comes out, however full it is."""
+"""The offset map: stores every key, however full it is."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_an_entry_takes_24_bytes() -> None:
         OffsetMap(0)
 
 
-def test_memory_is_taken_a_page_at_a_time() -> None:
+def test_memory_is_allocated_a_page_at_a_time() -> None:
     offsets = OffsetMap(3 * PAGE_SLOTS + 1)
     assert [offsets.reserve(), offsets.reserve(), offsets.reserve(), offsets.reserve()] == [
         True,

@@ -1,6 +1,6 @@
-"""Compiled and interpreted, the engine gives the same results: also on bytes that nobody meant as records.
+"""Compiled and interpreted, the engine gives the same results, also for bytes that are not records.
 
-A native integer wraps where Python's grows, so hostile numbers are what matters here.
+A native integer wraps where Python's grows, so hostile numbers matter here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COLUMNS = (
 )
 
 
-def test_the_twins_are_not_the_same() -> None:
+def test_the_twins_are_different_modules() -> None:
     assert str(running("walk").__file__).endswith((".so", ".pyd"))
     assert plain("walk").__dict__["walk"].__code__.co_filename.endswith("walk.py")
 
@@ -104,7 +104,7 @@ def test_records_are_walked_and_decoded_alike(
     assert decoded[0] == decoded[1]
     columns = [columns_of(engine, payload, count, base, time, stamped) for engine in (running, plain)]
     assert columns[0] == columns[1]
-    # The three loops agree on what is sound and which record is not.
+    # The three loops agree on which record is malformed.
     assert walked[0][:2] == decoded[0][:2]
     assert columns[0] == walked[0][:2] if walked[0][0] else isinstance(columns[0], list)
 

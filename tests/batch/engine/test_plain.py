@@ -1,4 +1,4 @@
-"""Plain batches: what is one, what is none, compiled and interpreted alike."""
+"""Which batches are plain, compiled and interpreted alike."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def look(data: bytes) -> tuple[Any, ...]:
     return inspect(data, data, HEADER_SIZE)
 
 
-def test_what_is_told_of_a_plain_batch() -> None:
-    found = look(batch(T0, T0 - 5, T0 + 9, producer_id=2**40, producer_epoch=3, base_sequence=7))
-    assert found == (True, 3, 3, T0 - 5, T0 + 9, 2**40, 3, 7)
+def test_the_fields_of_a_plain_batch() -> None:
+    plain_batch = look(batch(T0, T0 - 5, T0 + 9, producer_id=2**40, producer_epoch=3, base_sequence=7))
+    assert plain_batch == (True, 3, 3, T0 - 5, T0 + 9, 2**40, 3, 7)
     assert look(batch(T0, key=b"k")) == (True, 1, 0, T0, T0, -1, -1, -1)
 
 
@@ -51,7 +51,7 @@ def test_what_is_told_of_a_plain_batch() -> None:
         batch(T0)[:-1],
     ],
 )
-def test_what_is_not_plain(data: bytes) -> None:
+def test_batches_that_are_not_plain(data: bytes) -> None:
     assert look(data) == NOT_PLAIN
 
 
@@ -70,5 +70,5 @@ def test_both_engines_agree_on_damaged_batches(times: list[int], damage: list[tu
     for position, byte in damage:
         if position < len(data):
             data[position] = byte
-    found = [engine("plain").inspect(bytes(data), bytes(data), HEADER_SIZE) for engine in (running, plain)]
-    assert found[0] == found[1]
+    results = [engine("plain").inspect(bytes(data), bytes(data), HEADER_SIZE) for engine in (running, plain)]
+    assert results[0] == results[1]

@@ -1,4 +1,4 @@
-"""Variable-length numbers against what Apache Kafka's Java code gave; hostile ones as it reads them."""
+"""Varints against the results of Apache Kafka's Java code, hostile ones included."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_recorded_numbers() -> None:
 @pytest.mark.parametrize(
     ("encoded", "number"),
     [
-        ("8000", 0),  # longer than it must be
+        ("8000", 0),  # longer than necessary
         ("ffffffff0f", -(2**31)),
         ("feffffff0f", 2**31 - 1),
         ("ffffffff7f", -(2**31)),  # bits beyond the 32nd are dropped

@@ -1,4 +1,4 @@
-"""The engine twice: as this process runs it, and its sources as plain Python beside it."""
+"""The engine twice: as this process runs it, and its sources as plain Python."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_what_somebody_changed_is_kept(tmp_path: Path, barnabas: Call) -> None:
     config.write_text("mine=1\n", "utf-8")
     ended = barnabas("aliases", str(tmp_path))
     assert ended.code == 0
-    assert f"{config} (kept as it is)\n" in ended.out
+    assert f"{config} (kept)\n" in ended.out
     assert config.read_text("utf-8") == "mine=1\n"
     assert barnabas("aliases", str(tmp_path), "--yes").code == 0
     assert config.read_text("utf-8") != "mine=1\n"
@@ -75,7 +75,7 @@ def test_scripts_of_somebody_else_are_not_replaced(tmp_path: Path, barnabas: Cal
     theirs.write_text("#!/bin/sh\nexec java\n", "utf-8")
     ended = barnabas("aliases", str(tmp_path))
     assert ended.code == Exit.FAILED
-    assert ended.err == f"barnabas aliases: {theirs} is not ours; choose another folder, or say --yes\n"
+    assert ended.err == f"barnabas aliases: {theirs} was not written by this command; choose another folder, or give --yes\n"
     assert os.listdir(tmp_path) == ["bin"]
     assert os.listdir(tmp_path / "bin") == ["kafka-topics.sh"]
     assert barnabas("aliases", str(tmp_path), "--yes").code == 0

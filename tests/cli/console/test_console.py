@@ -122,7 +122,7 @@ def test_defaults_are_those_of_the_tool_not_of_the_client() -> None:
     [
         (["--request-timeout-ms", "0"], "'0' is not a whole number from 1"),
         (["--compression-codec", "rar"], "invalid choice: 'rar'"),
-        (["--line-reader", "com.example.Mine"], "cannot be loaded (there is no Java here)"),
+        (["--line-reader", "com.example.Mine"], "cannot be loaded (there is no Java)"),
         (["--topic", "again"], "--topic is given more than once"),
         (["--producer-property", "acks=7"], "acks"),
     ],
@@ -254,7 +254,7 @@ def test_topics_by_a_pattern_that_is_matched_as_a_whole(produce: Tool, consume: 
 def test_a_pattern_that_is_none_is_refused(consume: Tool) -> None:
     code, _, errors = consume(what=("--include", "a("))
     assert code == Exit.USAGE
-    assert errors.startswith("--include a( is no regular expression: ")
+    assert errors.startswith("--include a( is not a regular expression: ")
 
 
 def test_a_group_goes_on_where_it_was_even_after_a_limit(produce: Tool, consume: Tool) -> None:
@@ -296,7 +296,7 @@ def test_a_record_that_cannot_be_printed_ends_it_or_is_skipped(produce: Tool, co
     assert code == Exit.FAILED
     assert both.splitlines()[0] == str(int.from_bytes(b"four", "big"))
     assert "the record at offset 1 of " in errors
-    assert "--skip-message-on-error goes on after it" in errors
+    assert "--skip-message-on-error skips such records" in errors
     code, both, errors = consume(*flags, "--skip-message-on-error")
     assert code == 0
     assert str(int.from_bytes(b"six6", "big")) in both.splitlines()
@@ -310,7 +310,7 @@ def test_too_few_messages_in_the_time(produce: Tool, consume: Tool) -> None:
     code, both, errors = consume(*flags, "--max-messages", "2")
     assert code == Exit.TIMED_OUT
     assert both.startswith("only\n")
-    assert "1 of 2 messages came, and none for 3000 ms" in errors
+    assert "1 of 2 messages arrived, and none for 3000 ms" in errors
     # No limit is no count to reach.
     assert values(consume(*flags[:3], "--timeout-ms", "1", "--max-messages", "-1")) in ([], ["only"])
 
@@ -322,7 +322,7 @@ def test_a_topic_or_partition_that_is_not_there(consume: Tool, topic: str) -> No
     assert "the topic nope does not exist" in errors
     code, _, errors = consume("--timeout-ms", "300", "--partition", "5")
     assert code == Exit.NOT_FOUND
-    assert f"the topic {topic} has 1 partitions, none with the number 5" in errors
+    assert f"the topic {topic} has 1 partitions, but no partition 5" in errors
 
 
 def test_an_ensemble_of_another_time_is_taken_for_brokers() -> None:
@@ -330,7 +330,7 @@ def test_an_ensemble_of_another_time_is_taken_for_brokers() -> None:
     code, _, errors = run_ours([*words, "--group", "g"])
     assert code == Exit.USAGE
     mention, refusal = errors.splitlines()
-    assert mention.endswith("tools do not ask ZooKeeper any more: taking --bootstrap-server old:9092")
+    assert mention.endswith("tools no longer use ZooKeeper: using --bootstrap-server old:9092")
     assert refusal.startswith("Options group and partition cannot be specified together.")
 
 

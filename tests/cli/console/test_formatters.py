@@ -131,7 +131,7 @@ def test_bytes_that_are_something_else_raise(name: str, data: bytes) -> None:
 
 
 def test_classes_that_would_need_java_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"com\.example\.Mine cannot be loaded \(there is no Java here\)"):
+    with pytest.raises(UsageError, match=r"com\.example\.Mine cannot be loaded \(there is no Java\)"):
         formatter("com.example.Mine", {}, "tool")
     with pytest.raises(UsageError, match=r"key\.deserializer=com\.example\.Mine cannot be loaded"):
         formatter("DefaultMessageFormatter", {"key.deserializer": "com.example.Mine"}, "tool")

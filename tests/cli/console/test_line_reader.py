@@ -87,15 +87,15 @@ def test_a_header_cannot_be_named_like_nothing() -> None:
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
-        ({"headers.separator": "\t"}, "headers.delimiter and headers.separator may not be equal"),
-        ({"headers.key.separator": "\t"}, "headers.delimiter and headers.key.separator may not be equal"),
-        ({"headers.key.separator": ","}, "headers.separator and headers.key.separator may not be equal"),
-        ({"null.marker": ";", "key.separator": ";"}, "null.marker and key.separator may not be equal"),
-        ({"null.marker": ","}, "null.marker and headers.separator may not be equal"),
-        ({"null.marker": ":"}, "null.marker and headers.key.separator may not be equal"),
-        ({"null.marker": "\t", "key.separator": "x"}, "null.marker and headers.delimiter may not be equal"),
-        ({"key.separator": ""}, "key.separator may not be empty"),
-        ({"headers.separator": "("}, "headers.separator=\\( is no regular expression"),
+        ({"headers.separator": "\t"}, "headers.delimiter and headers.separator must differ"),
+        ({"headers.key.separator": "\t"}, "headers.delimiter and headers.key.separator must differ"),
+        ({"headers.key.separator": ","}, "headers.separator and headers.key.separator must differ"),
+        ({"null.marker": ";", "key.separator": ";"}, "null.marker and key.separator must differ"),
+        ({"null.marker": ","}, "null.marker and headers.separator must differ"),
+        ({"null.marker": ":"}, "null.marker and headers.key.separator must differ"),
+        ({"null.marker": "\t", "key.separator": "x"}, "null.marker and headers.delimiter must differ"),
+        ({"key.separator": ""}, "key.separator must not be empty"),
+        ({"headers.separator": "("}, "headers.separator=\\( is not a regular expression"),
     ],
 )
 def test_what_cannot_be_told_apart_is_refused(properties: dict[str, str], said: str) -> None:
@@ -105,7 +105,7 @@ def test_what_cannot_be_told_apart_is_refused(properties: dict[str, str], said: 
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_reader, "MAX_LINE_CHARACTERS", 8)
-    with pytest.raises(CommandError, match="line number 2 never ends"):
+    with pytest.raises(CommandError, match="line number 2 is too long"):
         read(b"short\n123456789\n")
 
 

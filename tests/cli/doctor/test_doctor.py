@@ -82,9 +82,9 @@ def test_a_stale_engine_is_broken_and_an_interpreted_one_only_slow(
 
 def test_the_advice_on_an_engine_fits_its_reason(tmp_path: Path) -> None:
     (tmp_path / "walk.py").write_text("", "utf-8")
-    missing = doctor.engine_finding(engine.judge(tmp_path, None))
+    missing = doctor.engine_finding(engine.select_engine(tmp_path, None))
     assert "install a C compiler and Python's headers, then `make setup`" in missing.advice
-    asked = doctor.engine_finding(engine.judge(tmp_path, engine.INTERPRETED))
+    asked = doctor.engine_finding(engine.select_engine(tmp_path, engine.INTERPRETED))
     assert asked.advice.endswith("unset BARNABAS_ENGINE")
 
 

@@ -302,8 +302,8 @@ def test_an_index_may_end_in_zeroes(barnabas: Call, folder: Path) -> None:
     [
         (100_000, (), "points at position 100000 of a log of"),
         (-1, (), "points at position -1 of a log of"),
-        (3, (), "no whole batch of at most 5242880 bytes"),
-        (0, ("--max-message-size", "20"), "no whole batch of at most 20 bytes"),
+        (3, (), "no complete batch of at most 5242880 bytes"),
+        (0, ("--max-message-size", "20"), "no complete batch of at most 20 bytes"),
     ],
 )
 def test_an_index_that_points_nowhere_is_one_line(
@@ -488,7 +488,7 @@ def test_producer_snapshot(barnabas: Call, folder: Path) -> None:
         ),
         ("partition.metadata", 1, "Ignoring unknown file partition.metadata"),
         ("leader-epoch-checkpoint", 1, "Ignoring unknown file leader-epoch-checkpoint"),
-        ("abc.log", 1, "abc.log: the name of a log's file begins with its base offset, 'abc' is none"),
+        ("abc.log", 1, "abc.log: the name of a log file starts with its base offset, but 'abc' is not an offset"),
         (
             "x.checkpoint",
             1,

@@ -64,7 +64,7 @@ def test_somebody_must_be_named() -> None:
 
 @pytest.mark.parametrize("wrong", ["host", "host:", ":1", "host:port", "host:0", "host:65536", "a:1,,b:2"])
 def test_places_are_hosts_with_ports(wrong: str) -> None:
-    with pytest.raises(UsageError, match="--bootstrap-server wants HOST:PORT"):
+    with pytest.raises(UsageError, match="--bootstrap-server must be HOST:PORT"):
         client_properties(*parsed("--bootstrap-server", wrong))
 
 
@@ -105,7 +105,7 @@ def test_a_dead_cluster_is_told_in_one_line(barnabas: Call, tmp_path: Path, tool
     assert not ended.out
     assert ended.err.count("\n") == 1
     assert place in ended.err
-    assert "is it started" in ended.err
+    assert "is it running" in ended.err
 
 
 class Promise:
@@ -134,7 +134,7 @@ def test_at_a_terminal_it_is_told_what_is_waited_for(
     assert len(admin.waited_ms) == 2
     assert sum(admin.waited_ms) == connecting.FIRST_CONTACT_MS
     assert capsys.readouterr().err == (
-        "barnabas thing: a:1 does not answer yet, trying again (Ctrl+C ends)\n"
+        "barnabas thing: a:1 does not respond yet, retrying (Ctrl+C to stop)\n"
     )
 
 
@@ -212,4 +212,4 @@ def test_a_flag_that_may_be_given_once_is_refused_twice(barnabas: Call) -> None:
 
 def test_one_dash_is_enough(barnabas: Call) -> None:
     ended = barnabas("topics", "-bootstrap-server", "nonsense", "-list")
-    assert "--bootstrap-server wants HOST:PORT" in ended.err
+    assert "--bootstrap-server must be HOST:PORT" in ended.err

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.cli.framework.exits import Exit
-from barnabas.cli.framework.interrupts import ending_by, stopping_at_once
+from barnabas.cli.framework.interrupts import shutting_down_on_signal, stopping_at_once
 
 NUMBERS = [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)]
 
@@ -25,10 +25,10 @@ def hearing() -> Any:
 @pytest.mark.parametrize(("number", "code"), NUMBERS)
 def test_the_first_signal_wakes_and_the_next_ends_at_once(number: Any, code: Any) -> None:
     woken = []
-    with ending_by(lambda: woken.append(1)) as ending:
-        assert not ending.is_wanted
+    with shutting_down_on_signal(lambda: woken.append(1)) as shutdown:
+        assert not shutdown.is_requested
         os.kill(os.getpid(), number)
-        assert ending.code == code
+        assert shutdown.code == code
         assert woken == [1]
         with pytest.raises((KeyboardInterrupt, SystemExit)):
             os.kill(os.getpid(), number)
@@ -57,6 +57,6 @@ def test_afterwards_signals_do_what_they_did_before() -> None:
 
 def test_what_is_ignored_stays_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with ending_by(lambda: None) as ending:
+    with shutting_down_on_signal(lambda: None) as shutdown:
         os.kill(os.getpid(), signal.SIGINT)
-        assert not ending.is_wanted
+        assert not shutdown.is_requested

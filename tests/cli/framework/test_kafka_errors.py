@@ -8,7 +8,14 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.cli.framework.exits import CommandError, Exit
-from barnabas.cli.framework.kafka_errors import as_java, exit_code, java_name, sentence, told_as, words
+from barnabas.cli.framework.kafka_errors import (
+    as_java,
+    error_prefix,
+    exit_code,
+    java_name,
+    message_of,
+    sentence,
+)
 from barnabas.client.errors import KafkaTimeoutError, NoBrokersError, error_for
 from barnabas.config.errors import ConfigError
 
@@ -53,7 +60,7 @@ def test_a_sentence_says_what_to_do() -> None:
 
 
 def test_an_empty_message_is_filled_in() -> None:
-    assert words(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")) == (
+    assert message_of(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")) == (
         "This server does not host this topic-partition."
     )
 
@@ -79,6 +86,6 @@ def test_an_exception_as_java_shows_it() -> None:
 
 
 def test_errors_are_told_after_a_prefix() -> None:
-    with pytest.raises(CommandError, match=r"^Error: no$") as caught, told_as("Error: "):
+    with pytest.raises(CommandError, match=r"^Error: no$") as caught, error_prefix("Error: "):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no")
     assert caught.value.code is Exit.DENIED

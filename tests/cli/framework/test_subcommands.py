@@ -65,7 +65,7 @@ def test_a_slip_is_told_with_the_nearest_command(tool: Tool) -> None:
 
 
 def test_flags_without_a_command() -> None:
-    with pytest.raises(UsageError, match="no command is given, one of look, go"):
+    with pytest.raises(UsageError, match="no command given, expected one of look, go"):
         WITH_FLAGS.run(["--place", "look"])
 
 

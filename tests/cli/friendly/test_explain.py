@@ -331,4 +331,4 @@ def test_the_table_tells_it_to_a_person(barnabas: Call, group: str) -> None:
 def test_a_wrong_duration_is_a_wrong_command_line(barnabas: Call, group: str) -> None:
     ended = barnabas("explain", group, "--watch", "soon")
     assert ended.code == Exit.USAGE
-    assert "'soon' is no duration: write 500ms" in ended.err
+    assert "'soon' is not a duration: write 500ms" in ended.err

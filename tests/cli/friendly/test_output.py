@@ -13,10 +13,10 @@ from barnabas.cli.friendly.progress import Progress
 from barnabas.cli.friendly.records import envelope
 from barnabas.cli.friendly.records.times import (
     AtTime,
-    Edge,
     FromEnd,
+    LogEnd,
     parse_duration_ms,
-    parse_place,
+    parse_position,
     parse_time_ms,
     show_age,
     show_time,
@@ -127,20 +127,20 @@ def test_what_is_no_time_is_told_with_examples(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("earliest", Edge.EARLIEST),
-        ("latest", Edge.LATEST),
+        ("earliest", LogEnd.EARLIEST),
+        ("latest", LogEnd.LATEST),
         ("42", 42),
         ("-5", FromEnd(5)),
         ("-5m", AtTime(NOW_MS - 300_000)),
     ],
 )
 def test_places(text: str, place: object) -> None:
-    assert parse_place(text, NOW_MS) == place
+    assert parse_position(text, NOW_MS) == place
 
 
 def test_what_is_no_place_is_told() -> None:
-    with pytest.raises(ValueError, match="'somewhere' is no place in a log: write earliest, latest"):
-        parse_place("somewhere", NOW_MS)
+    with pytest.raises(ValueError, match="'somewhere' is not a position in a log: write earliest, latest"):
+        parse_position("somewhere", NOW_MS)
 
 
 def test_durations_and_how_they_are_shown() -> None:
@@ -196,7 +196,7 @@ def test_a_bar_and_a_count() -> None:
 def test_records_come_back_as_they_were(value: bytes | None) -> None:
     record = ConsumerRecord("t", 3, -1, 7, NOW_MS, 0, value, value, (("h", value), ("h", b"2")))
     line = json.dumps(envelope.row_of(record)).encode()
-    assert envelope.looks_like_one(line)
+    assert envelope.is_record_line(line)
     given = envelope.parse(line)
     assert (given.topic, given.partition, given.timestamp_ms) == ("t", 3, NOW_MS)
     assert (given.key, given.value) == (value, value)
@@ -207,7 +207,7 @@ def test_records_come_back_as_they_were(value: bytes | None) -> None:
     "line", [b"{}", b'{"value": 1}', b'{"offset": 1, "value": 1, "price": 2}', b"[1]", b"x"]
 )
 def test_what_is_somebodys_own_json_is_left_alone(line: bytes) -> None:
-    assert not envelope.looks_like_one(line)
+    assert not envelope.is_record_line(line)
 
 
 def test_json_values_of_programs_are_taken() -> None:

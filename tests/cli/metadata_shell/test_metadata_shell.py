@@ -133,7 +133,7 @@ def test_a_log_without_its_beginning_sends_to_the_snapshot(
 @pytest.mark.parametrize(
     ("content", "code", "words"),
     [
-        (b"", Exit.NOT_FOUND, "there are no records of metadata in it"),
+        (b"", Exit.NOT_FOUND, "the file has no metadata records"),
         (b"\0" * 61, Exit.FAILED, "smaller than minimum record overhead"),
     ],
 )
@@ -232,14 +232,14 @@ def test_interrupting_gives_up_the_line_and_a_quote_that_stays_open_is_told(
         return str(line)
 
     monkeypatch.setattr("builtins.input", typed)
-    interactive.converse(Shell(SMALL, interactive=True))
+    interactive.run_interactive(Shell(SMALL, interactive=True))
     captured = capsys.readouterr()
     assert captured.out.endswith("^C\n/\n")
     assert captured.err == "No closing quotation\n"
 
 
 def test_history_has_an_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("barnabas.cli.metadata_shell.shell_commands.MOST_HISTORY", 2)
+    monkeypatch.setattr("barnabas.cli.metadata_shell.shell_commands.MAX_HISTORY", 2)
     shell = Shell(SMALL, interactive=True)
     for line in ("ls", "pwd", "history"):
         shell.remember(line)

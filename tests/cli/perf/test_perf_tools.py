@@ -109,7 +109,7 @@ def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     options = producer_perf_test.make_parser().parse(
         ["--topic", "t", "--num-records", "9", "--payload-monotonic", "--throughput", "100"]
     )
-    load = producer_perf_test.Load(options, iter(()), 1)
+    load = producer_perf_test.ProduceLoad(options, iter(()), 1)
     load.now_ms = lambda: load._start_ms + 20
     for sent in (1, 2, 3):
         with pytest.raises(StopIteration):

@@ -98,7 +98,7 @@ def test_reset_asks_and_keeps_what_was_written(file: str, capsys: pytest.Capture
     written = Path("tables/orders")
     written.mkdir(parents=True)
     assert main(["pipeline", "reset", file]) == 2
-    assert "there is no terminal to ask at" in capsys.readouterr().err
+    assert "no terminal to confirm on" in capsys.readouterr().err
     assert main(["pipeline", "reset", file, "--dry-run"]) == 0
     assert folder.is_dir()
     told = capsys.readouterr().err
@@ -118,7 +118,7 @@ def test_reset_tells_which_files_are_in_the_way(file: str, capsys: pytest.Captur
     assert main(["pipeline", "reset", file, "--yes"]) == 0
     told = capsys.readouterr()
     assert "then move tables/orders away, or give table another path" in told.out + told.err
-    assert "orders: begins anew when that folder is away\n" in told.err
+    assert "orders: starts from the beginning once that folder is moved\n" in told.err
 
 
 def test_reset_leaves_what_belongs_to_others(file: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,7 +151,7 @@ def test_a_report_is_written_by_the_pipeline(file: str, capsys: pytest.CaptureFi
         (["graph", "orders.py", "--set", "table"], 2, "--set table: give KEY=VALUE"),
         (["run", "orders.py", "--once", "--every", "1 second"], 2, "--once ends by itself; leave out --every"),
         (["run", "orders.py", "--only", "bed"], 2, "orders has no sink bed; there is bad, table"),
-        (["run", "orders.py", "--set", "checkpoint=orders.py"], 1, "orders.py is no folder that can be written to (File"),
+        (["run", "orders.py", "--set", "checkpoint=orders.py"], 1, "orders.py is not a writable folder (File"),
         (["reset", "orders.py", "--only", "bed"], 2, "orders has no sink bed; there is bad, table"),
         (["rum", "orders.py"], 2, "unknown command rum (did you mean run?)"),
     ],
@@ -197,21 +197,21 @@ def test_progress_in_a_log_and_on_a_terminal(file: str) -> None:
     # The next block takes the place of the first.
     view.show(running, is_last=True)  # type: ignore[arg-type]
     assert terminal.getvalue() == first + "\x1b[3F\x1b[J" + first
-    view.say("stopped")
+    view.print("stopped")
     assert terminal.getvalue().endswith("orders: stopped\n")
 
 
 def test_a_master_that_is_silent_is_told_of(capfd: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGALRM)
-    with pipeline_run._telling_of_silence("orders", "spark://host:7077"):
+    with pipeline_run._reporting_silent_master("orders", "spark://host:7077"):
         assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= pipeline_run.MASTER_SILENT_S
         signal.raise_signal(signal.SIGALRM)
     assert capfd.readouterr().err == (
-        "orders: spark://host:7077 has not taken the application yet; Spark waits for about a minute\n"
+        "orders: spark://host:7077 has not accepted the application yet; Spark waits for about a minute\n"
     )
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    with pipeline_run._telling_of_silence("orders", "local[2]"):
+    with pipeline_run._reporting_silent_master("orders", "local[2]"):
         assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
@@ -221,7 +221,7 @@ def test_errors_of_queries_are_told_by_us_alone(capsys: pytest.CaptureFixture[st
 
     loggers = [PySparkLogger.getLogger(name) for name in pipeline_run.QUERY_LOGGERS]
     try:
-        pipeline_run._tell_errors_once()
+        pipeline_run._silence_query_loggers()
         for logger in loggers:
             logger.error("a column is not there", errorClass="UNRESOLVED_COLUMN")
         assert capsys.readouterr() == ("", "")

@@ -13,7 +13,7 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.cli.framework.exits import CommandError, Exit
-from barnabas.cli.reassign_partitions.command import generate, make_parser, moves_under_way
+from barnabas.cli.reassign_partitions.command import active_reassignments, generate, make_parser
 from barnabas.cli.reassign_partitions.execute import cancel, execute
 from barnabas.cli.reassign_partitions.verify import folder_line, verify
 from barnabas.client.admin.log_dirs import ReplicaLogDir
@@ -90,10 +90,10 @@ def part(number: int, *replicas: int, **more: Any) -> dict[str, Any]:
     return {"topic": "mv", "partition": number, "replicas": list(replicas), **more}
 
 
-def test_moves_under_way_are_listed() -> None:
+def test_active_reassignments_are_listed() -> None:
     cluster: Any = Cluster()
     cluster.moving = {MV1: Reassignment((3, 1, 2), (3,), (2,)), MV0: Reassignment((1, 2), (), ())}
-    assert moves_under_way(cluster) == (
+    assert active_reassignments(cluster) == (
         "Current partition reassignments:\n"
         "mv-0: replicas: 1,2.\n"
         "mv-1: replicas: 3,1,2. adding: 3. removing: 2."

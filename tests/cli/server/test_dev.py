@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.framework import single_request as one_request
+from barnabas.cli.framework import single_request
 from barnabas.cli.framework.exits import Exit
 from barnabas.cli.friendly import framework as asking
 from barnabas.cli.server import dev, running_servers, status
@@ -77,7 +77,7 @@ def test_the_hint_reaches_this_broker(
     monkeypatch.delenv("BARNABAS_BOOTSTRAP", raising=False)
     if variable is not None:
         monkeypatch.setenv("BARNABAS_BOOTSTRAP", variable)
-    dev._greet(own, "folder", kept=True)
+    dev._print_summary(own, "folder", kept=True)
     (hint,) = [line for line in capsys.readouterr().out.splitlines() if "try it" in line]
     assert hint.endswith(f"--create --bootstrap-server 127.0.0.1:{port}" if has_flag else "--create")
 
@@ -98,7 +98,7 @@ def test_of_several_brokers_the_one_at_the_usual_port_is_taken(
     """So that a hint stays right when another broker comes later."""
     monkeypatch.setattr(running_servers, "running_servers", lambda disk: servers)
     monkeypatch.delenv("BARNABAS_BOOTSTRAP", raising=False)
-    assert asking.settle_bootstrap(Namespace(bootstrap_server=None)) == expected
+    assert asking.resolve_bootstrap(Namespace(bootstrap_server=None)) == expected
 
 
 @pytest.mark.parametrize(("operations", "is_told"), [(status.all_operations(), False), (0, True)])
@@ -108,7 +108,7 @@ def test_status_says_that_topics_may_be_hidden(
     info = ServerInfo(1, 1, ["broker"], "cluster", 0, {"PLAINTEXT": "127.0.0.1:9092"})
     monkeypatch.setattr(status, "running_servers", lambda disk: [info])
     answer = MetadataResponse(brokers=[], topics=[], cluster_authorized_operations=operations)
-    monkeypatch.setattr(one_request, "ask", lambda *asked: answer)
-    assert ("an authorizer hides others" in barnabas("status").out) is is_told
+    monkeypatch.setattr(single_request, "send_request", lambda *asked: answer)
+    assert ("an authorizer may hide others" in barnabas("status").out) is is_told
     (row,) = json.loads(barnabas("status", "-o", "json").out)
     assert row["topics_may_be_hidden"] is is_told

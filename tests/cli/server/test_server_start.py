@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.framework.exits import CommandError, Exit, UsageError
-from barnabas.cli.framework.single_request import ask
+from barnabas.cli.framework.single_request import send_request
 from barnabas.cli.server.running_servers import Registration, ServerInfo, running_servers
 from barnabas.cli.server.server_start import parse_metrics
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -38,7 +38,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 def topics(site: Site) -> list[str | None]:
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    return [one.name for one in ask(Address("127.0.0.1", site.port), request, 9, MetadataResponse).topics]
+    return [one.name for one in send_request(Address("127.0.0.1", site.port), request, 9, MetadataResponse).topics]
 
 
 def test_the_life_of_a_daemon(site: Site, barnabas: Call) -> None:
@@ -52,7 +52,7 @@ def test_the_life_of_a_daemon(site: Site, barnabas: Call) -> None:
     topic = CreateTopicsRequest.CreatableTopic(
         name="kept", num_partitions=2, replication_factor=1, assignments=[], configs=[]
     )
-    answer = ask(
+    answer = send_request(
         Address("127.0.0.1", site.port), CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse
     )
     assert answer.topics[0].error_code == 0
@@ -243,7 +243,7 @@ def test_dev_needs_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     assert host == "127.0.0.1"
     assert list(tmp_path.glob("barnabas-dev-*"))
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-    answer = ask(Address(host, int(port)), request, 9, MetadataResponse)
+    answer = send_request(Address(host, int(port)), request, 9, MetadataResponse)
     assert [(one.host, one.port) for one in answer.brokers] == [(host, int(port))]
     process.send_signal(signal.SIGINT)
     out, err = process.stdout.read(), process.stderr.read()
@@ -276,7 +276,7 @@ def test_servers_that_ended_without_a_word_are_swept_away(
     (tmp_path / "run" / "node-9-99999.pid").write_text("{}", "utf-8")
     assert running_servers(disk) == [info]
     assert not (tmp_path / "run" / "node-9-99999.pid").exists()
-    registration.end()
+    registration.remove()
     assert running_servers(disk) == []
     assert list((tmp_path / "run").iterdir()) == []
 
@@ -285,5 +285,5 @@ def test_nobody_answers() -> None:
     [port] = free_ports(1)
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     with pytest.raises(CommandError) as refused:
-        ask(Address("127.0.0.1", port), request, 9, MetadataResponse)
+        send_request(Address("127.0.0.1", port), request, 9, MetadataResponse)
     assert refused.value.code is Exit.UNREACHABLE

@@ -92,7 +92,7 @@ def test_a_run_ends_cleanly_and_goes_on(bootstrap: str, tmp_path: Path) -> None:
     assert first.wait(PATIENCE_S) == 0
     text = shown.decode()
     assert "ROWS/S" in text
-    assert text.rstrip().endswith("orders: stopped; run it again and it goes on from its checkpoint")
+    assert text.rstrip().endswith("orders: stopped; the next run continues from the checkpoint")
 
     # Without a terminal, by SIGTERM.
     produce(bootstrap, "orders", [b"3"])
@@ -103,7 +103,7 @@ def test_a_run_ends_cleanly_and_goes_on(bootstrap: str, tmp_path: Path) -> None:
     third.terminate()
     assert third.wait(PATIENCE_S) == 0
     lines = (tmp_path / "log").read_text("utf-8").splitlines()
-    assert lines[-1] == "orders: stopped; run it again and it goes on from its checkpoint"
+    assert lines[-1] == "orders: stopped; the next run continues from the checkpoint"
     assert any(line.startswith("copy: batch ") for line in lines)
     # Each record once.
     command = [*BARNABAS, "consume", "copied", "-b", bootstrap, "-o", "jsonl"]

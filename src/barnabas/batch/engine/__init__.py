@@ -1,10 +1,10 @@
-"""The engine room: loops over records and bytes, written for mypyc.
+"""The engine: loops over records and bytes, written for mypyc.
 
-What lives here: strictly typed modules with native integers, and the rule by which they are imported:
-compiled if a build left compiled modules of exactly these sources for this Python, as plain Python otherwise.
-What may not: anything that talks to the world, and any dynamic trick in the modules themselves.
+Contains strictly typed modules with native integers, and the rule by which they are imported: compiled if a
+build left compiled modules of exactly these sources for this Python, as plain Python otherwise.  No IO here,
+and nothing dynamic in the modules themselves.
 
-`BARNABAS_ENGINE=interpreted` in the environment asks for plain Python.  setup.py compiles, and writes down in
+`BARNABAS_ENGINE=interpreted` in the environment selects plain Python.  setup.py compiles, and records in
 `_build.json` what it compiled.
 """
 
@@ -31,7 +31,7 @@ _FOLDER = Path(__file__).parent
 
 
 class EngineState(NamedTuple):
-    """Which engine runs: `compiled`, `interpreted`, or `stale` (interpreted, until it is built again)."""
+    """The engine in use: `compiled`, `interpreted`, or `stale` (interpreted, until it is built again)."""
 
     state: str
     reason: str
@@ -43,10 +43,11 @@ def source_hashes(folder: Path) -> dict[str, str]:
     return {path.stem: sha256(path.read_bytes()).hexdigest() for path in sources}
 
 
-def judge(folder: Path, asked: str | None, suffix: str = EXTENSION_SUFFIXES[0]) -> EngineState:
-    """Which engine the modules in `folder` give a Python whose compiled modules end with `suffix`."""
-    if asked == INTERPRETED:
-        return EngineState(INTERPRETED, f"{ENGINE_VARIABLE}={INTERPRETED} asks for it")
+def select_engine(folder: Path, requested: str | None, suffix: str = EXTENSION_SUFFIXES[0]) -> EngineState:
+    """The engine that the modules in `folder` provide to a Python whose compiled modules end with
+    `suffix`."""
+    if requested == INTERPRETED:
+        return EngineState(INTERPRETED, f"{ENGINE_VARIABLE}={INTERPRETED} is set")
     hashes = source_hashes(folder)
     present = [name for name in hashes if (folder / f"{name}{suffix}").exists()]
     if not present:
@@ -54,7 +55,7 @@ def judge(folder: Path, asked: str | None, suffix: str = EXTENSION_SUFFIXES[0]) 
     try:
         built = json.loads((folder / BUILD_FILE).read_text("utf-8"))[suffix]
     except (OSError, ValueError, LookupError, TypeError):
-        return EngineState(STALE, f"compiled modules, but no {BUILD_FILE} of their build: build again")
+        return EngineState(STALE, f"compiled modules without the {BUILD_FILE} of their build: build again")
     changed = [name for name in hashes if built.get(name) != hashes[name] or name not in present]
     if changed or len(built) != len(hashes):
         names = ", ".join(changed) or "the list of modules"
@@ -63,7 +64,7 @@ def judge(folder: Path, asked: str | None, suffix: str = EXTENSION_SUFFIXES[0]) 
 
 
 class SourceFinder:
-    """Finds the modules of this package as sources, though compiled ones lie beside them."""
+    """Finds the source modules of this package even if compiled ones are beside them."""
 
     @staticmethod
     def find_spec(
@@ -76,11 +77,11 @@ class SourceFinder:
         return spec_from_file_location(name, source)
 
 
-_STATE = judge(_FOLDER, os.environ.get(ENGINE_VARIABLE))
+_STATE = select_engine(_FOLDER, os.environ.get(ENGINE_VARIABLE))
 if _STATE.state != COMPILED:
     sys.meta_path.insert(0, SourceFinder)
 
 
 def engine_state() -> EngineState:
-    """Which engine this process runs, and why."""
+    """The engine that this process uses, and why."""
     return _STATE

@@ -1,8 +1,8 @@
-"""Rows of Arrow columns into batches that are being filled: what a writer of whole tables needs.
+"""Appends rows of Arrow columns to batches that are being filled, for writers of whole tables.
 
-Columns come as Arrow lays them out: the bytes of all cells in a row, 32-bit positions of where each cell
-starts and ends, and a bit field of the cells that are not null (empty: none is).  A record costs no object of
-its own beyond its key and its value.
+Columns are in Arrow's layout: the bytes of all cells, 32-bit positions where each cell starts and ends, and a
+bit field of the cells that are not null (empty if none is null).  A record costs no object besides its key
+and its value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_PARTITION = -1
 
 
 class BinaryCells:
-    """A binary column; `first` is the cell at which its rows begin."""
+    """A binary column; `first` is the cell of its first row."""
 
     def __init__(self, data: bytes, ends: bytes, valid: bytes, first: i64) -> None:
         self._data = data
@@ -26,11 +26,11 @@ class BinaryCells:
         self._first: i64 = first
 
     def cell(self, row: i64) -> bytes | None:
-        place: i64 = self._first + row
-        if not is_valid(self._valid, place):
+        index: i64 = self._first + row
+        if not is_valid(self._valid, index):
             return None
-        start: i64 = i64(read_i32_le(self._ends, place * 4))
-        end: i64 = i64(read_i32_le(self._ends, place * 4 + 4))
+        start: i64 = i64(read_i32_le(self._ends, index * 4))
+        end: i64 = i64(read_i32_le(self._ends, index * 4 + 4))
         return self._data[start:end]
 
 
@@ -50,7 +50,7 @@ class NumberCells:
 
 
 class HeaderCells:
-    """A column of lists of names and contents."""
+    """A column of lists of header keys and values."""
 
     def __init__(
         self, ends: bytes, valid: bytes, first: i64, names: BinaryCells, contents: BinaryCells
@@ -62,25 +62,25 @@ class HeaderCells:
         self._contents = contents
 
     def cell(self, row: i64) -> Headers:
-        place: i64 = self._first + row
-        if not is_valid(self._valid, place):
+        index: i64 = self._first + row
+        if not is_valid(self._valid, index):
             return ()
-        start: i64 = i64(read_i32_le(self._ends, place * 4))
-        end: i64 = i64(read_i32_le(self._ends, place * 4 + 4))
+        start: i64 = i64(read_i32_le(self._ends, index * 4))
+        end: i64 = i64(read_i32_le(self._ends, index * 4 + 4))
         if start == end:
             return ()
-        found: list[tuple[str, bytes | None]] = []
+        headers: list[tuple[str, bytes | None]] = []
         while start < end:
             name = self._names.cell(start)
             if name is None:
                 raise ValueError("a header has no key: null is not allowed there")
-            found.append((name.decode("utf-8"), self._contents.cell(start)))
+            headers.append((name.decode("utf-8"), self._contents.cell(start)))
             start += 1
-        return tuple(found)
+        return tuple(headers)
 
 
 class ArrowRows:
-    """The columns of one Arrow batch, as far as there are such columns."""
+    """The columns of one Arrow batch; optional ones may be missing."""
 
     def __init__(
         self,
@@ -97,19 +97,19 @@ class ArrowRows:
         self.partitions = partitions
 
     def size_of(self, row: i64) -> i64:
-        """How many bytes a row takes at most, as a record."""
+        """Maximum encoded size of a row as a record."""
         keys = self.keys
         headers = self.headers
         key = None if keys is None else keys.cell(row)
         return largest_record(key, self.values.cell(row), () if headers is None else headers.cell(row))
 
 
-def is_valid(valid: bytes, place: i64) -> bool:
+def is_valid(valid: bytes, index: i64) -> bool:
     """Whether a cell is not null."""
     if len(valid) == 0:
         return True
-    byte: i64 = valid[place >> 3]
-    return (byte >> (place & 7)) & 1 == 1
+    byte: i64 = valid[index >> 3]
+    return (byte >> (index & 7)) & 1 == 1
 
 
 def gather_rows(
@@ -120,12 +120,12 @@ def gather_rows(
     sticky: i64,
     hashes_keys: bool,
 ) -> tuple[int, int, bool]:
-    """Put the rows from `start` on where they belong: a partition's batch in the making.
+    """Append the rows from `start` on to the open batches of their partitions.
 
-    A row that names no partition goes where its key's hash says, and without key (or if hashes do not count)
-    to the partition `sticky`.
-    It ends at the first row whose partition has no batch, or none with room: returned are that row, its
-    partition and whether it went there because it is sticky.  (count, -1, False) says that all are placed.
+    A row without a partition goes to the partition of its key's hash, or without a key (or unless
+    `hashes_keys`) to the partition `sticky`. Stops at the first row whose partition has no batch with enough
+    space; returns that row, its partition and whether the partition was the sticky one.  (count, -1, False)
+    means that all rows were appended.
     """
     keys = rows.keys
     values = rows.values
@@ -139,23 +139,23 @@ def gather_rows(
         if keys is not None:
             key = keys.cell(row)
         sticks = False
-        place: i64 = 0
+        partition: i64 = 0
         if partitions is not None and partitions.has(row):
-            place = partitions.number(row)
-            if place < 0 or place >= spread:
-                return int(row), int(place), False
+            partition = partitions.number(row)
+            if partition < 0 or partition >= spread:
+                return int(row), int(partition), False
         elif hashes_keys and key is not None:
-            place = key_partition(key, spread)
+            partition = key_partition(key, spread)
         else:
-            place = sticky
+            partition = sticky
             sticks = True
-        target = targets[place]
+        target = targets[partition]
         if target is None:
-            return int(row), int(place), sticks
-        found: Headers = ()
+            return int(row), int(partition), sticks
+        row_headers: Headers = ()
         if headers is not None:
-            found = headers.cell(row)
-        if target.append(timestamp, key, values.cell(row), found) < 0:
-            return int(row), int(place), sticks
+            row_headers = headers.cell(row)
+        if target.append(timestamp, key, values.cell(row), row_headers) < 0:
+            return int(row), int(partition), sticks
         row += 1
     return int(row), NO_PARTITION, False

@@ -1,7 +1,8 @@
-"""Keys or values in a form from which Arrow makes a binary column, in one go and in memory of its own.
+"""Keys or values in a form from which Arrow builds a binary column, in one step and in its own memory.
 
-Arrow's binary columns want all bytes in a row, but in a payload there is always something in between.  So the
-payload is cut into slots, one for each row and one for what follows it, and the rows are every second slot.
+Arrow's binary columns need contiguous bytes, but in a payload there are always other fields in between.  So
+the payload is divided into slots, one for each row and one for the bytes after it, and the rows are every
+second slot.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from barnabas.batch.engine.columns import ColumnVectors
 
 
 class BinaryColumn:
-    """Slot s of the payload lies from `bounds[s]` to `bounds[s + 1]`; row i is slot `slots[i]`.
+    """Slot s of the payload extends from `bounds[s]` to `bounds[s + 1]`; row i is slot `slots[i]`.
 
     `valid` is a bit field of the rows that are not null.
     """

@@ -1,7 +1,7 @@
-"""The records of a payload as columns: offsets, times, and where keys, values and headers lie.
+"""The records of a payload as columns: offsets, timestamps, and the positions of keys, values and headers.
 
-Every column is a vector of native integers, of 64 bits for offsets and times, of 32 for positions and
-lengths.  A length of -1 stands for null.
+Every column is a vector of native integers, of 64 bits for offsets and timestamps, of 32 for positions and
+lengths.  A length of -1 means null.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from barnabas.batch.engine.faults import (
     BAD_VALUE,
     BAD_VARINT,
     NO_FAULT,
-    RECORDS_LEFT,
+    TRAILING_BYTES,
     WRONG_LENGTH,
 )
 from barnabas.batch.engine.varints import add_wrapping, read_varint, read_varlong
@@ -48,9 +48,9 @@ def decode_columns(
     log_append_time: bool,
     columns: ColumnVectors,
 ) -> tuple[int, int]:
-    """Fill the rows from `row` on with the `count` records from `start` to `end`; positions grow by `shift`.
+    """Fill the rows from `row` on with the `count` records from `start` to `end`; adds `shift` to positions.
 
-    Returns a fault and the index of the record that has it.  After a fault the columns are of no use.
+    Returns a fault and the index of its record.  After a fault the columns are not usable.
     """
     offsets = columns.offsets
     timestamps = columns.timestamps
@@ -110,5 +110,5 @@ def decode_columns(
         index += 1
         row += 1
     if position != end:
-        return RECORDS_LEFT, count - 1
+        return TRAILING_BYTES, count - 1
     return NO_FAULT, 0

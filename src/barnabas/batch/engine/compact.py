@@ -1,10 +1,10 @@
-"""Compaction's loops over batches and records: which keys have a later value, and what is left of a batch.
+"""Compaction's loops over batches and records: which keys have a later value, and what remains of a batch.
 
-What lives here: the two walks over a piece of a segment, `index_chunk` and `filter_chunk`.  What may not:
-files, clocks, and the state of transactions, which the walks ask a `Judge` about.
+Contains the two passes over a chunk of a segment, `index_chunk` and `filter_chunk`.  Files, clocks and the
+state of transactions belong in `storage`; the passes get the latter from a `CleanerContext`.
 
-Both read batches of format v2 up to the last one that is whole, return how many bytes that was, and
-raise ValueError at the first byte that does not fit.
+Both read batches of format v2 up to the last complete one, return how many bytes that was, and raise
+ValueError at the first malformed byte.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from barnabas.batch.engine.compact_write import (
     LOG_OVERHEAD,
     NO_TIMESTAMP,
     TRANSACTIONAL,
-    Judge,
+    CleanerContext,
     Kept,
     Walk,
     rewrite,
@@ -35,9 +35,9 @@ MAGIC: Final = 2
 
 
 def _batch_size(chunk: bytes, at: i64) -> i64:
-    """The size of the batch at that place; -1 if the chunk ends before it does."""
-    left = len(chunk) - at
-    if left < HEADER_SIZE:
+    """The size of the batch at this position; -1 if the chunk ends before it does."""
+    available = len(chunk) - at
+    if available < HEADER_SIZE:
         return -1
     magic: i64 = chunk[at + 16]
     if magic != MAGIC:
@@ -45,21 +45,21 @@ def _batch_size(chunk: bytes, at: i64) -> i64:
     size = i64(read_i32_be(chunk, at + 8)) + LOG_OVERHEAD
     if size < HEADER_SIZE:
         raise ValueError(f"a batch of {size} bytes has no room for its header")
-    return size if size <= left else -1
+    return size if size <= available else -1
 
 
-def _payload(chunk: bytes, at: i64, size: i64, codec: i64, judge: Judge) -> bytes:
-    """The records of a batch, plain, after its checksum was found right."""
+def _payload(chunk: bytes, at: i64, size: i64, codec: i64, context: CleanerContext) -> bytes:
+    """The uncompressed records of a batch, after its checksum was verified."""
     stored: i64 = i64(read_i32_be(chunk, at + 17))
-    computed: i64 = judge.checksum(chunk[at + 21 : at + size])
+    computed: i64 = context.checksum(chunk[at + 21 : at + size])
     if (stored & 0xFFFFFFFF) != computed:
         raise ValueError(f"the checksum of the batch at offset {read_i64_be(chunk, at)} is wrong")
     packed = chunk[at + HEADER_SIZE : at + size]
-    return judge.decompress(codec, packed) if codec != 0 else packed
+    return context.decompress(codec, packed) if codec != 0 else packed
 
 
 def _number(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
-    """A variable-length number and the place after it."""
+    """A varint and the position after it."""
     number, after = read_varint(data, at, end)
     if after < 0:
         raise ValueError("a variable-length number is cut short or too long")
@@ -67,7 +67,7 @@ def _number(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
 
 
 def _field(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
-    """Length (-1: null) and place of a record's key or value, which lies whole before `end`."""
+    """Length (-1: null) and position of a record's key or value, which must end before `end`."""
     length, after = _number(data, at, end)
     if length > end - after:
         raise ValueError(f"a key or value of {length} bytes does not fit its record")
@@ -75,7 +75,7 @@ def _field(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
 
 
 def _time(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
-    """The distance of a record's timestamp from the batch's, and the place after it."""
+    """A record's timestamp delta, and the position after it."""
     delta, after = read_varlong(data, at, end)
     if after < 0:
         raise ValueError("a timestamp is cut short or too long")
@@ -83,7 +83,7 @@ def _time(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
 
 
 def _body(data: bytes, at: i64) -> tuple[i64, i64]:
-    """Where the body of the record at that place starts and ends."""
+    """Where the body of the record at this position starts and ends."""
     end: i64 = len(data)
     length, body = _number(data, at, end)
     if length < 1 or length > end - body:
@@ -110,16 +110,16 @@ def _check_all_read(data: bytes, at: i64) -> None:
         raise ValueError(f"{len(data) - at} bytes remain after the last record that the batch counts")
 
 
-def _is_aborted(chunk: bytes, at: i64, attributes: i64, last_offset: i64, judge: Judge) -> bool:
+def _is_aborted(chunk: bytes, at: i64, attributes: i64, last_offset: i64, context: CleanerContext) -> bool:
     if attributes & TRANSACTIONAL == 0:
         return False
-    return judge.is_aborted(read_i64_be(chunk, at + 43), last_offset)
+    return context.is_aborted(read_i64_be(chunk, at + 43), last_offset)
 
 
 def index_chunk(
-    offsets: OffsetMap, chunk: bytes, first_offset: i64, max_entries: i64, judge: Judge, walk: Walk
+    offsets: OffsetMap, chunk: bytes, first_offset: i64, max_entries: i64, context: CleanerContext, walk: Walk
 ) -> i64:
-    """Enter the keys of all records from first_offset on; walk.full says that max_entries are in the map."""
+    """Add the keys of all records from first_offset on; sets walk.full once the map has max_entries."""
     at: i64 = 0
     size = _batch_size(chunk, at)
     while size > 0:
@@ -128,10 +128,10 @@ def index_chunk(
         last: i64 = base + i64(read_i32_be(chunk, at + 23))
         count: i64 = i64(read_i32_be(chunk, at + 57))
         if attributes & CONTROL != 0:
-            records = _payload(chunk, at, size, attributes & CODEC_MASK, judge)
-            judge.is_marker_idle(read_i64_be(chunk, at + 43), last, _control_type(records, count))
-        elif not _is_aborted(chunk, at, attributes, last, judge) and last >= first_offset:
-            records = _payload(chunk, at, size, attributes & CODEC_MASK, judge)
+            records = _payload(chunk, at, size, attributes & CODEC_MASK, context)
+            context.is_marker_idle(read_i64_be(chunk, at + 43), last, _control_type(records, count))
+        elif not _is_aborted(chunk, at, attributes, last, context) and last >= first_offset:
+            records = _payload(chunk, at, size, attributes & CODEC_MASK, context)
             if _index_records(offsets, records, count, base, first_offset, max_entries):
                 walk.full = True
                 return at
@@ -174,15 +174,16 @@ def _select(
     keep_tombstones: bool,
     walk: Walk,
 ) -> Kept:
-    """A record stays if it lies past the map, or is its key's last and no tombstone whose time has come."""
+    """A record is kept if it is beyond the map, or if it is the latest of its key and not an expired
+    tombstone."""
     kept = Kept()
     latest = offsets.latest_offset
     at: i64 = 0
     while count > 0:
         start = at
         body, end = _body(data, at)
-        time_delta, rest = _time(data, body + 1, end)
-        delta, at = _number(data, rest, end)
+        time_delta, after_time = _time(data, body + 1, end)
+        delta, at = _number(data, after_time, end)
         key_length, key = _field(data, at, end)
         value_length, _ = _field(data, key + (key_length if key_length > 0 else 0), end)
         stays = True
@@ -195,7 +196,7 @@ def _select(
                     data[key : key + key_length]
                 )
         if stays:
-            kept.add(start, rest, end, add_wrapping(base_timestamp, time_delta))
+            kept.add(start, after_time, end, add_wrapping(base_timestamp, time_delta))
             if value_length < 0:
                 kept.tombstones = True
         at = end
@@ -210,18 +211,18 @@ def filter_chunk(
     now_ms: i64,
     delete_retention_ms: i64,
     round_end: i64,
-    judge: Judge,
+    context: CleanerContext,
     walk: Walk,
 ) -> i64:
-    """Write what stays of the chunk's batches to walk.out.
+    """Write the retained parts of the chunk's batches to walk.out.
 
-    round_end is the offset at which this cleaning ends: the batch before it stays, if only as a header, so
+    round_end is the offset at which this cleaning ends: the batch before it is kept, if only as a header, so
     that the log does not lose its last offset.
     """
     at: i64 = 0
     size = _batch_size(chunk, at)
     while size > 0:
-        _filter_batch(offsets, chunk, at, size, now_ms, delete_retention_ms, round_end, judge, walk)
+        _filter_batch(offsets, chunk, at, size, now_ms, delete_retention_ms, round_end, context, walk)
         walk.bytes_read += size
         at += size
         size = _batch_size(chunk, at)
@@ -236,7 +237,7 @@ def _filter_batch(
     now_ms: i64,
     delete_retention_ms: i64,
     round_end: i64,
-    judge: Judge,
+    context: CleanerContext,
     walk: Walk,
 ) -> None:
     base: i64 = read_i64_be(chunk, at)
@@ -247,23 +248,25 @@ def _filter_batch(
     count: i64 = i64(read_i32_be(chunk, at + 57))
     control = attributes & CONTROL != 0
     has_horizon = attributes & DELETE_HORIZON != 0
-    records = _payload(chunk, at, size, attributes & CODEC_MASK, judge)
+    records = _payload(chunk, at, size, attributes & CODEC_MASK, context)
 
     idle = False
     if control:
-        # A marker waits for its horizon like a tombstone, and for all data of its transaction (KIP-534).
-        idle = judge.is_marker_idle(producer_id, last, _control_type(records, count))
+        # A marker is removed after its delete horizon, like a tombstone, and after all data of its
+        # transaction (KIP-534).
+        idle = context.is_marker_idle(producer_id, last, _control_type(records, count))
         discard = idle and has_horizon and base_timestamp <= now_ms
     else:
-        discard = _is_aborted(chunk, at, attributes, last, judge)
+        discard = _is_aborted(chunk, at, attributes, last, context)
     keep_empty = last + 1 == round_end or (
-        producer_id >= 0 and judge.ends_producer(producer_id, i64(read_i16_be(chunk, at + 51)), last, control)
+        producer_id >= 0
+        and context.ends_producer(producer_id, i64(read_i16_be(chunk, at + 51)), last, control)
     )
     if discard and not keep_empty:
         return
     if discard:
         walk.records_read += count
-        write_empty(chunk, at, attributes, walk, judge)
+        write_empty(chunk, at, attributes, walk, context)
         return
 
     keep_tombstones = not has_horizon or now_ms < base_timestamp
@@ -272,7 +275,7 @@ def _filter_batch(
     walk.records_kept += kept.count
     if kept.count == 0:
         if keep_empty:
-            write_empty(chunk, at, attributes, walk, judge)
+            write_empty(chunk, at, attributes, walk, context)
         return
     stamp = (kept.tombstones or idle) and not has_horizon
     if kept.count == count and not stamp:
@@ -280,4 +283,4 @@ def _filter_batch(
         walk.last_offset = last
     else:
         horizon = now_ms + delete_retention_ms if stamp else (base_timestamp if has_horizon else NO_TIMESTAMP)
-        rewrite(chunk, at, attributes, records, kept, horizon, walk, judge)
+        rewrite(chunk, at, attributes, records, kept, horizon, walk, context)

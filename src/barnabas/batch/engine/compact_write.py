@@ -1,6 +1,6 @@
-"""What compaction writes: batches with fewer records, or with none, under the header of the original.
+"""The output of compaction: batches with fewer records, or none, under the original header.
 
-What lives here: the bytes of a rewritten batch.  What may not: which records stay (compact.py).
+Contains the encoding of a rewritten batch.  Which records are kept belongs in compact.py.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ NO_TIMESTAMP: Final = -1
 WORDS_PER_RECORD: Final = 4
 
 
-class Judge(Protocol):
-    """What the walks cannot see in the bytes before them: transactions, producers, codecs, checksums."""
+class CleanerContext(Protocol):
+    """State that is not part of the chunk: transactions, producers, codecs, checksums."""
 
     def is_aborted(self, producer_id: int, last_offset: int) -> bool:
-        """A transactional batch was read: does it belong to an aborted transaction?"""
+        """Called for a transactional batch: whether it belongs to an aborted transaction."""
         ...
 
     def is_marker_idle(self, producer_id: int, last_offset: int, control_type: int) -> bool:
-        """A control batch was read: is nothing left of its transaction?  (-1: a batch without a record.)"""
+        """Called for a control batch: whether no data of its transaction remains.  (-1: a batch without
+        records.)"""
         ...
 
     def ends_producer(self, producer_id: int, producer_epoch: int, last_offset: int, control: bool) -> bool:
-        """Is this batch all that tells of the producer's last sequence number or epoch?"""
+        """Whether this batch is the only one with the producer's last sequence number or epoch."""
         ...
 
     def checksum(self, data: bytes) -> int: ...
@@ -50,7 +51,7 @@ class Judge(Protocol):
 
 @final
 class Walk:
-    """What a walk has seen and, when it filters, written."""
+    """Counters of a pass over a chunk and, when it filters, its output."""
 
     def __init__(self) -> None:
         self.bytes_read: i64 = 0
@@ -68,38 +69,47 @@ class Walk:
 
 @final
 class Kept:
-    """The records of one batch that stay, in groups of WORDS_PER_RECORD: start, after the time, end, time."""
+    """The kept records of one batch, WORDS_PER_RECORD words each: start, position after the timestamp, end,
+    timestamp."""
 
     def __init__(self) -> None:
-        self.places: vec[i64] = vec[i64]()
+        self.positions: vec[i64] = vec[i64]()
         self.count: i64 = 0
         self.tombstones: bool = False
         self.max_timestamp: i64 = NO_TIMESTAMP
         self.first_timestamp: i64 = NO_TIMESTAMP
 
-    def add(self, start: i64, rest: i64, end: i64, timestamp: i64) -> None:
+    def add(self, start: i64, after_time: i64, end: i64, timestamp: i64) -> None:
         if self.count == 0:
             self.first_timestamp = timestamp
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
-        places = self.places
-        places = append(places, start)
-        places = append(places, rest)
-        places = append(places, end)
-        self.places = append(places, timestamp)
+        positions = self.positions
+        positions = append(positions, start)
+        positions = append(positions, after_time)
+        positions = append(positions, end)
+        self.positions = append(positions, timestamp)
         self.count += 1
 
 
-def write_empty(chunk: bytes, at: i64, attributes: i64, walk: Walk, judge: Judge) -> None:
-    """Only the header stays, without codec and delete horizon: offsets, producer, epoch and sequence."""
+def write_empty(chunk: bytes, at: i64, attributes: i64, walk: Walk, context: CleanerContext) -> None:
+    """Keep the header only, without codec and delete horizon: offsets, producer, epoch and sequence."""
     flags = attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
-    _write_batch(chunk, at, flags, NO_TIMESTAMP, read_i64_be(chunk, at + 35), 0, b"", walk, judge)
+    _write_batch(chunk, at, flags, NO_TIMESTAMP, read_i64_be(chunk, at + 35), 0, b"", walk, context)
 
 
 def rewrite(
-    chunk: bytes, at: i64, attributes: i64, records: bytes, kept: Kept, horizon: i64, walk: Walk, judge: Judge
+    chunk: bytes,
+    at: i64,
+    attributes: i64,
+    records: bytes,
+    kept: Kept,
+    horizon: i64,
+    walk: Walk,
+    context: CleanerContext,
 ) -> None:
-    """The batch with the kept records only.  Base and last offset stay, so the sequence numbers do too."""
+    """The batch with the kept records only.  Base and last offset stay, and with them the sequence
+    numbers."""
     flags = attributes & (CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
     append_time = attributes & LOG_APPEND_TIME != 0
     max_timestamp = kept.max_timestamp
@@ -115,41 +125,41 @@ def rewrite(
     else:
         plain = _restamped(records, kept, base_timestamp, max_timestamp if append_time else NO_TIMESTAMP)
     codec = flags & CODEC_MASK
-    packed = judge.compress(codec, plain) if codec != 0 else plain
-    _write_batch(chunk, at, flags, base_timestamp, max_timestamp, kept.count, packed, walk, judge)
+    packed = context.compress(codec, plain) if codec != 0 else plain
+    _write_batch(chunk, at, flags, base_timestamp, max_timestamp, kept.count, packed, walk, context)
 
 
 def _copied(records: bytes, kept: Kept) -> bytes:
-    """The kept records as they are, neighbours in one piece."""
+    """The kept records unchanged, adjacent ones in one piece."""
     out = BytesWriter()
-    places = kept.places
+    positions = kept.positions
     words = kept.count * WORDS_PER_RECORD
     index: i64 = 0
     while index < words:
-        start = places[index]
-        end = places[index + 2]
+        start = positions[index]
+        end = positions[index + 2]
         index += WORDS_PER_RECORD
-        while index < words and places[index] == end:
-            end = places[index + 2]
+        while index < words and positions[index] == end:
+            end = positions[index + 2]
             index += WORDS_PER_RECORD
         out.write(records[start:end])
     return out.getvalue()
 
 
 def _restamped(records: bytes, kept: Kept, base_timestamp: i64, append_timestamp: i64) -> bytes:
-    """The kept records, times counted from another base; append_timestamp, if any, is the time of all."""
+    """The kept records with timestamps relative to another base; append_timestamp, if set, applies to all."""
     out = BytesWriter()
-    places = kept.places
+    positions = kept.positions
     index: i64 = 0
     while index < kept.count * WORDS_PER_RECORD:
-        timestamp = places[index + 3] if append_timestamp < 0 else append_timestamp
+        timestamp = positions[index + 3] if append_timestamp < 0 else append_timestamp
         delta = timestamp - base_timestamp
-        rest = places[index + 1]
-        end = places[index + 2]
-        write_varint(out, 1 + size_of_varint(delta) + end - rest)
+        after_time = positions[index + 1]
+        end = positions[index + 2]
+        write_varint(out, 1 + size_of_varint(delta) + end - after_time)
         out.append(0)
         write_varint(out, delta)
-        out.write(records[rest:end])
+        out.write(records[after_time:end])
         index += WORDS_PER_RECORD
     return out.getvalue()
 
@@ -163,9 +173,9 @@ def _write_batch(
     count: i64,
     packed: bytes,
     walk: Walk,
-    judge: Judge,
+    context: CleanerContext,
 ) -> None:
-    """A batch with new flags, times, count and records; all else is the original's."""
+    """A batch with new attributes, timestamps, count and records; all other fields are the original's."""
     tail = BytesWriter()
     write_i16_be(tail, i16(flags))
     write_i32_be(tail, read_i32_be(chunk, at + 23))
@@ -175,7 +185,7 @@ def _write_batch(
     write_i32_be(tail, i32(count))
     tail.write(packed)
     checked = tail.getvalue()
-    checksum: i64 = judge.checksum(checked)
+    checksum: i64 = context.checksum(checked)
     out = walk.out
     write_i64_be(out, read_i64_be(chunk, at))
     write_i32_be(out, i32(len(checked) + 21 - LOG_OVERHEAD))

@@ -1,4 +1,4 @@
-"""Records as a consumer gives them to its user: objects, made in the loop that decodes them."""
+"""Records as a consumer returns them to its user: objects, created in the decoding loop."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from barnabas.batch.engine.faults import (
     BAD_VALUE,
     BAD_VARINT,
     NO_FAULT,
-    RECORDS_LEFT,
+    TRAILING_BYTES,
     WRONG_LENGTH,
 )
 from barnabas.batch.engine.varints import add_wrapping, read_varint, read_varlong
 
 
 class ConsumerRecord:
-    """A record that was read: where it stood, when it was written, and what it holds."""
+    """A consumed record: its position, its timestamp, and its contents."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ def decode_consumed(
     timestamp_type: int,
     out: list[ConsumerRecord],
 ) -> tuple[int, int]:
-    """Add the `count` records from `start` to `end` to `out`, without those below `first_offset`.
+    """Append the `count` records from `start` to `end` to `out`, except those below `first_offset`.
 
-    Returns a fault and the index of the record that has it.
+    Returns a fault and the index of its record.
     """
     position: i64 = start
     index: i64 = 0
@@ -141,5 +141,5 @@ def decode_consumed(
             )
         index += 1
     if position != end:
-        return RECORDS_LEFT, count - 1
+        return TRAILING_BYTES, count - 1
     return NO_FAULT, 0

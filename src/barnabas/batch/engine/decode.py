@@ -1,4 +1,4 @@
-"""The records of a payload as Python values, for the readers that want objects."""
+"""The records of a payload as Python values, for readers that need objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.batch.engine.faults import (
     BAD_VALUE,
     BAD_VARINT,
     NO_FAULT,
-    RECORDS_LEFT,
+    TRAILING_BYTES,
     WRONG_LENGTH,
 )
 from barnabas.batch.engine.varints import add_wrapping, read_varint, read_varlong
@@ -22,7 +22,7 @@ Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None]
 def decode_records(
     data: bytes, count: i64, base_offset: i64, base_timestamp: i64, log_append_time: bool
 ) -> tuple[int, int, list[Row]]:
-    """A fault, the index of the record that has it, and a row for each record before it."""
+    """A fault, the index of its record, and a row for each record before it."""
     rows: list[Row] = []
     end: i64 = len(data)
     position: i64 = 0
@@ -69,12 +69,12 @@ def decode_records(
         )
         index += 1
     if position != end:
-        return RECORDS_LEFT, count - 1, rows
+        return TRAILING_BYTES, count - 1, rows
     return NO_FAULT, 0, rows
 
 
 def decode_headers(data: bytes, position: i64, stop: i64) -> tuple[tuple[tuple[str, bytes | None], ...], i64]:
-    """The headers whose count stands at `position`, and the position after them (-1: they are malformed)."""
+    """The headers whose count is at `position`, and the position after them (-1: they are malformed)."""
     count, position = read_varint(data, position, stop)
     if position < 0 or count < 0 or count > stop - position:
         return (), -1

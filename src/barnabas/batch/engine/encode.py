@@ -1,4 +1,4 @@
-"""Records into bytes: the payload of a batch before compression."""
+"""Encoding of records: the payload of a batch before compression."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None]
 
 
 def encode_records(rows: list[Row], base_offset: i64, base_timestamp: i64) -> tuple[bytes, int, int]:
-    """The payload, the largest timestamp, and the first row whose offset does not grow (-1: none)."""
+    """The payload, the max timestamp, and the first row whose offset does not grow (-1: none)."""
     out = BytesWriter()
     highest: i64 = -1
     previous: i64 = -1
@@ -35,7 +35,7 @@ def encode_record(
     value: bytes | None,
     headers: tuple[tuple[str, bytes | None], ...],
 ) -> None:
-    """One record, its length first."""
+    """One record, preceded by its length."""
     count: i64 = len(headers)
     size: i64 = 1 + size_of_varint(timestamp_delta) + size_of_varint(offset_delta) + size_of_varint(count)
     size += size_of_bytes(key) + size_of_bytes(value)
@@ -71,7 +71,7 @@ def size_of_bytes(content: bytes | None) -> i64:
 
 
 def write_bytes(out: BytesWriter, content: bytes | None) -> None:
-    """A length and as many bytes; -1 alone for None."""
+    """A length and that many bytes; only -1 for None."""
     if content is None:
         out.append(1)
         return

@@ -1,4 +1,4 @@
-"""What can be wrong with the records of a batch, as numbers: the engine returns them, it never raises."""
+"""Faults of the records of a batch, as numbers: the engine returns them and never raises."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BAD_KEY: Final = 3
 BAD_VALUE: Final = 4
 BAD_HEADERS: Final = 5
 WRONG_LENGTH: Final = 6
-RECORDS_LEFT: Final = 7
+TRAILING_BYTES: Final = 7
 
 _TEXTS: Final = (
     "sound",

@@ -1,6 +1,6 @@
-"""Records for one batch, encoded one by one as a producer gets them.
+"""Records for one batch, encoded one by one as the producer receives them.
 
-A producer's send() comes down to one call here, so a record costs no object of its own.
+A producer's send() ends in one call here, so a record costs no object of its own.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Delivery:
-    """A record that was taken; await it to know where it was written, or why not."""
+    """A record accepted by the producer; awaiting it returns its metadata or raises its error."""
 
     def __init__(self, batch: Any, index: i64, timestamp_ms: i64) -> None:
-        # Whoever owns the batch knows what becomes of it.
+        # The owner of the batch knows the result.
         self._batch = batch
         self._index: i64 = index
         self._timestamp_ms: i64 = timestamp_ms
@@ -37,12 +37,12 @@ class Delivery:
 
     @property
     def error(self) -> Any:
-        """Why it was not written; None while that is open, or if it was."""
+        """Why the record was not written; None while it is pending or if it was written."""
         return self._batch.error_of(self._index)
 
     @property
     def metadata(self) -> Any:
-        """Where it was written; raises why not."""
+        """The metadata of the written record; raises its error if it was not written."""
         return self._batch.metadata_of(self._index, self._timestamp_ms)
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -50,15 +50,15 @@ class Delivery:
         return waiting
 
     def __repr__(self) -> str:
-        state = "delivered" if self.done else "on its way"
+        state = "delivered" if self.done else "pending"
         return f"Delivery({self._batch.topic}-{self._batch.partition}, {state})"
 
 
 class Gatherer:
     """The payload of a batch that is being filled.
 
-    `append` gives the record's number in the batch, or -1 if it would make the payload longer than `limit`;
-    the first record always fits.  `take` gives what its sender gets, or None.
+    `append` returns the record's index in the batch, or -1 if the payload would become longer than `limit`;
+    the first record always fits.  `take` returns a `Delivery` instead, or None.
     """
 
     def __init__(self, limit: i64, owner: Any = None) -> None:
@@ -113,7 +113,8 @@ class Gatherer:
         return Delivery(self._owner, index, timestamp_ms)
 
     def append_values(self, timestamp: i64, values: list[bytes | None], start: i64) -> i64:
-        """Records without key and headers, from `start` on, as many as fit; where to go on."""
+        """Append records without key and headers from `start` on, as many as fit; returns the first that did
+        not."""
         end: i64 = len(values)
         position: i64 = start
         while position < end:
@@ -124,7 +125,7 @@ class Gatherer:
 
 
 def largest_record(key: bytes | None, value: bytes | None, headers: Headers) -> i64:
-    """What a record takes at most: its deltas are counted with their longest forms."""
+    """The maximum size of a record: its deltas are counted in their longest form."""
     size: i64 = 1 + 10 + 5 + 5 + size_of_bytes(key) + size_of_bytes(value)
     count: i64 = len(headers)
     size += size_of_varint(count)

@@ -1,4 +1,4 @@
-"""murmur2 of keys, for producers: base.hashing has the same in plain Python, for those who need it rarely."""
+"""murmur2 of keys, for producers; base.hashing has a plain Python version for occasional use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MULTIPLIER: Final = 0x5BD1_E995
 
 
 def key_partition(key: bytes, partitions: i64) -> i64:
-    """The partition that the default partitioner of the Java client gives a key."""
+    """The partition that the Java client's default partitioner assigns to a key."""
     length: i64 = len(key)
     hashed: i64 = (SEED ^ length) & MASK
     position: i64 = 0

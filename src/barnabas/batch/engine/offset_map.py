@@ -1,7 +1,7 @@
-"""The offset map of compaction: the hash of a key -> the last offset at which it was seen.
+"""The offset map of compaction: the hash of a key -> the last offset of that key.
 
-What lives here: an open-addressed table in pages of memory, 24 bytes an entry, as many as Apache Kafka's map
-takes.  What may not: what is entered and when (compact.py).
+Contains an open-addressing table in pages of memory, 24 bytes per entry, like Apache Kafka's map.  What is
+added and when belongs in compact.py.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from mypy_extensions import i64
 # Two 64-bit hashes of the key, and the offset.
 WORDS_PER_ENTRY: Final = 3
 BYTES_PER_ENTRY: Final = 24
-# A page takes 1.5 MiB: to fill it with zeroes takes less than a millisecond.
+# A page takes 1.5 MiB: filling it with zeroes takes less than a millisecond.
 PAGE_BITS: Final = 16
 PAGE_SLOTS: Final = 1 << PAGE_BITS
 PAGE_MASK: Final = PAGE_SLOTS - 1
-# So many places drawn from both hashes are tried before the search goes on slot by slot.
+# Number of probes derived from both hashes before the search continues slot by slot.
 DRAWN_PROBES: Final = 16
 _SECOND_HASH: Final = b"\x00barnabas"
 _LOW_63_BITS: Final = 0x7FFF_FFFF_FFFF_FFFF
@@ -26,12 +26,12 @@ _LOW_63_BITS: Final = 0x7FFF_FFFF_FFFF_FFFF
 
 @final
 class OffsetMap:
-    """The last offset of each key, by hash.  Keys are not kept: 128 bits of keyed SipHash tell them apart.
+    """The last offset of each key, by hash.  Keys are not stored: 128 bits of keyed SipHash distinguish them.
 
-    The map is of fixed size and never deletes.  Python's own `hash` of bytes is SipHash with a key drawn at
-    process start, so nobody can prepare keys that collide; its value never leaves the process.
+    The map has a fixed size and never deletes.  Python's own `hash` of bytes is SipHash with a key drawn at
+    process start, so clients cannot prepare colliding keys; its value never leaves the process.
 
-    A large map takes its memory in steps: call `reserve` until it returns False, before anything else.
+    A large map allocates its memory in steps: call `reserve` until it returns False, before anything else.
     """
 
     def __init__(self, slots: i64) -> None:
@@ -44,7 +44,7 @@ class OffsetMap:
         self.reserve()
 
     def reserve(self) -> bool:
-        """Take one more page of memory; False when all are there."""
+        """Allocate one more page; False when all are allocated."""
         missing: i64 = self.slots - len(self._pages) * PAGE_SLOTS
         if missing <= 0:
             return False
@@ -53,7 +53,7 @@ class OffsetMap:
         return missing > PAGE_SLOTS
 
     def _find(self, first: i64, second: i64) -> i64:
-        """The slot in which the key is or would be; -1 when it is not there and the map is full."""
+        """The slot of the key, or a free one for it; -1 when it is missing and the map is full."""
         slots = self.slots
         attempt: i64 = 0
         slot: i64 = 0

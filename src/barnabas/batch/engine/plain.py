@@ -1,7 +1,7 @@
-"""Is a batch a plain one: sound, and to be written as it is, with nothing to change but its offsets?
+"""Recognizes plain batches: valid ones that are appended unchanged except for their offsets.
 
-Nearly all batches are.  One look at header and records says so; whatever is unusual, right or wrong, is not
-plain and is looked at again elsewhere, where there are words for it.
+Nearly all batches are plain.  One pass over header and records decides it; anything unusual, valid or not, is
+not plain and is checked again in check.py, which reports the error.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from barnabas.batch.engine.walk import walk
 HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12
 MAGIC_V2: Final = 2
-# A batch's own time, no transaction, no control records, no delete horizon: only a codec may be set.
+# Create time, no transaction, no control records, no delete horizon: only a codec may be set.
 LARGEST_CODEC: Final = 4
 
-# What inspect() returns: whether the batch is plain; the number of records, of those without a key, the
-# smallest and the largest time, producer id, producer epoch and base sequence.
+# The result of inspect(): whether the batch is plain; the number of records, of those without a key, the
+# smallest and the largest timestamp, producer id, producer epoch and base sequence.
 Plain = tuple[bool, int, int, int, int, int, int, int]
 
 
 def number(data: bytes, position: i64, size: i64) -> i64:
-    """A signed number of up to eight bytes, the highest first."""
+    """A signed big-endian number of up to eight bytes."""
     value: i64 = data[position]
     if value > 127:
         value -= 256
@@ -38,9 +38,9 @@ def number(data: bytes, position: i64, size: i64) -> i64:
 
 
 def inspect(header: bytes, payload: bytes, start: i64) -> Plain:
-    """Look at a batch by its header and its records, which stand uncompressed in `payload` from `start` on.
+    """Inspect a batch by its header and its records, which are uncompressed in `payload` from `start` on.
 
-    The header alone, or the whole batch, is in `head`; its CRC and its length are the caller's business.
+    `header` is the header alone or the whole batch; the caller checks its CRC and its length.
     """
     count: i64 = number(header, 57, 4)
     base_timestamp: i64 = number(header, 27, 8)

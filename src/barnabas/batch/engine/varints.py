@@ -1,7 +1,7 @@
-"""Variable-length numbers, as the Java client reads and writes them.
+"""Varints, as the Java client reads and writes them.
 
-A number is read together with the position after it.  A position of -1 says that the number is cut short or
-longer than its type allows.  Bits that do not fit the type are dropped, as Java drops them.
+A number is returned together with the position after it.  A position of -1 means that the number is truncated
+or longer than its type allows.  Bits that do not fit the type are dropped, as in Java.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
 MAX_I64: Final = 0x7FFF_FFFF_FFFF_FFFF
-# Two numbers up to this one add up within 64 bits; mypyc keeps it in a register, but not the one above.
+# Two numbers up to this one add up within 64 bits; unlike the constant above, mypyc keeps it in a register.
 HALF_I64: Final = 0x3FFF_FFFF_FFFF_FFFF
 
 
 def read_varint(data: bytes, position: i64, end: i64) -> tuple[i64, i64]:
-    """A zigzag number of 32 bits, in at most five bytes.  Most have one or two, so those go first."""
+    """A zigzag number of 32 bits, in at most five bytes.  Most have one or two, so those come first."""
     if position + 1 < end:
         byte: i64 = data[position]
         if byte < 0x80:
@@ -64,12 +64,12 @@ def read_varlong(data: bytes, position: i64, end: i64) -> tuple[i64, i64]:
 
 
 def write_varint(out: BytesWriter, value: i64) -> None:
-    """A zigzag number of 32 or 64 bits: they are written alike."""
+    """A zigzag number of 32 or 64 bits: both have the same encoding."""
     sign: i64 = 0
     if value < 0:
         sign = 1
         value = -1 - value
-    # As in read_varlong, the sign is kept apart so that nothing needs the 64th bit.
+    # As in read_varlong, the sign is handled separately so that nothing needs the 64th bit.
     byte: i64 = ((value & 0x3F) << 1) | sign
     value >>= 6
     while value > 0:
@@ -92,7 +92,7 @@ def size_of_varint(value: i64) -> i64:
 
 
 def add_wrapping(left: i64, right: i64) -> i64:
-    """The sum as Java's long gives it: Python's int would grow, and C promises nothing about overflow."""
+    """The sum as Java's long computes it: Python's int would grow, and overflow is undefined in C."""
     if -HALF_I64 <= left <= HALF_I64 and -HALF_I64 <= right <= HALF_I64:
         return left + right
     if right > 0 and left > MAX_I64 - right:
@@ -103,7 +103,7 @@ def add_wrapping(left: i64, right: i64) -> i64:
 
 
 def subtract_wrapping(left: i64, right: i64) -> i64:
-    """The difference as Java's long gives it."""
+    """The difference as Java's long computes it."""
     if -HALF_I64 <= left <= HALF_I64 and -HALF_I64 <= right <= HALF_I64:
         return left - right
     # -1 - right always fits, which -right does not for the lowest number.

@@ -1,6 +1,6 @@
-"""Walking the records of a batch: is every one sound, and what does a broker have to know about them?
+"""Validates the records of a batch and collects what a broker needs to know about them.
 
-The broker walks each batch that a client sends: this is the hottest loop of all.
+The broker walks each batch that a client sends: this is the hottest loop.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from barnabas.batch.engine.faults import (
     BAD_VALUE,
     BAD_VARINT,
     NO_FAULT,
-    RECORDS_LEFT,
+    TRAILING_BYTES,
     WRONG_LENGTH,
 )
 from barnabas.batch.engine.varints import read_varint, read_varlong
 
-# What walk() returns: fault, index of the record that has it, number of records without a key, whether the
-# offset deltas are 0, 1, 2 ..., and the first, the smallest and the largest timestamp delta.
+# The result of walk(): fault, index of its record, number of records without a key, whether the offset deltas
+# are 0, 1, 2 ..., and the first, the smallest and the largest timestamp delta.
 Walk = tuple[int, int, int, bool, int, int, int]
 
 
 def walk(data: bytes, count: i64, start: i64 = 0) -> Walk:
-    """Check `count` records that must fill `data` from `start` on exactly."""
+    """Check `count` records that must fill `data` exactly from `start` on."""
     end: i64 = len(data)
     position: i64 = start
     index: i64 = 0
@@ -81,14 +81,14 @@ def walk(data: bytes, count: i64, start: i64 = 0) -> Walk:
             return WRONG_LENGTH, index, keyless, in_order, first, low, high
         index += 1
     if position != end:
-        return RECORDS_LEFT, count - 1, keyless, in_order, first, low, high
+        return TRAILING_BYTES, count - 1, keyless, in_order, first, low, high
     return NO_FAULT, 0, keyless, in_order, first, low, high
 
 
 def skip_headers(data: bytes, position: i64, stop: i64) -> i64:
-    """The position after the headers whose count stands at `position`; -1 if they are malformed."""
+    """The position after the headers whose count is at `position`; -1 if they are malformed."""
     count, position = read_varint(data, position, stop)
-    # A header has at least two bytes, so a count beyond what is left is refused before it is believed.
+    # A header has at least two bytes, so a count larger than the remaining bytes allow is rejected up front.
     if position < 0 or count < 0 or count > stop - position:
         return -1
     while count > 0:

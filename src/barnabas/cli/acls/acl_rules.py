@@ -1,4 +1,4 @@
-"""The rules that the flags of `barnabas acls` mean: resources, and who may or may not do what to them."""
+"""The ACLs that the flags of `barnabas acls` describe: resources, and who may do what with them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CONSUMER_TOPIC = (Operation.READ, Operation.DESCRIBE)
 
 
 class Entry(NamedTuple):
-    """Who, from where, what, and whether it is allowed."""
+    """Principal, host, operation, and whether it is allowed or denied."""
 
     principal: str
     host: str
@@ -47,7 +47,7 @@ class Entry(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """Which resources a rule is for."""
+    """The resources that an ACL applies to."""
 
     type: ResourceType
     name: str
@@ -60,7 +60,7 @@ class Resource(NamedTuple):
         )
 
     def filter(self, entry: Entry | None = None) -> AclBindingFilter:
-        """That means the rules of the resource, or one of them."""
+        """Matches all ACLs of the resource, or the given one."""
         if entry is None:
             return AclBindingFilter(self.type, self.name, pattern_type=self.pattern_type)
         return AclBindingFilter(
@@ -89,24 +89,24 @@ def binding(resource: Resource, entry: Entry) -> AclBinding:
     )
 
 
-def entry_text(one: AclBinding) -> str:
+def entry_text(binding: AclBinding) -> str:
     return (
-        f"(principal={one.principal}, host={one.host}, operation={one.operation.name}, "
-        f"permissionType={one.permission.name})"
+        f"(principal={binding.principal}, host={binding.host}, operation={binding.operation.name}, "
+        f"permissionType={binding.permission.name})"
     )
 
 
 def resources_of(options: Namespace) -> list[Resource]:
-    """Those that the flags name."""
+    """The resources that the flags name."""
     kind = PatternType[options.resource_pattern_type.upper()]
-    found = [
+    resources = [
         Resource(resource_type, name.strip(), kind)
         for flag, resource_type in FLAGS.items()
         for name in getattr(options, flag) or ()
     ]
     if kind is PatternType.LITERAL and (options.cluster or options.idempotent):
-        found.append(_cluster())
-    return list(dict.fromkeys(found))
+        resources.append(_cluster())
+    return list(dict.fromkeys(resources))
 
 
 def _cluster() -> Resource:
@@ -114,48 +114,48 @@ def _cluster() -> Resource:
 
 
 def principals_of(given: Iterable[str] | None) -> list[str]:
-    found = []
+    principals = []
     for text in given or ():
         kind, colon, name = text.strip().partition(":")
         if not colon or not kind or not name:
             raise UsageError(
                 f"{FAILED}expected a string in format principalType:principalName but got {text.strip()}"
             )
-        found.append(f"{kind}:{name}")
-    return list(dict.fromkeys(found))
+        principals.append(f"{kind}:{name}")
+    return list(dict.fromkeys(principals))
 
 
 def rules_of(flags: FlagRules, options: Namespace) -> Rules:
-    """What --add and --remove mean; an empty list of entries means all rules of the resource."""
+    """The ACLs to add or remove; an empty list of entries means all ACLs of the resource."""
     resources = resources_of(options)
     if not resources:
         flags.refuse(
             "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
             "--delegation-token <Delegation Token ID>"
         )
-    found: dict[Resource, list[Entry]] = {}
+    rules: dict[Resource, list[Entry]] = {}
     if not options.producer and not options.consumer:
         operations = [_operation(name) for name in options.operation or ("All",)]
-        found = {resource: entries_of(options, operations) for resource in resources}
+        rules = {resource: entries_of(options, operations) for resource in resources}
     if options.producer:
         for resource in resources:
             if resource.type is ResourceType.TOPIC:
-                found[resource] = entries_of(options, PRODUCER_TOPIC)
+                rules[resource] = entries_of(options, PRODUCER_TOPIC)
             elif resource.type is ResourceType.TRANSACTIONAL_ID:
-                found[resource] = entries_of(options, PRODUCER_TRANSACTIONS)
+                rules[resource] = entries_of(options, PRODUCER_TRANSACTIONS)
         if options.idempotent:
-            found[_cluster()] = entries_of(options, (Operation.IDEMPOTENT_WRITE,))
+            rules[_cluster()] = entries_of(options, (Operation.IDEMPOTENT_WRITE,))
     if options.consumer:
         for resource in resources:
             if resource.type is ResourceType.TOPIC:
-                more = entries_of(options, CONSUMER_TOPIC)
+                entries = entries_of(options, CONSUMER_TOPIC)
             elif resource.type is ResourceType.GROUP:
-                more = entries_of(options, (Operation.READ,))
+                entries = entries_of(options, (Operation.READ,))
             else:
                 continue
-            found[resource] = list(dict.fromkeys([*found.get(resource, ()), *more]))
-    _check(flags, options, found)
-    return found
+            rules[resource] = list(dict.fromkeys([*rules.get(resource, ()), *entries]))
+    _check(flags, options, rules)
+    return rules
 
 
 def _operation(text: str) -> Operation:
@@ -174,7 +174,7 @@ def entries_of(options: Namespace, operations: Iterable[Operation]) -> list[Entr
         for principals, hosts, permission in sides
         for principal in principals_of(principals)
         for operation in dict.fromkeys(wanted)
-        for host in dict.fromkeys(one.strip() for one in hosts or (WILDCARD,))
+        for host in dict.fromkeys(host.strip() for host in hosts or (WILDCARD,))
     ]
 
 

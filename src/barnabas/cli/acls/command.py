@@ -1,4 +1,4 @@
-"""`barnabas acls`: show, add and remove rules of access, as kafka-acls does."""
+"""`barnabas acls`: list, add and remove ACLs, as kafka-acls does."""
 
 from __future__ import annotations
 
@@ -26,38 +26,42 @@ PATTERN_TYPES = ("ANY", "MATCH", "LITERAL", "PREFIXED")
 
 def make_parser() -> KafkaParser:
     parser = KafkaParser(
-        PROGRAM, "Show or change rules of access.", "Exactly one of --list, --add and --remove is given."
+        PROGRAM, "List, add or remove ACLs.", "Give exactly one of --list, --add and --remove."
     )
     add = parser.add_argument
     add_connection_flags(parser, controllers=True, old_zookeeper=True)
-    add("--list", action="store_true", help="print the rules of resources; all rules without any")
-    add("--add", action="store_true", help="add rules")
-    add("--remove", action="store_true", help="remove rules; without a principal all of the resource")
-    add("--force", action="store_true", help="do not ask before removing")
-    for flag, what in (
+    add("--list", action="store_true", help="print the ACLs of the given resources, or all ACLs")
+    add("--add", action="store_true", help="add ACLs")
+    add("--remove", action="store_true", help="remove ACLs; without a principal, all ACLs of the resource")
+    add("--force", action="store_true", help="remove without asking for confirmation")
+    for flag, resource in (
         ("--topic", "a topic"),
         ("--group", "a group"),
         ("--transactional-id", "a transactional id"),
         ("--delegation-token", "a delegation token"),
         ("--user-principal", "a user as a resource"),
     ):
-        add(flag, action="append", metavar="NAME", help=f"{what}, * for all; may be repeated")
+        add(flag, action="append", metavar="NAME", help=f"{resource}, * for all; may be repeated")
     add("--cluster", action="store_true", help="the cluster")
     add(
         "--resource-pattern-type",
         default="literal",
         metavar="TYPE",
-        help="literal or prefixed names; in --list and --remove also any, or match: all that apply",
+        help="literal or prefixed; --list and --remove also take any, and match for all ACLs that apply",
     )
-    add("--operation", action="append", metavar="NAME", help="what is allowed or denied (default All)")
-    add("--allow-principal", action="append", metavar="User:NAME", help="who may; may be repeated")
-    add("--deny-principal", action="append", metavar="User:NAME", help="who may not; may be repeated")
-    add("--allow-host", action="append", metavar="HOST", help="from where they may (default *)")
-    add("--deny-host", action="append", metavar="HOST", help="from where they may not (default *)")
-    add("--principal", action="append", metavar="User:NAME", help="only the rules of these, for --list")
-    add("--producer", action="store_true", help="all that a producer needs")
-    add("--consumer", action="store_true", help="all that a consumer needs")
-    add("--idempotent", action="store_true", help="with --producer: also what an idempotent one needs")
+    add("--operation", action="append", metavar="NAME", help="the operation to allow or deny (default All)")
+    add("--allow-principal", action="append", metavar="User:NAME", help="principal to allow; may be repeated")
+    add("--deny-principal", action="append", metavar="User:NAME", help="principal to deny; may be repeated")
+    add("--allow-host", action="append", metavar="HOST", help="host to allow access from (default *)")
+    add("--deny-host", action="append", metavar="HOST", help="host to deny access from (default *)")
+    add("--principal", action="append", metavar="User:NAME", help="with --list: only ACLs of this principal")
+    add("--producer", action="store_true", help="add or remove all ACLs that a producer needs")
+    add("--consumer", action="store_true", help="add or remove all ACLs that a consumer needs")
+    add(
+        "--idempotent",
+        action="store_true",
+        help="with --producer: also the ACL that an idempotent producer needs",
+    )
     return parser
 
 
@@ -69,10 +73,10 @@ def run(arguments: Sequence[str]) -> int:
 
     rules = rules_of(FlagRules(parser, options), options) if action != "--list" else {}
     resources = resources_of(options)
-    only = principals_of(options.principal)
-    with _told(), open_admin(parser, options) as admin:
+    principals = principals_of(options.principal)
+    with _reporting_errors(), open_admin(parser, options) as admin:
         if action == "--list":
-            show(list_rules(admin, resources), only)
+            show(list_rules(admin, resources), principals)
         elif action == "--add":
             add_rules(admin, rules)
         else:
@@ -81,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _reporting_errors() -> Iterator[None]:
     from barnabas.base.errors import KafkaError
     from barnabas.cli.framework.kafka_errors import as_java, exit_code
 
@@ -125,25 +129,25 @@ def check_flags(rules: FlagRules, options: Namespace) -> str:
 def list_rules(admin: Admin, resources: Sequence[Resource]) -> list[AclBinding]:
     if not resources:
         return admin.describe_acls()
-    found = [rule for resource in resources for rule in admin.describe_acls(resource.filter())]
-    return list(dict.fromkeys(found))
+    rules = [binding for resource in resources for binding in admin.describe_acls(resource.filter())]
+    return list(dict.fromkeys(rules))
 
 
-def show(found: list[AclBinding], principals: list[str]) -> None:
+def show(bindings: list[AclBinding], principals: list[str]) -> None:
     if not principals:
-        print_rules(found)
+        print_rules(bindings)
     for principal in principals:
         print(f"ACLs for principal `{principal}`")
-        print_rules([one for one in found if one.principal == principal])
+        print_rules([binding for binding in bindings if binding.principal == principal])
 
 
-def print_rules(found: list[AclBinding]) -> None:
+def print_rules(bindings: list[AclBinding]) -> None:
     from barnabas.cli.acls.acl_rules import Resource, entry_text
 
     by_resource: dict[Resource, list[str]] = {}
-    for one in found:
-        resource = Resource(one.resource_type, one.resource_name, one.pattern_type)
-        by_resource.setdefault(resource, []).append(entry_text(one))
+    for binding in bindings:
+        resource = Resource(binding.resource_type, binding.resource_name, binding.pattern_type)
+        by_resource.setdefault(resource, []).append(entry_text(binding))
     for resource, entries in by_resource.items():
         lines = "\n".join(f"\t{entry}" for entry in entries)
         print(f"Current ACLs for resource `{resource}`:\n{lines}\n")
@@ -154,7 +158,7 @@ def add_rules(admin: Admin, rules: Rules) -> None:
 
     for resource, entries in rules.items():
         bindings = [binding(resource, entry) for entry in entries]
-        lines = "\n".join(f"\t{entry_text(one)}" for one in bindings)
+        lines = "\n".join(f"\t{entry_text(entry)}" for entry in bindings)
         print(f"Adding ACLs for resource `{resource}`: \n {lines}\n")
         admin.create_acls(bindings).raise_first()
 
@@ -176,9 +180,11 @@ def remove_rules(admin: Admin, rules: Rules, *, ask: bool) -> None:
 
 
 def confirmed(question: str) -> bool:
-    """What the user says; where nobody is there to ask, nothing is removed."""
+    """Whether the user agrees; raises UsageError if the standard input has ended."""
     print(question, file=sys.stderr)
     answer = sys.stdin.readline()
     if not answer:
-        raise UsageError(f"{PROGRAM}: nobody answered, so nothing is removed; --force removes without asking")
+        raise UsageError(
+            f"{PROGRAM}: not confirmed, nothing is removed; --force removes without confirmation"
+        )
     return answer.strip().lower() == "y"

@@ -1,7 +1,7 @@
-"""`barnabas aliases`: writes scripts with the names of Apache Kafka's, for commands as books print them.
+"""`barnabas aliases`: writes scripts with Apache Kafka's names, so that commands in books work unchanged.
 
-The scripts are thin: each calls the command of the same name.  Files of somebody else are not touched without
-being told to.
+Each script only calls the command of the same name.  Files that this command did not write are kept unless
+--yes is given.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from barnabas.runtime.disk.folder_disk import FolderDisk
 PROGRAM = "barnabas aliases"
 DEFAULT_PORT = 9092
 DEFAULT_DATA = "/tmp"
-# The commands that Apache Kafka has too: kafka-NAME.sh.
+# The commands that Apache Kafka also has, as kafka-NAME.sh.
 TOOLS = (
     "acls",
     "broker-api-versions",
@@ -55,24 +55,28 @@ _MARK = "# Written by barnabas aliases."
 def run(arguments: Sequence[str]) -> int:
     parser = ArgumentParser(
         PROGRAM,
-        "Write bin/kafka-*.sh and sample configurations into a folder, for commands as books print them.",
+        "Write bin/kafka-*.sh and sample configurations, so that commands in books work unchanged.",
     )
     add = parser.add_argument
-    add("folder", metavar="DIR", help="where to write; it is made if it is not there")
+    add("folder", metavar="DIR", help="where to write; created if missing")
     add(
         "--port",
         type=whole_number(1, 65_534),
         default=DEFAULT_PORT,
         metavar="PORT",
-        help="of the broker (9092)",
+        help="port of the broker (9092)",
     )
     add(
         "--data",
         default=DEFAULT_DATA,
         metavar="FOLDER",
-        help="where nodes keep their data (/tmp, as in books)",
+        help="folder for the data of the nodes (/tmp, as in books)",
     )
-    add("--yes", action="store_true", help="replace configurations that are there, and scripts of others")
+    add(
+        "--yes",
+        action="store_true",
+        help="overwrite existing configurations, and scripts that this command did not write",
+    )
     options = parser.parse(arguments)
     scripts = {f"bin/kafka-{name}.sh": script(name) for name in TOOLS}
     samples = sample_files(options.port, os.path.abspath(options.data).rstrip("/"))
@@ -87,31 +91,35 @@ def run(arguments: Sequence[str]) -> int:
             kept.append(path)
         else:
             write(disk, options.folder, path, text, mode=0o644)
-    tell(options.folder, scripts, samples, kept)
+    print_summary(options.folder, scripts, samples, kept)
     return Exit.OK
 
 
 def script(name: str) -> str:
-    """Calls the installation that wrote it, wherever it is called from."""
+    """A script that runs this installation from any working directory."""
     return f'#!/bin/sh\n{_MARK}\nexec {shlex.quote(sys.executable)} -m barnabas {name} "$@"\n'
 
 
 def refuse_to_replace(disk: Disk, folder: str, scripts: Mapping[str, str]) -> None:
-    """Before anything is written: nobody wants to lose a real Apache Kafka's scripts."""
+    """Called before anything is written: the scripts of a real Apache Kafka must not be lost."""
     for path in scripts:
-        place = os.path.join(folder, path)
-        if disk.exists(place) and _MARK.encode() not in disk.read_bytes(place):
-            raise CommandError(f"{PROGRAM}: {place} is not ours; choose another folder, or say --yes")
+        target = os.path.join(folder, path)
+        if disk.exists(target) and _MARK.encode() not in disk.read_bytes(target):
+            raise CommandError(
+                f"{PROGRAM}: {target} was not written by this command; choose another folder, or give --yes"
+            )
 
 
 def write(disk: Disk, folder: str, path: str, text: str, mode: int) -> None:
-    place = os.path.join(folder, path)
-    disk.make_folder(os.path.dirname(place))
-    disk.write_atomically(place, text.encode(), sync=False)
-    os.chmod(place, mode)
+    target = os.path.join(folder, path)
+    disk.make_folder(os.path.dirname(target))
+    disk.write_atomically(target, text.encode(), sync=False)
+    os.chmod(target, mode)
 
 
-def tell(folder: str, scripts: Mapping[str, str], samples: Mapping[str, str], kept: Sequence[str]) -> None:
+def print_summary(
+    folder: str, scripts: Mapping[str, str], samples: Mapping[str, str], kept: Sequence[str]
+) -> None:
     print(f"{len(scripts)} scripts in {os.path.join(folder, 'bin')}")
     for path in samples:
-        print(f"{os.path.join(folder, path)}{' (kept as it is)' if path in kept else ''}")
+        print(f"{os.path.join(folder, path)}{' (kept)' if path in kept else ''}")

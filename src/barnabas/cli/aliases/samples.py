@@ -1,6 +1,6 @@
-"""Sample configurations that `barnabas aliases` writes, by Apache Kafka's names; each starts unchanged.
+"""The sample configurations that `barnabas aliases` writes under Apache Kafka's names; each works unchanged.
 
-Those that need more than one node, or ZooKeeper, come with what can start them.
+Samples that need several nodes or ZooKeeper are left out.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from collections.abc import Mapping
 HOST = "localhost"
 _NODE = """\
 # {title}
-# Format its folder once, then start it:
+# Format the data folder once, then start the node:
 #   bin/kafka-storage.sh format -t $(bin/kafka-storage.sh random-uuid) -c {path}
 #   bin/kafka-server-start.sh {path}
 
-# What this node does, and its number in the cluster.
+# The roles of this node, and its id in the cluster.
 process.roles={roles}
 node.id=1
 
-# Who votes about the cluster's metadata: node.id@host:port.
+# The voters of the controller quorum: node.id@host:port.
 controller.quorum.voters=1@{host}:{controller_port}
 
-# Where it listens.  Only this machine reaches {host}; write another name, or none, to let others in.
+# The listeners.  Only this machine can reach {host}; use another host name, or none, for remote clients.
 listeners={listeners}
 controller.listener.names=CONTROLLER
 
-# Where it keeps its data.
+# The data folder.
 log.dirs={folder}
 """
 _BROKER = """\
 
-# Topics that nobody describes further, and the internal ones: there is one broker for replicas to live on.
+# Defaults for new topics, and the internal topics: a single broker holds a single replica.
 num.partitions=1
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
@@ -38,10 +38,10 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 
-# A new group begins at once.  Where many consumers start together, 3000 spares them rebalances.
+# A new group starts at once.  If many consumers start together, 3000 avoids rebalances.
 group.initial.rebalance.delay.ms=0
 
-# How long records are kept, and how large a file of a log becomes.
+# Retention time, and the size of a segment.
 log.retention.hours=168
 log.segment.bytes=1073741824
 log.retention.check.interval.ms=300000
@@ -59,7 +59,7 @@ group.id=test-consumer-group
 
 
 def sample_files(port: int, data: str) -> Mapping[str, str]:
-    """Text by path below the folder; brokers listen on `port`, controllers on the one after it."""
+    """Text by relative path; brokers listen on `port`, controllers on `port` + 1."""
     controller_port = port + 1
     plain, controller = f"PLAINTEXT://{HOST}:{port}", f"CONTROLLER://{HOST}:{controller_port}"
 

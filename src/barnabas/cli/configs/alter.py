@@ -1,4 +1,4 @@
-"""`barnabas configs --alter`: set options, quotas and credentials, or set them back."""
+"""`barnabas configs --alter`: set or delete options, quotas and credentials."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def alter(admin: Admin, entities: Entities, options: Namespace) -> None:
     if kind in (USERS, CLIENTS):
         alter_user_or_client(admin, entities, added, deleted)
     elif kind == IPS:
-        unknown = [one for one in (*added, *deleted) if one not in IP_QUOTAS]
+        unknown = [key for key in (*added, *deleted) if key not in IP_QUOTAS]
         if unknown:
             raise UsageError(
                 f"Only connection quota configs can be added for '{IPS}' using --bootstrap-server. "
@@ -49,7 +49,7 @@ def alter(admin: Admin, entities: Entities, options: Namespace) -> None:
 
 
 def values_to_add(options: Namespace) -> dict[str, str]:
-    """Of --add-config and --add-config-file."""
+    """The values of --add-config and --add-config-file."""
     added = command_properties(options.add_config_file)
     if options.add_config is not None:
         for text in re.split(f",{_OUTSIDE_BRACKETS}", options.add_config):
@@ -69,7 +69,7 @@ def values_to_add(options: Namespace) -> dict[str, str]:
 def alter_options(admin: Admin, kind: str, name: str, added: dict[str, str], deleted: list[str]) -> None:
     present = {entry.name for entry in resource_config(admin, kind, name)}
     if kind == LOGGERS:
-        unknown = [one for one in (*deleted, *added) if one not in present]
+        unknown = [key for key in (*deleted, *added) if key not in present]
         if unknown:
             raise CommandError(f"Invalid broker logger(s): {','.join(unknown)}")
     _refuse_missing(deleted, present)
@@ -79,7 +79,7 @@ def alter_options(admin: Admin, kind: str, name: str, added: dict[str, str], del
 
 
 def _refuse_missing(deleted: list[str], present: set[str]) -> None:
-    missing = [one for one in deleted if one not in present]
+    missing = [key for key in deleted if key not in present]
     if missing:
         raise CommandError(f"Invalid config(s): {','.join(missing)}")
 
@@ -87,16 +87,17 @@ def _refuse_missing(deleted: list[str], present: set[str]) -> None:
 def alter_user_or_client(admin: Admin, entities: Entities, added: dict[str, str], deleted: list[str]) -> None:
     with_client = CLIENTS in entities.types
     allowed = CLIENT_QUOTAS if with_client else CLIENT_QUOTAS | set(MECHANISMS)
-    what = f"Only quota configs can be {{}} for '{CLIENTS}'"
+    message = f"Only quota configs can be {{}} for '{CLIENTS}'"
     if not with_client:
-        what = f"Only quota and SCRAM credential configs can be {{}} for '{USERS}'"
+        message = f"Only quota and SCRAM credential configs can be {{}} for '{USERS}'"
     for verb, names in (("added", list(added)), ("deleted", deleted)):
-        unknown = [one for one in names if one not in allowed]
+        unknown = [name for name in names if name not in allowed]
         if unknown:
             raise UsageError(
-                f"{what.format(verb)} using --bootstrap-server. Unexpected config names: {','.join(unknown)}"
+                f"{message.format(verb)} using --bootstrap-server. "
+                f"Unexpected config names: {','.join(unknown)}"
             )
-    credentials = [one for one in (*added, *deleted) if one in MECHANISMS]
+    credentials = [name for name in (*added, *deleted) if name in MECHANISMS]
     if not credentials:
         alter_quotas(admin, entities, added, deleted)
         return
@@ -114,7 +115,9 @@ def alter_user_or_client(admin: Admin, entities: Entities, added: dict[str, str]
 
 
 def alter_credentials(admin: Admin, user: str, added: dict[str, str], deleted: list[str]) -> None:
-    changes: list[ScramUpsertion | ScramDeletion] = [ScramDeletion(user, MECHANISMS[one]) for one in deleted]
+    changes: list[ScramUpsertion | ScramDeletion] = [
+        ScramDeletion(user, MECHANISMS[name]) for name in deleted
+    ]
     for name, text in added.items():
         iterations, password = _credential(name, text)
         changes.append(ScramUpsertion(user, MECHANISMS[name], password, iterations))
@@ -122,16 +125,16 @@ def alter_credentials(admin: Admin, user: str, added: dict[str, str], deleted: l
 
 
 def _credential(name: str, text: str) -> tuple[int, str]:
-    found = _CREDENTIAL.fullmatch(text)
-    if found is None:
-        # Not the text itself: what was meant as a password is in it.
+    match = _CREDENTIAL.fullmatch(text)
+    if match is None:
+        # The message omits the text: it may contain a password.
         raise UsageError(f"Invalid credential property {name}: write [iterations=8192,password=...]")
-    iterations = int(found[1]) if found[1] not in (None, "", "-1") else DEFAULT_ITERATIONS
+    iterations = int(match[1]) if match[1] not in (None, "", "-1") else DEFAULT_ITERATIONS
     if iterations < MIN_ITERATIONS:
         raise UsageError(
             f"Iterations {iterations} is less than the minimum {MIN_ITERATIONS} required for {name}"
         )
-    return iterations, found[2]
+    return iterations, match[2]
 
 
 def alter_quotas(admin: Admin, entities: Entities, added: dict[str, str], deleted: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""`barnabas configs`: show and change options, quotas and SCRAM credentials, as kafka-configs does."""
+"""`barnabas configs`: describe and alter options, quotas and SCRAM credentials, as kafka-configs does."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ NO_SERVER = "Either --bootstrap-server or --bootstrap-controller must be specifi
 def make_parser() -> KafkaParser:
     parser = KafkaParser(
         PROGRAM,
-        "Show or change options, quotas and credentials.",
-        "Exactly one of --describe and --alter is given.",
+        "Describe or alter options, quotas and credentials.",
+        "Give exactly one of --describe and --alter.",
     )
     add = parser.add_argument
     add_connection_flags(parser, controllers=True, old_zookeeper=True)
-    add("--describe", action="store_true", help="print what is set")
-    add("--alter", action="store_true", help="change it")
-    add("--all", action="store_true", help="print every option, also those with their default")
+    add("--describe", action="store_true", help="print the options that are set")
+    add("--alter", action="store_true", help="change options")
+    add("--all", action="store_true", help="print every option, including those at their default")
     add(
         "--entity-type",
         action="append",
         metavar="TYPE",
         help="topics, clients, users, brokers, broker-loggers, ips, client-metrics or groups",
     )
-    add("--entity-name", dest="entity_names", action="append", metavar="NAME", help="which of them")
+    add("--entity-name", dest="entity_names", action="append", metavar="NAME", help="the name of the entity")
     add(
         "--entity-default",
         dest="entity_names",
         action="append_const",
         const="",
-        help="the default of all clients, users, brokers or ips",
+        help="the default for all clients, users, brokers or ips",
     )
-    for flag, what in ENTITY_FLAGS.items():
-        add(flag, metavar="NAME", help=f"short for --entity-type {what} --entity-name NAME")
-    for flag, what in DEFAULT_FLAGS.items():
-        add(flag, action="store_true", help=f"short for --entity-type {what} --entity-default")
+    for flag, entity_type in ENTITY_FLAGS.items():
+        add(flag, metavar="NAME", help=f"short for --entity-type {entity_type} --entity-name NAME")
+    for flag, entity_type in DEFAULT_FLAGS.items():
+        add(flag, action="store_true", help=f"short for --entity-type {entity_type} --entity-default")
     add(
         "--add-config",
         metavar="K1=V1,K2=[V1,V2],...",
-        help="what to set; brackets around a value that has commas",
+        help="options to set; put a value that has commas in brackets",
     )
-    add("--add-config-file", metavar="FILE", help="a properties file with what to set")
-    add("--delete-config", action="append", metavar="K1,K2,...", help="what to set back to its default")
+    add("--add-config-file", metavar="FILE", help="properties file with options to set")
+    add("--delete-config", action="append", metavar="K1,K2,...", help="options to reset to their default")
     return parser
 
 
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser()
     options = parser.parse(arguments)
     entities = check_flags(FlagRules(parser, options), options)
-    with _told(arguments), open_admin(parser, options, NO_SERVER) as admin:
+    with _reporting_errors(arguments), open_admin(parser, options, NO_SERVER) as admin:
         if options.alter:
             from barnabas.cli.configs.alter import alter
 
@@ -71,10 +71,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 @contextmanager
-def _told(arguments: Sequence[str]) -> Iterator[None]:
-    """What the cluster refuses, after the words of Apache Kafka's tool; those of ours end by themselves."""
+def _reporting_errors(arguments: Sequence[str]) -> Iterator[None]:
+    """Reports errors of the cluster with the prefix of Apache Kafka's tool; ConfigError passes unchanged."""
     from barnabas.base.errors import KafkaError
-    from barnabas.cli.framework.kafka_errors import exit_code, words
+    from barnabas.cli.framework.kafka_errors import exit_code, message_of
     from barnabas.config.errors import ConfigError
 
     try:
@@ -84,12 +84,12 @@ def _told(arguments: Sequence[str]) -> Iterator[None]:
     except KafkaError as error:
         line = " ".join(arguments)
         raise CommandError(
-            f"Error while executing config command with args '{line}': {words(error)}", exit_code(error)
+            f"Error while executing config command with args '{line}': {message_of(error)}", exit_code(error)
         ) from error
 
 
 def check_flags(rules: FlagRules, options: Namespace) -> Entities:
-    """Whose options are meant; what does not go together is refused in Apache Kafka's words."""
+    """The entities; conflicting flags are refused with Apache Kafka's messages."""
     rules.exactly_one(
         ("--alter", "--describe"), "Command must include exactly one action: --describe, --alter"
     )

@@ -1,4 +1,4 @@
-"""`barnabas configs --describe`: options with where they come from, quotas, credentials."""
+"""`barnabas configs --describe`: options with their sources, quotas, credentials."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ SOURCE_NAMES = {
     ConfigSource.GROUP_CONFIG: "DYNAMIC_GROUP_CONFIG",
 }
 QUOTA_TYPES = {USERS: "user", CLIENTS: "client-id", IPS: "ip"}
-QUOTA_WORDS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
+QUOTA_LABELS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
 
 
 def describe(admin: Admin, entities: Entities, *, every: bool) -> Exit:
-    """Print what is asked for; what is not there is told, and decides how the tool ends."""
+    """Print the entities; a missing one is reported, and determines the exit code."""
     if entities.first_type in RESOURCE_TYPES:
         return describe_resources(admin, entities, every)
     describe_quotas(admin, entities)
@@ -80,8 +80,8 @@ def describe_resources(admin: Admin, entities: Entities, every: bool) -> Exit:
 
 def _line(entry: ConfigEntry) -> str:
     synonyms = ", ".join(
-        f"{SOURCE_NAMES.get(one.source, one.source.name)}:{one.name}={_text(one.value)}"
-        for one in entry.synonyms
+        f"{SOURCE_NAMES.get(synonym.source, synonym.source.name)}:{synonym.name}={_text(synonym.value)}"
+        for synonym in entry.synonyms
     )
     sensitive = str(entry.is_sensitive).lower()
     return f"  {entry.name}={_text(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}"
@@ -92,14 +92,14 @@ def _text(value: str | None) -> str:
 
 
 def known_names(admin: Admin, kind: str) -> list[str]:
-    """All that could be described of a type."""
+    """The names of all entities of a type."""
     if kind == TOPICS:
         return hash_map_order(admin.list_topics(include_internal=True))
     if kind in (BROKERS, LOGGERS):
         return [*(str(node.id) for node in admin.describe_cluster().nodes), ""]
-    configured = [one.name for one in admin.list_config_resources([RESOURCE_TYPES[kind]])]
+    configured = [resource.name for resource in admin.list_config_resources([RESOURCE_TYPES[kind]])]
     if kind == GROUPS:
-        return list(dict.fromkeys([*(one.group_id for one in admin.list_groups().groups), *configured]))
+        return list(dict.fromkeys([*(group.group_id for group in admin.list_groups().groups), *configured]))
     return configured
 
 
@@ -118,15 +118,15 @@ def _check_topic(name: str) -> None:
 def resource_config(
     admin: Admin, kind: str, name: str, *, every: bool = False, synonyms: bool = False
 ) -> list[ConfigEntry]:
-    """The options of one of them by name; without `every`, those that were set for it."""
+    """The options of an entity, sorted by name; without `every`, only those set for the entity itself."""
     if kind == TOPICS:
         _check_topic(name)
     resource = ConfigResource(RESOURCE_TYPES[kind], name)
-    found = admin.describe_configs([resource], include_synonyms=synonyms)[resource]
+    configs = admin.describe_configs([resource], include_synonyms=synonyms)[resource]
     wanted = DYNAMIC_SOURCES.get(kind)
     if kind == BROKERS and not name:
         wanted = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
-    entries = sorted(found.values(), key=lambda entry: entry.name)
+    entries = sorted(configs.values(), key=lambda entry: entry.name)
     return [entry for entry in entries if every or wanted is None or entry.source is wanted]
 
 
@@ -134,7 +134,7 @@ def resource_config(
 
 
 def quotas_of(admin: Admin, entities: Entities) -> Mapping[QuotaEntity, Mapping[str, float]]:
-    """The quotas of exactly these types, with these names, or with any where none is given."""
+    """The quotas of exactly these types, with the given names, or with any name if none is given."""
     names: list[str | None] = [*entities.names, *(None for _ in entities.types)]
     parts = [_part(QUOTA_TYPES[kind], name) for kind, name in zip(entities.types, names, strict=False)]
     return admin.describe_client_quotas(parts, strict=True)
@@ -147,32 +147,32 @@ def _part(kind: str, name: str | None) -> QuotaFilter:
 
 
 def describe_quotas(admin: Admin, entities: Entities) -> None:
-    found = quotas_of(admin, entities)
-    for entity in order_by_hash(found, _java_hash, buckets_for(len(found))):
+    quotas = quotas_of(admin, entities)
+    for entity in order_by_hash(quotas, _java_hash, buckets_for(len(quotas))):
         parts = dict(entity)
-        whose = ", ".join(
-            f"the default {word}" if parts[kind] is None else f"{word} '{parts[kind]}'"
-            for kind, word in QUOTA_WORDS.items()
+        entity_text = ", ".join(
+            f"the default {label}" if parts[kind] is None else f"{label} '{parts[kind]}'"
+            for kind, label in QUOTA_LABELS.items()
             if kind in parts
         )
-        values = found[entity]
+        values = quotas[entity]
         shown = ", ".join(
             f"{key}={java_double(values[key])}" for key in hash_map_order(values, buckets_for(len(values)))
         )
-        print(f"Quota configs for {whose} are {shown}")
+        print(f"Quota configs for {entity_text} are {shown}")
 
 
 def _java_hash(entity: QuotaEntity) -> int:
-    """Of Apache Kafka's class for it, which its client keeps in a hash map."""
+    """The hash code of Apache Kafka's ClientQuotaEntity, which its client keeps in a hash map."""
     return 31 + sum(java_string_hash(kind) ^ (java_string_hash(name) if name else 0) for kind, name in entity)
 
 
 def describe_credentials(admin: Admin, entities: Entities) -> Exit:
     worst = Exit.OK
-    found = admin.describe_user_scram_credentials(list(entities.names) or None)
-    for user in found:
+    credentials = admin.describe_user_scram_credentials(list(entities.names) or None)
+    for user in credentials:
         try:
-            mechanisms = found[user]
+            mechanisms = credentials[user]
         except KafkaError as error:
             if error.code is ErrorCode.RESOURCE_NOT_FOUND:
                 continue
@@ -184,6 +184,8 @@ def describe_credentials(admin: Admin, entities: Entities) -> Exit:
             )
             worst = exit_code(error)
             continue
-        shown = ", ".join(f"{one.mechanism.mechanism_name}=iterations={one.iterations}" for one in mechanisms)
+        shown = ", ".join(
+            f"{info.mechanism.mechanism_name}=iterations={info.iterations}" for info in mechanisms
+        )
         print(f"SCRAM credential configs for user-principal '{user}' are {shown}")
     return worst

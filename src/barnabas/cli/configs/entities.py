@@ -1,4 +1,4 @@
-"""Whose options a command line means: types and names, and which of them go together."""
+"""The entities that a command line names: types and names, and which types combine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.cli.framework.numbers import integer
 TOPICS, CLIENTS, USERS, BROKERS, IPS = "topics", "clients", "users", "brokers", "ips"
 LOGGERS, METRICS, GROUPS = "broker-loggers", "client-metrics", "groups"
 TYPES = (TOPICS, CLIENTS, USERS, BROKERS, IPS, METRICS, GROUPS, LOGGERS)
-# Types that have a default for all of them.
+# Types that have a default entity.
 WITH_DEFAULT = (USERS, CLIENTS, BROKERS, IPS)
 ENTITY_FLAGS = {
     "--topic": TOPICS,
@@ -34,7 +34,7 @@ DEFAULT_FLAGS = {
 
 @dataclass(frozen=True, slots=True)
 class Entities:
-    """Types, and the names that are given; the empty name is the default of a type."""
+    """Types, and the given names; the empty name stands for the default entity of a type."""
 
     types: tuple[str, ...]
     names: tuple[str, ...]
@@ -53,7 +53,7 @@ class Entities:
 
 
 def read_entities(options: Namespace) -> Entities:
-    """As the flags have them; the short flags in an order of their own."""
+    """The entities of the flags; short flags follow in the order of ENTITY_FLAGS."""
     short = {flag: _value(options, flag) for flag in ENTITY_FLAGS}
     defaults = [flag for flag in DEFAULT_FLAGS if _value(options, flag)]
     given = [flag for flag, value in short.items() if value is not None]
@@ -68,18 +68,18 @@ def read_entities(options: Namespace) -> Entities:
 
 
 def _value(options: Namespace, flag: str) -> str | bool | None:
-    found: str | bool | None = getattr(options, flag.lstrip("-").replace("-", "_"))
-    return found
+    value: str | bool | None = getattr(options, flag.lstrip("-").replace("-", "_"))
+    return value
 
 
 def _refuse_duplicates(types: list[str]) -> None:
-    twice = [one for number, one in enumerate(types) if one in types[:number]]
+    twice = [kind for index, kind in enumerate(types) if kind in types[:index]]
     if twice:
         raise UsageError(f"Duplicate entity type(s) specified: {','.join(twice)}")
 
 
 def check_entities(options: Namespace) -> Entities:
-    """What is meant, checked as far as it can be without a cluster."""
+    """The entities, checked as far as possible without a cluster."""
     entities = read_entities(options)
     _check_types(entities)
     _check_names(entities)
@@ -105,10 +105,10 @@ def check_entities(options: Namespace) -> Entities:
 
 def _check_types(entities: Entities) -> None:
     _refuse_duplicates(list(entities.types))
-    for one in entities.types:
-        if one not in TYPES:
+    for kind in entities.types:
+        if kind not in TYPES:
             raise UsageError(
-                f"Invalid entity type {one}, the entity type must be one of {', '.join(TYPES)} with a "
+                f"Invalid entity type {kind}, the entity type must be one of {', '.join(TYPES)} with a "
                 "--bootstrap-server or --bootstrap-controller argument"
             )
     if not entities.types:
@@ -139,7 +139,7 @@ def _is_number(text: str) -> bool:
 
 
 def _is_address(text: str) -> bool:
-    """An address, or a name that may be one of a host; the broker looks it up."""
+    """An IP address, or a possible host name; the broker resolves it."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

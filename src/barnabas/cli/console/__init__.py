@@ -1,1 +1,1 @@
-"""Parts of console-producer and console-consumer: lines to records, records to text."""
+"""console-producer and console-consumer: lines to records, records to text."""

@@ -1,7 +1,7 @@
 """`barnabas console-consumer`: prints the records of topics, as Apache Kafka's kafka-console-consumer does.
 
-Unlike there, a consumer that ends without what it was asked for does not end with 0: a topic that is not
-there, brokers that do not answer, fewer records than --max-messages in the time of --timeout-ms.
+Unlike Apache Kafka's tool, the exit code is not 0 if the topic does not exist, the brokers do not respond, or
+fewer than --max-messages records arrive within --timeout-ms.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from barnabas.cli.framework.arguments import KafkaParser
 from barnabas.cli.framework.connecting import add_connection_flags, client_properties
 from barnabas.cli.framework.exits import CommandError, Exit, one_line
 from barnabas.cli.framework.flag_rules import FlagRules
-from barnabas.cli.framework.interrupts import Ending, ending_by
+from barnabas.cli.framework.interrupts import Shutdown, shutting_down_on_signal
 from barnabas.cli.framework.key_values import key_values
 from barnabas.cli.framework.numbers import long_integer, whole_number
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 PROGRAM = "barnabas console-consumer"
 MISSING_SERVER = f'Missing required argument "[bootstrap-server]" (see {PROGRAM} --help)'
 POLL_MS = 1_000
-# So long nothing may come before the tool looks whether there is a cluster, and the topic, at all.
-QUIET_MS = 10_000
+# After this long without records, the tool checks whether the cluster and the topic exist.
+CHECK_AFTER_MS = 10_000
 NO_LIMIT = -1
 LARGEST_GROUP_NUMBER = 99_999
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
@@ -48,23 +48,28 @@ def make_parser() -> KafkaParser:
     add_connection_flags(parser, config_flags=("--consumer.config", "--command-config"), old_zookeeper=True)
     add = parser.add_argument
     add("--topic", metavar="TOPIC", help="the topic to read")
-    add("--include", metavar="REGEX", help="read all topics whose name matches; --whitelist of old")
+    add("--include", metavar="REGEX", help="read all topics whose name matches")
     add("--whitelist", dest="include", metavar="REGEX", help="the old name of --include")
-    add("--partition", type=whole_number(0), metavar="N", help="read this partition only; from its end on")
-    add("--offset", metavar="OFFSET", help="where to begin in --partition: a number, earliest or latest")
+    add("--partition", type=whole_number(0), metavar="N", help="read only this partition, from its end")
+    add("--offset", metavar="OFFSET", help="where to start in --partition: a number, earliest or latest")
     add(
         "--from-beginning",
         action="store_true",
-        help="begin at the first record unless the group has an offset",
+        help="start at the first record unless the group has an offset",
     )
-    add(
-        "--group", metavar="GROUP", help="the group to read as a member of (a new one each time if not given)"
-    )
-    add("--max-messages", type=whole_number(-1), metavar="N", help="end after so many records")
-    add("--timeout-ms", type=long_integer, metavar="MS", help="end when no record has come for so long")
-    add("--isolation-level", choices=ISOLATION_LEVELS, help="which records of transactions to read")
+    add("--group", metavar="GROUP", help="the consumer group to join (default: a new one each time)")
+    add("--max-messages", type=whole_number(-1), metavar="N", help="exit after this many records")
+    add("--timeout-ms", type=long_integer, metavar="MS", help="exit if no record arrives for this long")
+    add("--isolation-level", choices=ISOLATION_LEVELS, help="which transactional records to read")
     for flag in ("--consumer-property", "--command-property"):
-        add(flag, dest="properties", action="append", default=[], metavar="KEY=VALUE", help="of the client")
+        add(
+            flag,
+            dest="properties",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="property of the client",
+        )
     add(
         "--formatter",
         default="DefaultMessageFormatter",
@@ -74,12 +79,17 @@ def make_parser() -> KafkaParser:
     )
     for flag in ("--formatter-property", "--property"):
         add(
-            flag, dest="formatting", action="append", default=[], metavar="KEY=VALUE", help="of the formatter"
+            flag,
+            dest="formatting",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="property of the formatter",
         )
-    add("--formatter-config", metavar="FILE", help="properties of the formatter")
+    add("--formatter-config", metavar="FILE", help="properties file of the formatter")
     for kind in ("key", "value"):
         add(f"--{kind}-deserializer", metavar="CLASS", help=f"the same as {kind}.deserializer=CLASS")
-    add("--skip-message-on-error", action="store_true", help="go on after a record that cannot be printed")
+    add("--skip-message-on-error", action="store_true", help="skip records that cannot be printed")
     add("--enable-systest-events", action="store_true", help="print shutdown_complete at the end")
     return parser
 
@@ -95,23 +105,23 @@ def run(arguments: Sequence[str]) -> int:
     from barnabas.client.sync import Consumer
 
     consumer = Consumer(properties)
-    printing = Printing(consumer, formatter, options, properties)
+    loop = ConsumeLoop(consumer, formatter, options, properties)
     try:
-        with ending_by(consumer.wakeup) as ending:
+        with shutting_down_on_signal(consumer.wakeup) as shutdown:
             try:
-                begin(consumer, options, offset)
-                printing.go_on(ending)
+                start(consumer, options, offset)
+                loop.run(shutdown)
             finally:
-                printing.close()
+                loop.close()
     finally:
         sys.stdout.flush()
-        print(f"Processed a total of {printing.count} messages", file=sys.stderr)
+        print(f"Processed a total of {loop.count} messages", file=sys.stderr)
         if options.enable_systest_events:
             print("shutdown_complete")
-    return Exit.OK if ending.code is None else ending.code
+    return Exit.OK if shutdown.code is None else shutdown.code
 
 
-# What the flags say -----------------------------------------------------------------------------------------
+# Flags ------------------------------------------------------------------------------------------------------
 
 
 def check(rules: FlagRules, options: Namespace) -> None:
@@ -121,7 +131,7 @@ def check(rules: FlagRules, options: Namespace) -> None:
         try:
             re.compile(options.include)
         except re.error as error:
-            rules.refuse(f"--include {options.include} is no regular expression: {error}")
+            rules.refuse(f"--include {options.include} is not a regular expression: {error}")
     if options.partition is None:
         if options.offset is not None:
             rules.refuse("The partition is required when offset is specified.")
@@ -166,7 +176,7 @@ def consumer_properties(parser: KafkaParser, rules: FlagRules, options: Namespac
         from barnabas.runtime.random import SystemRandom
 
         properties["group.id"] = f"console-consumer-{SystemRandom().integer(0, LARGEST_GROUP_NUMBER)}"
-        # Nobody uses this group again.
+        # This group is never used again.
         properties.setdefault("enable.auto.commit", "false")
     return properties
 
@@ -174,8 +184,8 @@ def consumer_properties(parser: KafkaParser, rules: FlagRules, options: Namespac
 def group_id(
     rules: FlagRules, options: Namespace, in_file: dict[str, object], given: dict[str, str]
 ) -> str | None:
-    places = (options.group, in_file.get("group.id"), given.get("group.id"))
-    groups = dict.fromkeys(str(group) for group in places if group is not None)
+    sources = (options.group, in_file.get("group.id"), given.get("group.id"))
+    groups = dict.fromkeys(str(group) for group in sources if group is not None)
     if len(groups) > 1:
         rules.refuse(
             "The group ids provided in different places (directly using '--group', "
@@ -202,7 +212,7 @@ def chosen_formatter(options: Namespace) -> Formatter:
 # Consuming --------------------------------------------------------------------------------------------------
 
 
-def begin(consumer: Consumer, options: Namespace, offset: int) -> None:
+def start(consumer: Consumer, options: Namespace, offset: int) -> None:
     from barnabas.client.model import TopicPartition
 
     if options.topic is None:
@@ -210,18 +220,18 @@ def begin(consumer: Consumer, options: Namespace, offset: int) -> None:
     elif options.partition is None:
         consumer.subscribe([options.topic])
     else:
-        where = TopicPartition(options.topic, options.partition)
-        consumer.assign([where])
+        partition = TopicPartition(options.topic, options.partition)
+        consumer.assign([partition])
         if offset == _EARLIEST:
-            consumer.seek_to_beginning(where)
+            consumer.seek_to_beginning(partition)
         elif offset == _LATEST:
-            consumer.seek_to_end(where)
+            consumer.seek_to_end(partition)
         else:
-            consumer.seek(where, offset)
+            consumer.seek(partition, offset)
 
 
-class Printing:
-    """Polls and prints until it is enough."""
+class ConsumeLoop:
+    """Polls and prints until a limit is reached or the process is signalled."""
 
     def __init__(
         self, consumer: Consumer, formatter: Formatter, options: Namespace, properties: dict[str, object]
@@ -235,33 +245,35 @@ class Printing:
         self._properties = properties
         self._out: BinaryIO = sys.stdout.buffer
         self._monotonic_ns = SystemClock.monotonic_ns
-        # What was polled and is not printed yet.
+        # Records that were polled but not printed yet.
         self._left: list[ConsumerRecord] = []
 
-    def go_on(self, ending: Ending) -> None:
-        most: int | None = self._options.max_messages
-        most = None if most == NO_LIMIT else most
+    def run(self, shutdown: Shutdown) -> None:
+        max_messages: int | None = self._options.max_messages
+        max_messages = None if max_messages == NO_LIMIT else max_messages
         timeout_ms = self._options.timeout_ms
         patience_ms = None if timeout_ms is None or timeout_ms < 0 else timeout_ms
         last_ns, is_known = self._monotonic_ns(), False
-        while not ending.is_wanted and (most is None or self.count < most):
-            quiet_ms = (self._monotonic_ns() - last_ns) // 1_000_000
-            if patience_ms is not None and quiet_ms >= patience_ms and self.count + quiet_ms > 0:
+        while not shutdown.is_requested and (max_messages is None or self.count < max_messages):
+            idle_ms = (self._monotonic_ns() - last_ns) // 1_000_000
+            if patience_ms is not None and idle_ms >= patience_ms and self.count + idle_ms > 0:
                 return self._timed_out(patience_ms)
-            if not is_known and quiet_ms > QUIET_MS:
-                self._look()
+            if not is_known and idle_ms > CHECK_AFTER_MS:
+                self._check_topic()
                 is_known = True
-            wait_ms = POLL_MS if patience_ms is None else max(0, min(POLL_MS, patience_ms - quiet_ms))
-            self._left = self._consumer.poll(wait_ms, max_records=None if most is None else most - self.count)
+            wait_ms = POLL_MS if patience_ms is None else max(0, min(POLL_MS, patience_ms - idle_ms))
+            self._left = self._consumer.poll(
+                wait_ms, max_records=None if max_messages is None else max_messages - self.count
+            )
             if self._left:
                 is_known = True
-                self._print_all(ending)
+                self._print_all(shutdown)
                 last_ns = self._monotonic_ns()
         return None
 
-    def _print_all(self, ending: Ending) -> None:
+    def _print_all(self, shutdown: Shutdown) -> None:
         self._left.reverse()
-        while self._left and not ending.is_wanted:
+        while self._left and not shutdown.is_requested:
             record = self._left.pop()
             self.count += 1
             try:
@@ -271,26 +283,26 @@ class Printing:
         self._out.flush()
 
     def _cannot_print(self, record: ConsumerRecord, error: ValueError) -> None:
-        where = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
-        line = f"{PROGRAM}: {where} cannot be printed: {error}"
+        name = f"the record at offset {record.offset} of {record.topic}-{record.partition}"
+        line = f"{PROGRAM}: {name} cannot be printed: {error}"
         if not self._options.skip_message_on_error:
-            raise CommandError(f"{line} (--skip-message-on-error goes on after it)") from error
+            raise CommandError(f"{line} (--skip-message-on-error skips such records)") from error
         self._out.flush()
         print(one_line(line), file=sys.stderr)
 
     def _timed_out(self, patience_ms: int) -> None:
-        """The end that was asked for, if there was something to read from and no count to reach."""
+        """Returns normally if the topic exists and no number of records was requested."""
         if self.count == 0:
-            self._look(must_exist=True)
+            self._check_topic(must_exist=True)
         if self._options.max_messages not in (None, NO_LIMIT):
             raise CommandError(
-                f"{PROGRAM}: {self.count} of {self._options.max_messages} messages came, and none for "
-                f"{patience_ms} ms (--timeout-ms allows more)",
+                f"{PROGRAM}: {self.count} of {self._options.max_messages} messages arrived, and none for "
+                f"{patience_ms} ms (raise --timeout-ms to wait longer)",
                 Exit.TIMED_OUT,
             )
 
-    def _look(self, *, must_exist: bool = False) -> None:
-        """Nothing has come: is there a cluster, and has it the topic?"""
+    def _check_topic(self, *, must_exist: bool = False) -> None:
+        """Called when no record has arrived: reports a missing cluster, topic or partition."""
         from barnabas.cli.console.silence import explain_silence
 
         line = explain_silence(self._properties, PROGRAM, self._options.topic, self._options.partition)
@@ -300,13 +312,13 @@ class Printing:
             print(line, file=sys.stderr)
 
     def close(self) -> None:
-        """What was not printed is left to the group's next member."""
+        """Leaves records that were not printed to the next member of the group."""
         from barnabas.client.model import TopicPartition
 
         first: dict[TopicPartition, int] = {}
         for record in self._left:
-            where = TopicPartition(record.topic, record.partition)
-            first[where] = min(record.offset, first.get(where, record.offset))
-        for where in first.keys() & self._consumer.assignment():
-            self._consumer.seek(where, first[where])
+            partition = TopicPartition(record.topic, record.partition)
+            first[partition] = min(record.offset, first.get(partition, record.offset))
+        for partition in first.keys() & self._consumer.assignment():
+            self._consumer.seek(partition, first[partition])
         self._consumer.close()

@@ -1,6 +1,6 @@
 """`barnabas console-producer`: sends lines as records, as Apache Kafka's kafka-console-producer does.
 
-Unlike there, a record that was not written is a failure of the tool too: it ends with another code than 0.
+Unlike Apache Kafka's tool, the exit code is not 0 if a record was not written.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ PROGRAM = "barnabas console-producer"
 MISSING_SERVER = f'Missing required argument "[bootstrap-server]" (see {PROGRAM} --help)'
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 READERS = ("LineMessageReader", "kafka.tools.ConsoleProducer$LineMessageReader")
-# So many records that were not written are told one by one; then they are only counted.
-MOST_TOLD = 10
+# Up to this many failed records are reported one by one; further ones are only counted.
+MAX_FAILURES_SHOWN = 10
 
-# Name in the options, property of a producer, and the default of Apache Kafka's tool.
+# Option, producer property, and the default of Apache Kafka's tool.
 MERGED = (
     ("timeout", "linger.ms", 1000),
     ("request_required_acks", "acks", "-1"),
@@ -59,27 +59,41 @@ def make_parser() -> KafkaParser:
         "Send each line of the standard input as a record.",
         "properties: parse.key, parse.headers, ignore.error=true|false; key.separator (a tab),\n"
         "  headers.delimiter (a tab), headers.separator (,), headers.key.separator (:), null.marker\n"
-        'a line with all of it: "h1:v1,h2:v2<tab>key<tab>value"',
+        'a line with headers and key: "h1:v1,h2:v2<tab>key<tab>value"',
     )
     add_connection_flags(parser, config_flags=("--producer.config", "--command-config"), old_broker_list=True)
     add = parser.add_argument
-    add("--topic", metavar="TOPIC", help="where to send")
-    add("--sync", action="store_true", help="wait for each record to be written before the next is sent")
+    add("--topic", metavar="TOPIC", help="the topic to send to")
+    add("--sync", action="store_true", help="wait until each record is written before sending the next")
     add(
         "--compression-codec",
         nargs="?",
         const="gzip",
         choices=CODECS,
-        help="how to compress (default none; gzip without a value)",
+        help="compression (default none; gzip without a value)",
     )
     add("--request-required-acks", metavar="ACKS", help="0, 1, or -1 for all in-sync replicas (default -1)")
     _add_numbers(parser)
     add("--line-reader", default=READERS[0], metavar="CLASS", help="only LineMessageReader, the default")
     for flag in ("--reader-property", "--property"):
-        add(flag, dest="reading", action="append", default=[], metavar="KEY=VALUE", help="how to read lines")
-    add("--reader-config", metavar="FILE", help="properties that say how to read lines")
+        add(
+            flag,
+            dest="reading",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="property of the line reader",
+        )
+    add("--reader-config", metavar="FILE", help="properties file that controls how lines are read")
     for flag in ("--producer-property", "--command-property"):
-        add(flag, dest="properties", action="append", default=[], metavar="KEY=VALUE", help="of the client")
+        add(
+            flag,
+            dest="properties",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="property of the client",
+        )
     return parser
 
 
@@ -92,14 +106,16 @@ def _add_numbers(parser: KafkaParser) -> None:
     most = 2**31 - 1
     add("--timeout", 0, MAX_LONG, "MS", "how long a batch may wait for more records", 1000)
     add("--batch-size", 0, most, "BYTES", "the size of a batch", 16384)
-    add("--max-partition-memory-bytes", 0, most, "BYTES", "the same, and it counts more", 16384)
-    add("--max-memory-bytes", 0, MAX_LONG, "BYTES", "all that may wait to be sent", 33554432)
-    add("--max-block-ms", 0, MAX_LONG, "MS", "how long sending may wait for room or a topic", 60000)
-    add("--request-timeout-ms", 1, most, "MS", "how long a broker may take to answer", 1500)
-    add("--message-send-max-retries", 0, most, "N", "how often a record is sent again", 3)
-    add("--retry-backoff-ms", 0, MAX_LONG, "MS", "the pause before that", 100)
-    add("--metadata-expiry-ms", 0, MAX_LONG, "MS", "how old metadata may be", 300000)
-    add("--socket-buffer-size", -1, most, "BYTES", "what the system may buffer for a connection", 102400)
+    add("--max-partition-memory-bytes", 0, most, "BYTES", "same as --batch-size, and overrides it", 16384)
+    add("--max-memory-bytes", 0, MAX_LONG, "BYTES", "memory for records that wait to be sent", 33554432)
+    add(
+        "--max-block-ms", 0, MAX_LONG, "MS", "how long sending may block for buffer memory or metadata", 60000
+    )
+    add("--request-timeout-ms", 1, most, "MS", "how long a broker may take to respond", 1500)
+    add("--message-send-max-retries", 0, most, "N", "how often a record is retried", 3)
+    add("--retry-backoff-ms", 0, MAX_LONG, "MS", "the pause before a retry", 100)
+    add("--metadata-expiry-ms", 0, MAX_LONG, "MS", "maximum age of metadata", 300000)
+    add("--socket-buffer-size", -1, most, "BYTES", "size of the send buffer of a connection", 102400)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -111,12 +127,12 @@ def run(arguments: Sequence[str]) -> int:
     from barnabas.client.sync import Producer
 
     with stopping_at_once(), Producer(properties) as producer:
-        sending = Sending(producer, options)
+        sender = Sender(producer, options)
         for record in reader.records(sys.stdin.buffer, sys.stdout.buffer if _is_console() else None):
-            sending.send(record)
-        # Before the with-statement does it, so that what fails on the way out is heard.
+            sender.send(record)
+        # Close before end(), so that the exit code covers records that fail during the close.
         producer.close()
-        return sending.end()
+        return sender.finish()
 
 
 def _is_console() -> bool:
@@ -127,7 +143,7 @@ def reader_properties(options: Namespace) -> dict[str, str]:
     if options.line_reader.rpartition(".")[2].rpartition("$")[2] != READERS[0]:
         raise UsageError(
             f"{PROGRAM}: the reader {options.line_reader} cannot be loaded (there is no Java here); "
-            f"{READERS[0]} is known"
+            f"only {READERS[0]} is available"
         )
     return {**command_properties(options.reader_config), **key_values(options.reading)}
 
@@ -137,13 +153,13 @@ def producer_properties(parser: KafkaParser, options: Namespace) -> dict[str, ob
     given = {**in_file, **key_values(options.properties), "bootstrap.servers": in_file["bootstrap.servers"]}
     given.setdefault("client.id", "console-producer")
     if options.sync and options.timeout is None:
-        # Nobody adds to a batch while its only record is waited for.
+        # With --sync a batch only ever holds one record, so there is nothing to linger for.
         given.setdefault("linger.ms", 0)
     return merge_flags(given, options, MERGED)
 
 
-class Sending:
-    """Records on their way, and what became of them."""
+class Sender:
+    """Sends records, and counts those that fail."""
 
     def __init__(self, producer: Producer, options: Namespace) -> None:
         self._producer = producer
@@ -158,28 +174,28 @@ class Sending:
         if not self._is_known:
             from barnabas.cli.console.finding import find_topic
 
-            # Whoever types a line wants to know at once that nobody is there to take it.
+            # A user who types a line wants to see at once that no broker is reachable.
             find_topic(self._producer, self._topic, PROGRAM, self._patience_ms)
             self._is_known = True
         if self._is_sync:
             self._producer.send(self._topic, record.value, record.key, headers=record.headers).result()
         else:
             self._producer.send(
-                self._topic, record.value, record.key, headers=record.headers, on_delivery=self._heard
+                self._topic, record.value, record.key, headers=record.headers, on_delivery=self._on_delivery
             )
 
-    def _heard(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
-        """On the client's own thread."""
+    def _on_delivery(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+        """Called on the client's thread."""
         if error is None:
             return
         from barnabas.cli.framework.kafka_errors import exit_code, sentence
 
         self._failed += 1
         self._worst = max(self._worst, exit_code(error))
-        if self._failed <= MOST_TOLD:
+        if self._failed <= MAX_FAILURES_SHOWN:
             print(one_line(f"{PROGRAM}: a record was not written: {sentence(error)}"), file=sys.stderr)
 
-    def end(self) -> int:
-        if self._failed > MOST_TOLD:
+    def finish(self) -> int:
+        if self._failed > MAX_FAILURES_SHOWN:
             print(f"{PROGRAM}: {self._failed} records were not written", file=sys.stderr)
         return self._worst

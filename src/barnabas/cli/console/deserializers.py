@@ -1,4 +1,4 @@
-"""Bytes as text, as Apache Kafka's deserialisers and Java's toString make it."""
+"""Bytes to text, as Apache Kafka's deserializers and Java's toString do it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _fraction(form: str) -> Text:
 
 
 def java_fraction(value: float, form: str) -> str:
-    """The shortest digits that stand for a float (`>f`) or a double (`>d`), as Java writes them."""
+    """The shortest digits that identify a float (`>f`) or a double (`>d`), as Java prints them."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -51,7 +51,7 @@ def java_fraction(value: float, form: str) -> str:
 
 
 def _shortest(value: float, form: str) -> str:
-    """With an exponent; as many digits as it takes to come back to the same value."""
+    """With an exponent, and with just enough digits to parse back to the same value."""
     packed = struct.Struct(form).pack
     for digits in range(17):
         text = f"{value:.{digits}e}"
@@ -63,25 +63,27 @@ def _shortest(value: float, form: str) -> str:
 
 def _boolean(data: bytes) -> bytes:
     if data not in (b"\0", b"\1"):
-        raise ValueError(f"{data.hex()} is no boolean")
+        raise ValueError(f"{data.hex()} is not a boolean")
     return b"true" if data == b"\1" else b"false"
 
 
 def _escaped(data: bytes) -> bytes:
-    """As Kafka's Bytes shows itself."""
-    return "".join(chr(one) if 32 <= one <= 126 and one != 92 else f"\\x{one:02X}" for one in data).encode()
+    """As Kafka's Bytes.toString prints it."""
+    return "".join(
+        chr(byte) if 32 <= byte <= 126 and byte != 92 else f"\\x{byte:02X}" for byte in data
+    ).encode()
 
 
 def _uuid(data: bytes) -> bytes:
     digits = data.decode("ascii").replace("-", "")
     if len(digits) != 32:
-        raise ValueError("it is no UUID")
+        raise ValueError("it is not a UUID")
     value = f"{int(digits, 16):032x}"
     return "-".join((value[:8], value[8:12], value[12:16], value[16:20], value[20:])).encode()
 
 
 _TEXTS: dict[str, Text] = {
-    # Java shows a byte array by its address, which tells nobody anything.
+    # Java prints the identity of a byte array, which is useless.
     "ByteArray": _as_is,
     "ByteBuffer": _as_is,
     "Bytes": _escaped,
@@ -96,7 +98,7 @@ _TEXTS: dict[str, Text] = {
 
 
 def deserializer(properties: Mapping[str, str], option: str, program: str) -> Text:
-    """What `key.deserializer`, `value.deserializer` or `headers.deserializer` names."""
+    """The deserializer that `key.deserializer`, `value.deserializer` or `headers.deserializer` names."""
     given = properties.get(option, "")
     name = given.removeprefix(_PACKAGE).removesuffix(_ENDING)
     if not given:
@@ -106,13 +108,11 @@ def deserializer(properties: Mapping[str, str], option: str, program: str) -> Te
     if name in _TEXTS:
         return _TEXTS[name]
     known = ", ".join(sorted([*_TEXTS, "String"]))
-    raise UsageError(
-        f"{program}: {option}={given} cannot be loaded (there is no Java here); known are {known}"
-    )
+    raise UsageError(f"{program}: {option}={given} cannot be loaded (there is no Java); available: {known}")
 
 
 def _encoding(properties: Mapping[str, str], option: str) -> str:
-    """Its own properties have the option as a prefix; a StringDeserializer has one, by two names."""
+    """Properties of a deserializer are prefixed with the option; the encoding has two names."""
     for name in (f"{option}.{option}.encoding", f"{option}.deserializer.encoding"):
         if name in properties:
             return properties[name]

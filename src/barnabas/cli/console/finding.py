@@ -1,4 +1,4 @@
-"""The first word with the cluster: is somebody there, and is the topic?"""
+"""The first contact with the cluster: checks that a broker responds and that the topic exists."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def find_topic(producer: Producer, topic: str, program: str, patience_ms: int = FIRST_CONTACT_MS) -> None:
-    """Wait until the topic can be written to; it is created where brokers do that."""
+    """Wait until the topic can be written to; brokers create it if auto-creation is enabled."""
     try:
         producer.partitions_for(topic, timeout_ms=patience_ms)
     except KafkaError as error:
-        # That the time is over tells less than what took it.
+        # The cause says more than the timeout itself.
         cause = error.__cause__ if isinstance(error.__cause__, KafkaError) else error
         raise CommandError(f"{program}: {sentence(cause)}", exit_code(cause)) from error

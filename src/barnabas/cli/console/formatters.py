@@ -1,7 +1,7 @@
-"""From records to text: what `console-consumer --formatter` and `--property` ask for.
+"""Records to text, as selected by `console-consumer --formatter` and `--property`.
 
-What lives here: the formatters for what people put into topics, and how one is chosen.  What may not:
-those of internal topics (internal_formatters), and consuming.
+Contains the formatters for ordinary topics and the lookup by class name; those of internal topics belong in
+`internal_formatters`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PACKAGE = "org.apache.kafka.tools.consumer."
 DEFAULT = "DefaultMessageFormatter"
-# Where formatters lived before Apache Kafka 4.
+# The packages of the formatters, including those before Apache Kafka 4.
 _OLD_PACKAGES = (
     "kafka.tools.",
     "kafka.coordinator.group.GroupMetadataManager$",
@@ -41,7 +41,7 @@ class Formatter(Protocol):
 
 
 class DefaultFormatter:
-    """Whichever parts of a record are wanted, in Apache Kafka's order, with separators between them."""
+    """Prints the selected parts of a record, in Apache Kafka's order, with separators between them."""
 
     def __init__(self, properties: Mapping[str, str], program: str) -> None:
         def wants(name: str, default: str = "false") -> bool:
@@ -97,7 +97,7 @@ class DefaultFormatter:
 
 
 class LoggingFormatter:
-    """As the default one; each record is told on stderr too."""
+    """Like DefaultFormatter, and prints each record on stderr too."""
 
     def __init__(self, properties: Mapping[str, str], program: str) -> None:
         self._default = DefaultFormatter(properties, program)
@@ -107,26 +107,26 @@ class LoggingFormatter:
         kind = _TIMESTAMP_TYPES.get(record.timestamp_type)
         time = "" if kind is None else f"{kind.decode()}{record.timestamp}, "
         key, value = (
-            "null" if one is None else _bytes(one).decode("utf-8", "replace")
-            for one in (record.key, record.value)
+            "null" if field is None else _bytes(field).decode("utf-8", "replace")
+            for field in (record.key, record.value)
         )
         print(one_line(f"{time}key:{key}, value:{value}"), file=sys.stderr)
 
 
 class NoOpFormatter:
-    """Nothing: to see how fast, or how many."""
+    """Prints nothing: to count records, or to measure throughput."""
 
     def write(self, record: ConsumerRecord, out: BinaryIO) -> None:
         return
 
 
-def _bytes(given: object) -> bytes:
-    assert isinstance(given, bytes)
-    return given
+def _bytes(value: object) -> bytes:
+    assert isinstance(value, bytes)
+    return value
 
 
 def formatter(class_name: str, properties: Mapping[str, str], program: str) -> Formatter:
-    """The formatter that stands for one of Apache Kafka's classes, with or without its package."""
+    """The formatter for one of Apache Kafka's class names, with or without its package."""
     name = class_name
     for package in _OLD_PACKAGES:
         name = name.removeprefix(package)
@@ -142,5 +142,5 @@ def formatter(class_name: str, properties: Mapping[str, str], program: str) -> F
         return internal_formatter(name)
     known = ", ".join((DEFAULT, "LoggingMessageFormatter", "NoOpMessageFormatter", *_INTERNAL))
     raise UsageError(
-        f"{program}: the formatter {class_name} cannot be loaded (there is no Java here); known are {known}"
+        f"{program}: the formatter {class_name} cannot be loaded (there is no Java); available: {known}"
     )

@@ -1,4 +1,4 @@
-"""Records of internal topics as JSON, one after the other without a line end, as Apache Kafka 4.1 has it."""
+"""Records of internal topics as JSON, with no line end between them, as Apache Kafka 4.1 prints them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT, _GROUP_METADATA = 0, 1, 2
 
 
 class InternalFormatter:
-    """Those types of a coordinator's records that are wanted; all if none is named."""
+    """Prints the given types of a coordinator's records, or all types if none is given."""
 
     def __init__(self, coordinator: str, *kinds: int) -> None:
         self._classes = coordinator_records(coordinator)

@@ -1,6 +1,6 @@
-"""From lines to records: keys, headers and nulls as `console-producer --property` asks for them.
+"""Lines to records, with keys, headers and nulls as set by `console-producer --property`.
 
-What lives here: Apache Kafka's LineMessageReader.  What may not: sending, and whom the lines come from.
+The counterpart of Apache Kafka's LineMessageReader.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import BinaryIO
 
 from barnabas.cli.framework.exits import CommandError, UsageError
 
-# A line of this size is no line any more; what a broker takes is smaller by far.
+# Bounds the memory for a line; brokers accept far smaller records.
 MAX_LINE_CHARACTERS = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """What one line says."""
+    """The record of one line."""
 
     key: bytes | None
     value: bytes | None
@@ -27,7 +27,7 @@ class ReadRecord:
 
 
 class LineReader:
-    """One record a line."""
+    """Reads one record per line."""
 
     def __init__(self, properties: Mapping[str, str], program: str) -> None:
         self._program = program
@@ -44,18 +44,18 @@ class LineReader:
             self._between_headers = re.compile(self._headers_separator)
         except re.error as error:
             raise UsageError(
-                f"{program}: headers.separator={self._headers_separator} is no regular expression: {error}"
+                f"{program}: headers.separator={self._headers_separator} is not a regular expression: {error}"
             ) from error
         self._line_number = 0
 
     def _check(self) -> None:
-        """What cannot be told apart cannot be taken apart."""
+        """Equal separators would make lines ambiguous."""
         key = ("key.separator", self._key_separator)
         separator = ("headers.separator", self._headers_separator)
         delimiter = ("headers.delimiter", self._headers_delimiter)
         header_key = ("headers.key.separator", self._headers_key_separator)
         null = ("null.marker", self._null)
-        for one, other in (
+        for first, second in (
             (delimiter, separator),
             (delimiter, header_key),
             (separator, header_key),
@@ -64,15 +64,15 @@ class LineReader:
             (null, delimiter),
             (null, header_key),
         ):
-            if one[1] == other[1]:
-                raise UsageError(f"{self._program}: {one[0]} and {other[0]} may not be equal")
+            if first[1] == second[1]:
+                raise UsageError(f"{self._program}: {first[0]} and {second[0]} must differ")
         for name, text in (key, separator, delimiter, header_key):
             if not text:
-                raise UsageError(f"{self._program}: {name} may not be empty")
+                raise UsageError(f"{self._program}: {name} must not be empty")
 
     def records(self, source: BinaryIO, prompt: BinaryIO | None = None) -> Iterator[ReadRecord]:
-        """A record for each line until the input ends; `prompt` gets a `>` before each."""
-        # Bytes that are no UTF-8 go through as they are.  A line ends as in Java: \n, \r or both.
+        """Yields a record for each line until the input ends; writes `>` to `prompt` before each line."""
+        # Bytes that are not UTF-8 pass through unchanged.  As in Java, a line ends with \n, \r or both.
         text = io.TextIOWrapper(source, encoding="utf-8", errors="surrogateescape", newline=None)
         try:
             while True:
@@ -84,7 +84,7 @@ class LineReader:
                 if not line:
                     return
                 if len(line) == MAX_LINE_CHARACTERS:
-                    raise self._refused(f"line number {self._line_number} never ends")
+                    raise self._refused(f"line number {self._line_number} is too long")
                 yield self.parse(line.removesuffix("\n"))
         finally:
             text.detach()
@@ -115,7 +115,7 @@ class LineReader:
     def _headers(self, text: str) -> tuple[tuple[str, bytes | None], ...]:
         pairs = self._between_headers.split(text)
         while len(pairs) > 1 and not pairs[-1]:
-            # Java's split leaves empty ends away.
+            # Java's split drops trailing empty strings.
             pairs.pop()
         return tuple(self._header(pair) for pair in pairs)
 
@@ -134,9 +134,9 @@ class LineReader:
             )
         return key, self._bytes(value)
 
-    def _refused(self, what: str, *, may_ignore: bool = False) -> CommandError:
-        advice = " (with ignore.error=true such a line is sent as it is)" if may_ignore else ""
-        return CommandError(f"{self._program}: {what}{advice}")
+    def _refused(self, message: str, *, may_ignore: bool = False) -> CommandError:
+        advice = " (with ignore.error=true such a line is sent unchanged)" if may_ignore else ""
+        return CommandError(f"{self._program}: {message}{advice}")
 
 
 def is_true(text: str | None) -> bool:

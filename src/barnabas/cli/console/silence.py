@@ -1,4 +1,4 @@
-"""Why nothing comes: no cluster, no topic, no such partition."""
+"""Why no records arrive: no cluster, no topic, or no such partition."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from barnabas.base.errors import ErrorCode
 from barnabas.cli.framework.connecting import reach
 from barnabas.client.sync import Admin
 
-# Somebody has waited already when this is asked.
+# Short, because the user has already waited.
 PATIENCE_MS = 3_000
-# What an admin client needs of a consumer's properties.
+# The consumer properties that an admin client needs.
 _SHARED = ("bootstrap.servers", "security.", "ssl.", "sasl.", "request.timeout.ms", "socket.")
 
 
 def explain_silence(
     properties: Mapping[str, object], program: str, topic: str | None, partition: int | None
 ) -> str | None:
-    """What is not there, in a line; None if all is.  CommandError if no broker answers."""
+    """A line that names what is missing, or None.  Raises CommandError if no broker responds."""
     given = {name: value for name, value in properties.items() if name.startswith(_SHARED)}
     with Admin(given, client_id="console-consumer") as admin:
         reach(admin, program, str(properties["bootstrap.servers"]), PATIENCE_MS)
@@ -31,5 +31,5 @@ def explain_silence(
         raise error
     count = len(described[topic].partitions)
     if partition is not None and partition >= count:
-        return f"{program}: the topic {topic} has {count} partitions, none with the number {partition}"
+        return f"{program}: the topic {topic} has {count} partitions, but no partition {partition}"
     return None

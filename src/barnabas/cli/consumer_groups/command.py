@@ -1,7 +1,7 @@
-"""`barnabas consumer-groups`: look at groups of consumers, set their offsets anew, delete them.
+"""`barnabas consumer-groups`: list and describe consumer groups, reset their offsets, delete them.
 
-The flags and the output are those of Apache Kafka's kafka-consumer-groups.  Unlike there, whatever fails
-ends with a code other than 0, and a lag counts only what is still there to be read.
+The flags and the output are those of Apache Kafka's kafka-consumer-groups.  Unlike that tool, every failure
+has a non-zero exit code, and the lag counts only records that still exist.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SCENARIOS = (
     "--shift-by",
     "--from-file",
 )
-# Flags, and the actions that they belong to.
+# Flags, and the actions that allow them.
 ONLY_WITH = {
     "--members": ("--describe",),
     "--offsets": ("--describe",),
@@ -53,40 +53,53 @@ NOT_EXECUTED = (
 def make_parser() -> KafkaParser:
     parser = KafkaParser(
         PROGRAM,
-        "List and describe groups of consumers, delete them, or set their offsets anew.",
-        f"Exactly one of {', '.join(ACTIONS)} and --validate-regex is given.",
+        "List and describe consumer groups, delete them, or reset their offsets.",
+        f"Give exactly one of {', '.join(ACTIONS)} and --validate-regex.",
     )
     add = parser.add_argument
     add_connection_flags(parser, old_zookeeper=True)
-    add("--list", action="store_true", help="print the names of groups")
-    add("--describe", action="store_true", help="print the offsets and the lag of groups, or more of them")
-    add("--delete", action="store_true", help="forget groups without members, with their offsets")
-    add("--delete-offsets", action="store_true", help="forget a group's offsets of topics")
-    add("--reset-offsets", action="store_true", help="set the offsets of groups without members")
-    add("--validate-regex", metavar="REGEX", help="only check that a subscription's pattern is valid (RE2)")
+    add("--list", action="store_true", help="print the ids of the groups")
+    add("--describe", action="store_true", help="print offsets and lag, members or states of groups")
+    add("--delete", action="store_true", help="delete groups without members, with their offsets")
+    add("--delete-offsets", action="store_true", help="delete a group's offsets for topics")
+    add("--reset-offsets", action="store_true", help="reset the offsets of groups without members")
+    add("--validate-regex", metavar="REGEX", help="only check that a subscription pattern is valid (RE2)")
     add("--group", action="append", metavar="GROUP", help="the group; may be repeated")
     add("--all-groups", action="store_true", help="all groups")
-    add("--topic", action="append", metavar="TOPIC[:P,P]", help="topic, or partitions of it; may be repeated")
-    add("--all-topics", action="store_true", help="all topics that the group has offsets of")
+    add(
+        "--topic",
+        action="append",
+        metavar="TOPIC[:P,P]",
+        help="topic, or some of its partitions; may be repeated",
+    )
+    add("--all-topics", action="store_true", help="all topics for which the group has offsets")
     add("--members", action="store_true", help="describe the members")
-    add("--offsets", action="store_true", help="describe offsets and lag, as without it")
-    state_help = "describe the state of groups; with --list, show it, or list only groups in these states"
+    add("--offsets", action="store_true", help="describe offsets and lag (the default)")
+    state_help = (
+        "describe the state of groups; with --list, print states, or list only groups in these states"
+    )
     add("--state", nargs="?", const="", metavar="STATE,...", help=state_help)
-    add("--type", nargs="?", const="", metavar="TYPE,...", help="list types too, or only groups of these")
-    add("--verbose", action="store_true", help="describe more of each")
+    add(
+        "--type",
+        nargs="?",
+        const="",
+        metavar="TYPE,...",
+        help="print types too, or list only groups of these types",
+    )
+    add("--verbose", action="store_true", help="print more columns")
     timeout = whole_number(0, MAX_INT)
     timeout_help = f"how long a request may take (default {DEFAULT_TIMEOUT_MS})"
     add("--timeout", type=timeout, default=DEFAULT_TIMEOUT_MS, metavar="MS", help=timeout_help)
     add("--to-offset", type=long_integer, metavar="OFFSET", help="reset to an offset")
     add("--to-datetime", metavar="TIME", help="reset to a time, as in 2026-11-15T12:00:00.000 (UTC)")
-    add("--by-duration", metavar="DURATION", help="reset to so long ago, as in PT1H30M or P7D")
-    add("--to-earliest", action="store_true", help="reset to the first offset that is there")
+    add("--by-duration", metavar="DURATION", help="reset to this long ago, as in PT1H30M or P7D")
+    add("--to-earliest", action="store_true", help="reset to the log start offset")
     add("--to-latest", action="store_true", help="reset to the end")
-    add("--to-current", action="store_true", help="reset to what is committed (the end where nothing is)")
-    add("--shift-by", type=long_integer, metavar="COUNT", help="move on, or back if negative")
-    add("--from-file", metavar="FILE", help="reset to the offsets of a file that --export printed")
-    add("--dry-run", action="store_true", help="only print what would be set")
-    add("--execute", action="store_true", help="do it")
+    add("--to-current", action="store_true", help="reset to the committed offset, or to the end without one")
+    add("--shift-by", type=long_integer, metavar="COUNT", help="move forward, or back if negative")
+    add("--from-file", metavar="FILE", help="reset to the offsets of a file written by --export")
+    add("--dry-run", action="store_true", help="only print the new offsets")
+    add("--execute", action="store_true", help="commit the new offsets")
     add("--export", action="store_true", help="print offsets as CSV")
     return parser
 
@@ -100,13 +113,13 @@ def run(arguments: Sequence[str]) -> int:
     if not options.old_zookeeper:
         rules.require("--bootstrap-server")
     action = check_flags(rules, options)
-    from barnabas.cli.consumer_groups.errors import told
+    from barnabas.cli.consumer_groups.errors import reporting_errors
 
-    with told(), open_admin(parser, options) as admin:
-        return carry_out(action, admin, options, rules)
+    with reporting_errors(), open_admin(parser, options) as admin:
+        return run_action(action, admin, options, rules)
 
 
-def carry_out(action: str, admin: Admin, options: Namespace, rules: FlagRules) -> int:
+def run_action(action: str, admin: Admin, options: Namespace, rules: FlagRules) -> int:
     if action == "--list":
         return list_groups(admin, options, rules)
     if action == "--describe":
@@ -128,7 +141,7 @@ def carry_out(action: str, admin: Admin, options: Namespace, rules: FlagRules) -
 
 
 def check_flags(rules: FlagRules, options: Namespace) -> str:
-    """The action; what does not go together is refused in Apache Kafka's words, in its order."""
+    """The action; conflicting flags are refused with Apache Kafka's messages, in its order."""
     for flag, actions in ONLY_WITH.items():
         if rules.has(flag) and not any(map(rules.has, actions)):
             name = flag.lstrip("-")
@@ -137,7 +150,7 @@ def check_flags(rules: FlagRules, options: Namespace) -> str:
         _check_describe(rules, options)
     for action in ("--delete", "--reset-offsets"):
         if rules.has(action):
-            _need_groups(rules, action)
+            _require_groups(rules, action)
     if options.delete and options.topic:
         rules.refuse("The consumer does not support topic-specific offset deletion from a consumer group.")
     if options.delete_offsets and not (options.group and options.topic):
@@ -151,14 +164,14 @@ def check_flags(rules: FlagRules, options: Namespace) -> str:
 
 
 def _check_describe(rules: FlagRules, options: Namespace) -> None:
-    _need_groups(rules, "--describe")
+    _require_groups(rules, "--describe")
     if sum((options.members, options.offsets, options.state is not None)) > 1:
         rules.refuse("Option [describe] takes at most one of these options: [members], [offsets], [state]")
     if options.state:
         rules.refuse("Option [describe] does not take a value for [state]")
 
 
-def _need_groups(rules: FlagRules, action: str) -> None:
+def _require_groups(rules: FlagRules, action: str) -> None:
     if not (rules.has("--group") or rules.has("--all-groups")):
         rules.refuse(f"Option [{action.lstrip('-')}] takes one of these options: [all-groups], [group]")
 
@@ -176,17 +189,17 @@ def _check_reset(rules: FlagRules) -> None:
 
 
 def groups_of(admin: Admin, options: Namespace) -> list[str]:
-    """The groups that are named, or all."""
+    """The groups that the flags name, or all."""
     if not options.all_groups:
         return list(dict.fromkeys(options.group))
-    return [one.group_id for one in _listed(admin, options.timeout)]
+    return [group.group_id for group in _listed(admin, options.timeout)]
 
 
 def _listed(admin: Admin, timeout_ms: int, **filters: Sequence[str]) -> Sequence[GroupListing]:
-    found = admin.list_consumer_groups(timeout_ms=timeout_ms, **filters)
-    for error in found.errors.values():
+    listing = admin.list_consumer_groups(timeout_ms=timeout_ms, **filters)
+    for error in listing.errors.values():
         raise error
-    return found.groups
+    return listing.groups
 
 
 def list_groups(admin: Admin, options: Namespace, rules: FlagRules) -> int:
@@ -196,13 +209,13 @@ def list_groups(admin: Admin, options: Namespace, rules: FlagRules) -> int:
     types = types_named(options.type or "", rules)
     groups = _listed(admin, options.timeout, states=states, types=types)
     if options.state is None and options.type is None:
-        for one in groups:
-            print(one.group_id)
+        for group in groups:
+            print(group.group_id)
         return Exit.OK
-    rows = [("GROUP", "TYPE", "STATE"), *((one.group_id, one.type, one.state) for one in groups)]
+    rows = [("GROUP", "TYPE", "STATE"), *((group.group_id, group.type, group.state) for group in groups)]
     width = 10 + max(15, *(len(row[0]) for row in rows[1:]), 15)
-    for group, kind, state in rows:
-        shown = [f"{group:<{width}}"]
+    for group_id, kind, state in rows:
+        shown = [f"{group_id:<{width}}"]
         shown += [f"{kind:<20}"] if options.type is not None else []
         shown += [f"{state:<20}"] if options.state is not None else []
         print(" ".join(shown))

@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
-from barnabas.cli.consumer_groups.errors import say
+from barnabas.cli.consumer_groups.errors import print_error
 from barnabas.cli.consumer_groups.topic_arguments import named_partitions
 from barnabas.cli.framework.columns import padded_row
 from barnabas.cli.framework.exits import Exit
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from barnabas.client.model import TopicPartition
     from barnabas.client.sync import Admin
 
-# What is wrong with single partitions, not with the group.
-_OF_PARTITIONS = (
+# Errors of single partitions, not of the group.
+_PARTITION_ERRORS = (
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
-_OF_THE_GROUP = (
+_GROUP_ERRORS = (
     ErrorCode.INVALID_GROUP_ID,
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -39,7 +39,7 @@ def delete_groups(admin: Admin, options: Namespace, groups: list[str]) -> int:
     if not failed:
         print(f"Deletion of requested consumer groups ({deleted}) was successful.")
         return Exit.OK
-    say("Deletion of some consumer groups failed:")
+    print_error("Deletion of some consumer groups failed:")
     for group, error in sorted(failed.items()):
         print(f"* Group '{group}' could not be deleted due to: {as_java(error)}", file=sys.stderr)
     if deleted:
@@ -57,9 +57,9 @@ def delete_offsets(admin: Admin, options: Namespace, rules: FlagRules) -> int:
     if first is None:
         print(f"Request succeeded for deleting offsets from group {group}.")
     else:
-        say(_summary(first))
+        print_error(_summary(first))
     rows: list[tuple[str, str, KafkaError | None]] = [
-        (one.topic, str(one.partition), failed.get(one)) for one in partitions
+        (partition.topic, str(partition.partition), failed.get(partition)) for partition in partitions
     ]
     rows += [(topic, "-", error) for topic, error in unknown.items()]
     width = max([15, *(len(topic) for topic, _, _ in rows)])
@@ -78,7 +78,7 @@ def delete_offsets(admin: Admin, options: Namespace, rules: FlagRules) -> int:
 def _delete(
     admin: Admin, group: str, partitions: list[TopicPartition], timeout_ms: int
 ) -> dict[TopicPartition, KafkaError]:
-    """What could not be deleted; a refusal of the group counts for all."""
+    """The partitions that failed; an error of the group applies to all of them."""
     try:
         return admin.delete_consumer_group_offsets(group, partitions, timeout_ms=timeout_ms).errors
     except KafkaError as error:
@@ -86,14 +86,14 @@ def _delete(
 
 
 def _summary(error: KafkaError) -> str:
-    if error.code in _OF_PARTITIONS:
+    if error.code in _PARTITION_ERRORS:
         return "Encountered some partition-level error, see the follow-up details."
-    if error.code in _OF_THE_GROUP:
+    if error.code in _GROUP_ERRORS:
         return ERRORS[error.code].text
     return f"Encountered some unknown error: {error.code.name}"
 
 
 def _worst(errors: list[KafkaError]) -> Exit:
-    """The code of the errors if they have one in common, else that of failure."""
+    """The exit code that all errors share, or FAILED if they differ."""
     codes = {exit_code(error) for error in errors}
     return codes.pop() if len(codes) == 1 else Exit.FAILED if codes else Exit.OK

@@ -1,4 +1,4 @@
-"""Describing groups: offsets and lag, members, states; columns as Apache Kafka's tool prints them."""
+"""`--describe`: offsets and lag, members, states; columns as Apache Kafka's tool prints them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from barnabas.base.lag import lag
-from barnabas.cli.consumer_groups.errors import say
+from barnabas.cli.consumer_groups.errors import print_error
 from barnabas.cli.framework.columns import padded_row
 from barnabas.cli.framework.exits import Exit
 from barnabas.cli.framework.log_starts import log_starts
@@ -39,11 +39,11 @@ def describe(admin: Admin, options: Namespace, groups: list[str]) -> int:
     return worst
 
 
-def _introduce(group: GroupDescription) -> bool:
-    """Say what is special about its state; whether there is anything to show."""
+def _print_heading(group: GroupDescription) -> bool:
+    """Reports an unusual state; returns whether the group exists."""
     sys.stdout.flush()
     if group.state == DEAD:
-        say(f"Consumer group '{group.group_id}' does not exist.")
+        print_error(f"Consumer group '{group.group_id}' does not exist.")
     elif group.state == EMPTY:
         print(f"\nConsumer group '{group.group_id}' has no active members.", file=sys.stderr)
     elif group.state in REBALANCING:
@@ -55,8 +55,8 @@ def _introduce(group: GroupDescription) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """Who reads a partition; nobody, mostly."""
+class Owner:
+    """The member that reads a partition; by default none."""
 
     member_id: str = MISSING
     host: str = MISSING
@@ -64,26 +64,26 @@ class Reader:
 
 
 def _show_offsets(admin: Admin, group: GroupDescription, options: Namespace) -> None:
-    told = admin.list_consumer_group_offsets(group.group_id, timeout_ms=options.timeout)[group.group_id]
-    committed = told.values_by_key
-    places = _places(group, committed)
-    ends = _offsets(admin, [place for place, _ in places], OffsetSpec.LATEST, options.timeout)
-    known = [(place, offset.offset) for place, offset in committed.items() if offset is not None]
+    offsets = admin.list_consumer_group_offsets(group.group_id, timeout_ms=options.timeout)[group.group_id]
+    committed = offsets.values_by_key
+    partitions = _partitions(group, committed)
+    ends = _offsets(admin, [partition for partition, _ in partitions], OffsetSpec.LATEST, options.timeout)
+    known = [(partition, offset.offset) for partition, offset in committed.items() if offset is not None]
     starts = log_starts(admin, known, ends, timeout_ms=options.timeout)
-    if not _introduce(group) or not places:
+    if not _print_heading(group) or not partitions:
         return
     rows = []
-    for place, reader in places:
-        offset = committed.get(place)
-        end = ends.get(place)
+    for partition, owner in partitions:
+        offset = committed.get(partition)
+        end = ends.get(partition)
         epoch = MISSING if offset is None or offset.leader_epoch == NO_EPOCH else offset.leader_epoch
         behind = MISSING
         if offset is not None and end is not None:
-            behind = str(lag(offset.offset, starts.get(place, offset.offset), end))
-        row = [group.group_id, place.topic, place.partition]
+            behind = str(lag(offset.offset, starts.get(partition, offset.offset), end))
+        row = [group.group_id, partition.topic, partition.partition]
         row += [epoch] if options.verbose else []
         row += [MISSING if offset is None else offset.offset, MISSING if end is None else end, behind]
-        rows.append([*row, reader.member_id, reader.host, reader.client_id])
+        rows.append([*row, owner.member_id, owner.host, owner.client_id])
     epoch_header = ["LEADER-EPOCH"] if options.verbose else []
     headers = ["GROUP", "TOPIC", "PARTITION", *epoch_header, "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
     numbers = [15] * len(headers[3:])
@@ -95,38 +95,40 @@ def _show_offsets(admin: Admin, group: GroupDescription, options: Namespace) -> 
     )
 
 
-def _places(
+def _partitions(
     group: GroupDescription, committed: Mapping[TopicPartition, OffsetAndMetadata | None]
-) -> list[tuple[TopicPartition, Reader]]:
-    """Partitions and who reads them: those with most partitions first, at last those of nobody."""
-    members = sorted(group.members, key=lambda one: -len(one.assignment))
-    found = [
-        (place, Reader(one.member_id, one.host, one.client_id))
-        for one in members
-        for place in sorted(one.assignment)
+) -> list[tuple[TopicPartition, Owner]]:
+    """Partitions with their owners: members with the most partitions first, unassigned partitions last."""
+    members = sorted(group.members, key=lambda member: -len(member.assignment))
+    owned = [
+        (partition, Owner(member.member_id, member.host, member.client_id))
+        for member in members
+        for partition in sorted(member.assignment)
     ]
-    assigned = {place for place, _ in found}
-    nobodys = sorted(
-        place for place, offset in committed.items() if place not in assigned and offset is not None
+    assigned = {partition for partition, _ in owned}
+    unassigned = sorted(
+        partition
+        for partition, offset in committed.items()
+        if partition not in assigned and offset is not None
     )
-    return found + [(place, Reader()) for place in nobodys]
+    return owned + [(partition, Owner()) for partition in unassigned]
 
 
 def _offsets(
-    admin: Admin, places: Sequence[TopicPartition], spec: OffsetSpec, timeout_ms: int
+    admin: Admin, partitions: Sequence[TopicPartition], spec: OffsetSpec, timeout_ms: int
 ) -> dict[TopicPartition, int]:
-    """Where partitions start or end; those of topics that are gone are left out."""
-    if not places:
+    """The start or end offsets of partitions; those of deleted topics are left out."""
+    if not partitions:
         return {}
-    found = admin.list_offsets(dict.fromkeys(places, spec), timeout_ms=timeout_ms)
-    return {place: one.offset for place, one in found.values_by_key.items()}
+    offsets = admin.list_offsets(dict.fromkeys(partitions, spec), timeout_ms=timeout_ms)
+    return {partition: result.offset for partition, result in offsets.values_by_key.items()}
 
 
 # Members ----------------------------------------------------------------------------------------------------
 
 
 def _show_members(group: GroupDescription, verbose: bool) -> None:
-    if not _introduce(group):
+    if not _print_heading(group):
         return
     static = any(member.group_instance_id for member in group.members)
     kinds = {member.upgraded for member in group.members}
@@ -146,7 +148,7 @@ def _show_members(group: GroupDescription, verbose: bool) -> None:
         headers.append("UPGRADED")
         least.append(0)
     rows = [_member_row(group, member, static, verbose, mixed) for member in group.members]
-    # Without more columns, a blank follows the last.
+    # As in Apache Kafka's tool, a blank follows the last column unless --verbose adds more.
     _print_table(headers, rows, least, flexible, end="" if verbose else " ")
 
 
@@ -181,7 +183,7 @@ def _assignment(partitions: Iterable[TopicPartition]) -> str:
 
 
 def _show_state(group: GroupDescription, verbose: bool) -> None:
-    if not _introduce(group):
+    if not _print_heading(group):
         return
     node = group.coordinator
     coordinator = f"{node.host}:{node.port}  ({node.id})"
@@ -203,7 +205,7 @@ def _print_table(
     flexible: Iterable[int],
     end: str = "",
 ) -> None:
-    """An empty line, then headers and rows; the columns that are flexible are as wide as their values."""
+    """An empty line, then headers and rows; flexible columns are as wide as their values."""
     widths = list(least)
     for column in flexible:
         widths[column] = max([widths[column], *(len(str(row[column])) for row in rows)])

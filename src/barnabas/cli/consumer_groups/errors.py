@@ -1,4 +1,4 @@
-"""How consumer-groups says that something failed: an empty line, `Error: …`, in the words of Java."""
+"""How consumer-groups reports errors: an empty line, then `Error: …` with Java's exception name."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from barnabas.cli.framework.kafka_errors import as_java, exit_code
 FAILED = "Error: Executing consumer group command failed due to "
 
 
-def say(line: str) -> None:
-    """Something is wrong, and the command goes on."""
+def print_error(line: str) -> None:
+    """Reports an error that does not end the command."""
     sys.stdout.flush()
     print(f"\nError: {line}", file=sys.stderr)
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """What the cluster refuses within ends the command."""
+def reporting_errors() -> Iterator[None]:
+    """An error of the cluster in this context ends the command."""
     try:
         yield
     except KafkaError as error:

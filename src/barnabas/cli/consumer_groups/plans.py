@@ -1,4 +1,4 @@
-"""Plans of offsets, as --export prints and --from-file reads them: `[group,]topic,partition,offset`."""
+"""Reset plans, as --export prints and --from-file reads them: `[group,]topic,partition,offset`."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from barnabas.client.model import TopicPartition
 from barnabas.runtime.disk.folder_disk import FolderDisk
 
 Plan = dict[TopicPartition, int]
-LARGEST_FILE = 64 * 1024 * 1024
+MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 def csv_of(plans: Mapping[str, Plan], *, with_groups: bool) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for group, plan in plans.items():
-        for place, offset in sorted(plan.items()):
-            row = (place.topic, place.partition, offset)
+        for partition, offset in sorted(plan.items()):
+            row = (partition.topic, partition.partition, offset)
             writer.writerow((group, *row) if with_groups else row)
     return text.getvalue()
 
 
 def read_plans(path: str, groups: Sequence[str]) -> dict[str, Plan]:
-    """Plans by group; lines without a group are those of the only group that is named."""
+    """Plans by group; lines without a group belong to the only group in `groups`."""
     disk = FolderDisk()
-    if disk.size(path) > LARGEST_FILE:
-        raise CommandError(f"{path}: a plan has at most {LARGEST_FILE} bytes")
+    if disk.size(path) > MAX_FILE_BYTES:
+        raise CommandError(f"{path}: the plan is larger than {MAX_FILE_BYTES} bytes")
     plans: dict[str, Plan] = {}
     try:
         rows = list(csv.reader(disk.read_bytes(path).decode().splitlines(), strict=True))
     except (csv.Error, UnicodeDecodeError) as error:
-        raise CommandError(f"{path}: this is no CSV file ({error})", Exit.USAGE) from error
+        raise CommandError(f"{path}: not a CSV file ({error})", Exit.USAGE) from error
     for number, row in enumerate(rows, 1):
         if not row:
             continue

@@ -1,7 +1,7 @@
-"""Setting the offsets of groups that nobody is a member of.
+"""`--reset-offsets`: sets the offsets of groups without members.
 
-What lives here: which partitions, to which offsets, and how that is printed.  What may not: which flags go
-together (`consumer_groups`).
+Contains the choice of partitions and offsets, and the output; which flags combine belongs in `command`.
+
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.cli.consumer_groups.errors import FAILED, say
+from barnabas.cli.consumer_groups.errors import FAILED, print_error
 from barnabas.cli.consumer_groups.plans import Plan, csv_of, read_plans
 from barnabas.cli.consumer_groups.times import duration_ms, moment_ms
 from barnabas.cli.consumer_groups.topic_arguments import named_partitions
@@ -49,12 +49,12 @@ def print_plans(plans: Mapping[str, Plan]) -> None:
     if plans:
         print("\n" + padded_row(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), WIDTHS))
     for group, plan in plans.items():
-        for place, offset in sorted(plan.items()):
-            print(padded_row((group, place.topic, place.partition, offset), WIDTHS))
+        for partition, offset in sorted(plan.items()):
+            print(padded_row((group, partition.topic, partition.partition, offset), WIDTHS))
 
 
 def _states(admin: Admin, groups: list[str], timeout_ms: int) -> Iterable[tuple[str, str]]:
-    """A group that is not there is as good as one without members: its offsets will make it."""
+    """A group that does not exist counts as empty: committing its offsets creates it."""
     described = admin.describe_consumer_groups(groups, timeout_ms=timeout_ms)
     for group in sorted(groups):
         error = described.error_of(group)
@@ -64,7 +64,7 @@ def _states(admin: Admin, groups: list[str], timeout_ms: int) -> Iterable[tuple[
 
 
 class Resets:
-    """One command line's: asks the cluster what it needs to know, once for each group."""
+    """The resets of one command line; queries the cluster once per group."""
 
     def __init__(self, admin: Admin, options: Namespace, rules: FlagRules) -> None:
         self._admin = admin
@@ -75,9 +75,9 @@ class Resets:
         self._plans = read_plans(options.from_file, options.group or ()) if options.from_file else {}
 
     def of_group(self, group: str, state: str) -> Plan:
-        """The new offsets, set if that is wanted."""
+        """The new offsets; commits them with --execute."""
         if state not in INACTIVE:
-            say(
+            print_error(
                 f"Assignments can only be reset if the group '{group}' is inactive,"
                 f" but the current state is {state}."
             )
@@ -85,7 +85,7 @@ class Resets:
             return {}
         plan = self._offsets(group, self._partitions(group))
         if self._options.execute and plan:
-            offsets = {place: OffsetAndMetadata(offset) for place, offset in plan.items()}
+            offsets = {partition: OffsetAndMetadata(offset) for partition, offset in plan.items()}
             timeout_ms = self._options.timeout
             self._admin.alter_consumer_group_offsets(group, offsets, timeout_ms=timeout_ms).raise_first()
         return plan
@@ -121,67 +121,72 @@ class Resets:
         if not options.to_current:
             self._rules.refuse(NO_SCENARIO)
         committed = self._committed(group)
-        known = {place: committed[place] for place in partitions if place in committed}
-        rest = [place for place in partitions if place not in committed]
-        return {**known, **self._listed(rest, OffsetSpec.LATEST)}
+        known = {partition: committed[partition] for partition in partitions if partition in committed}
+        uncommitted = [partition for partition in partitions if partition not in committed]
+        return {**known, **self._listed(uncommitted, OffsetSpec.LATEST)}
 
     def _planned(self, group: str) -> Plan:
         if group not in self._plans:
-            say(f"No reset plan for group {group} found")
+            print_error(f"No reset plan for group {group} found")
             self.worst = Exit.NOT_FOUND
             return {}
         return self._within_range(self._plans[group])
 
     def _shifted(self, group: str, partitions: list[TopicPartition]) -> Plan:
         committed = self._committed(group)
-        for place in partitions:
-            if place not in committed:
+        for partition in partitions:
+            if partition not in committed:
                 self._rules.refuse(
-                    f"Cannot shift offset for partition {place} since there is no current committed offset"
+                    f"Cannot shift offset for partition {partition} since there is no current committed "
+                    "offset"
                 )
-        return {place: committed[place] + self._options.shift_by for place in partitions}
+        return {partition: committed[partition] + self._options.shift_by for partition in partitions}
 
     def _committed(self, group: str) -> Plan:
-        found = self._admin.list_consumer_group_offsets(group, timeout_ms=self._options.timeout)[group]
-        return {place: one.offset for place, one in found.values_by_key.items() if one is not None}
+        offsets = self._admin.list_consumer_group_offsets(group, timeout_ms=self._options.timeout)[group]
+        return {
+            partition: offset.offset
+            for partition, offset in offsets.values_by_key.items()
+            if offset is not None
+        }
 
     def _listed(self, partitions: Iterable[TopicPartition], spec: OffsetSpec | int) -> Plan:
         wanted = dict.fromkeys(partitions, spec)
         if not wanted:
             return {}
-        found = self._admin.list_offsets(wanted, timeout_ms=self._options.timeout).raise_first()
-        return {place: one.offset for place, one in found.items()}
+        offsets = self._admin.list_offsets(wanted, timeout_ms=self._options.timeout).raise_first()
+        return {partition: offset.offset for partition, offset in offsets.items()}
 
     def _at(self, partitions: list[TopicPartition], moment_ms: int) -> Plan:
-        """The first records from a time on; the end where there is none."""
-        found = self._listed(partitions, moment_ms)
-        late = sorted(place for place, offset in found.items() if offset == NO_OFFSET)
-        for place in late:
+        """The first offset at or after a timestamp, or the end if there is none."""
+        offsets = self._listed(partitions, moment_ms)
+        late = sorted(partition for partition, offset in offsets.items() if offset == NO_OFFSET)
+        for partition in late:
             print(
-                f"\nWarn: Partition {place.partition} from topic {place.topic} is empty."
+                f"\nWarn: Partition {partition.partition} from topic {partition.topic} is empty."
                 " Falling back to latest known offset.",
                 file=sys.stderr,
             )
-        return {**found, **self._listed(late, OffsetSpec.LATEST)}
+        return {**offsets, **self._listed(late, OffsetSpec.LATEST)}
 
     def _within_range(self, wanted: Mapping[TopicPartition, int]) -> Plan:
-        """Offsets that are not there become the nearest that are."""
+        """Moves offsets outside of the log to the nearest end."""
         starts = self._listed(wanted, OffsetSpec.EARLIEST)
         ends = self._listed(wanted, OffsetSpec.LATEST)
-        found = {}
-        for place, offset in wanted.items():
-            found[place] = max(min(offset, ends[place]), starts[place])
-            if found[place] != offset:
-                side = "higher than latest" if offset > ends[place] else "lower than earliest"
+        result = {}
+        for partition, offset in wanted.items():
+            result[partition] = max(min(offset, ends[partition]), starts[partition])
+            if result[partition] != offset:
+                side = "higher than latest" if offset > ends[partition] else "lower than earliest"
                 print(
-                    f"WARN: New offset ({offset}) is {side} offset for topic partition {place}."
-                    f" Value will be set to {found[place]}",
+                    f"WARN: New offset ({offset}) is {side} offset for topic partition {partition}."
+                    f" Value will be set to {result[partition]}",
                     file=sys.stderr,
                 )
-        return found
+        return result
 
     def _read_moment(self) -> int | None:
-        """--to-datetime and --by-duration; what is no time is refused before anything is asked."""
+        """--to-datetime and --by-duration; a malformed time is refused before the cluster is queried."""
         options = self._options
         if options.to_datetime is not None:
             return _read("--to-datetime", options.to_datetime, moment_ms)

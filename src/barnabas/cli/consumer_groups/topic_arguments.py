@@ -1,4 +1,4 @@
-"""`--topic orders` and `--topic orders:0,1`: which partitions they mean."""
+"""`--topic orders` and `--topic orders:0,1`: the partitions that they select."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 def named_partitions(
     admin: Admin, arguments: Iterable[str], timeout_ms: int, rules: FlagRules
 ) -> tuple[list[TopicPartition], dict[str, KafkaError]]:
-    """The partitions, in order, and the topics of which they are not known."""
-    whole: list[str] = []
-    found: set[TopicPartition] = set()
+    """The partitions, sorted, and the errors of topics that could not be described."""
+    topics: list[str] = []
+    partitions: set[TopicPartition] = set()
     for argument in arguments:
         if ":" in argument:
-            found.update(_parse(argument, rules))
+            partitions.update(_parse(argument, rules))
         else:
-            whole.append(argument)
-    described = admin.describe_topics(whole, timeout_ms=timeout_ms) if whole else None
+            topics.append(argument)
+    described = admin.describe_topics(topics, timeout_ms=timeout_ms) if topics else None
     for topic, description in described.values_by_key.items() if described is not None else ():
-        found.update(TopicPartition(str(topic), one.partition) for one in description.partitions)
+        partitions.update(TopicPartition(str(topic), info.partition) for info in description.partitions)
     unknown = {} if described is None else {str(topic): error for topic, error in described.errors.items()}
-    return sorted(found), unknown
+    return sorted(partitions), unknown
 
 
 def _parse(argument: str, rules: FlagRules) -> Iterable[TopicPartition]:
-    topic, *rest = argument.split(":")
-    if len(rest) != 1 or not rest[0]:
+    topic, *numbers = argument.split(":")
+    if len(numbers) != 1 or not numbers[0]:
         rules.refuse(f"Invalid topic arg '{argument}', expected topic name and partitions")
-    for number in rest[0].split(","):
+    for number in numbers[0].split(","):
         if not (number.isascii() and number.isdecimal() and int(number) <= MAX_INT):
             rules.refuse(f"Invalid partition '{number}' specified in topic arg '{argument}''")
         yield TopicPartition(topic, int(number))

@@ -1,4 +1,4 @@
-"""The doctor's look at a cluster: whether it answers, and whether its partitions and groups are well."""
+"""Checks of a cluster: whether it responds, and whether its partitions, disks and groups are healthy."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from barnabas.client.admin.topics import TopicDescription
     from barnabas.client.sync import Admin
 
-# So many names are told; the rest is a number.
+# How many names a finding lists; the others are only counted.
 SHOWN = 5
-# A disk with less room than this share will soon refuse records.
-LITTLE_ROOM = 0.1
+# A disk with less than this share free will soon refuse records.
+LOW_FREE_SHARE = 0.1
 
 
 def examine_cluster(parser: ArgumentParser, options: Namespace) -> Iterator[Finding]:
-    """Every check; if the cluster does not answer, that is the only finding."""
+    """Every check; if the cluster does not respond, that is the only finding."""
     try:
         with open_admin(parser, options) as admin:
             yield _cluster(admin)
@@ -38,31 +38,36 @@ def examine_cluster(parser: ArgumentParser, options: Namespace) -> Iterator[Find
 
 
 def _cluster(admin: Admin) -> Finding:
-    seen = admin.describe_cluster()
-    nodes = ", ".join(str(node) for node in seen.nodes)
-    found = f"{seen.cluster_id}, brokers: {nodes}"
-    if seen.controller is None:
-        return Finding("cluster", State.BROKEN, found, "there is no controller: start a majority of them")
-    return Finding("cluster", State.OK, found)
+    cluster = admin.describe_cluster()
+    nodes = ", ".join(str(node) for node in cluster.nodes)
+    text = f"{cluster.cluster_id}, brokers: {nodes}"
+    if cluster.controller is None:
+        return Finding("cluster", State.BROKEN, text, "there is no controller: start a majority of them")
+    return Finding("cluster", State.OK, text)
 
 
 def _leaders(topics: Sequence[TopicDescription]) -> Finding:
     lost = [
-        f"{topic.name}-{one.partition}" for topic in topics for one in topic.partitions if one.leader is None
+        f"{topic.name}-{info.partition}"
+        for topic in topics
+        for info in topic.partitions
+        if info.leader is None
     ]
     if lost:
         advice = "start the brokers that have their replicas, and see their logs for offline log directories"
-        return Finding("leaders", State.BROKEN, f"{len(lost)} partitions have none: {_some(lost)}", advice)
+        return Finding(
+            "leaders", State.BROKEN, f"{len(lost)} partitions have no leader: {_some(lost)}", advice
+        )
     count = sum(len(topic.partitions) for topic in topics)
-    return Finding("leaders", State.OK, f"all {count} partitions of {len(topics)} topics have one")
+    return Finding("leaders", State.OK, f"all {count} partitions of {len(topics)} topics have a leader")
 
 
 def _in_sync(topics: Sequence[TopicDescription]) -> Finding:
     behind = [
-        f"{topic.name}-{one.partition}"
+        f"{topic.name}-{info.partition}"
         for topic in topics
-        for one in topic.partitions
-        if one.leader is not None and len(one.isr) < len(one.replicas)
+        for info in topic.partitions
+        if info.leader is not None and len(info.isr) < len(info.replicas)
     ]
     if behind:
         found = f"{len(behind)} partitions have replicas that are not in sync: {_some(behind)}"
@@ -74,34 +79,36 @@ def _in_sync(topics: Sequence[TopicDescription]) -> Finding:
 
 def _disks(admin: Admin) -> Finding:
     brokers = [node.id for node in admin.describe_cluster().nodes]
-    told = admin.describe_log_dirs(brokers, partitions=[])
-    folders = [(broker, folder) for broker, paths in told.values_by_key.items() for folder in paths.values()]
+    log_dirs = admin.describe_log_dirs(brokers, partitions=[])
+    folders = [
+        (broker, folder) for broker, paths in log_dirs.values_by_key.items() for folder in paths.values()
+    ]
     offline = [f"{folder.path} of broker {broker}" for broker, folder in folders if folder.error is not None]
     if offline:
-        advice = "see the broker's log for the fault, mend the disk, and start the broker again"
+        advice = "see the broker's log for the error, repair the disk, and restart the broker"
         return Finding("log directories", State.BROKEN, f"offline: {_some(offline)}", advice)
     full = [
         f"{folder.path} of broker {broker} ({folder.usable_bytes / folder.total_bytes:.0%} free)"
         for broker, folder in folders
-        if folder.total_bytes > 0 and folder.usable_bytes < folder.total_bytes * LITTLE_ROOM
+        if folder.total_bytes > 0 and folder.usable_bytes < folder.total_bytes * LOW_FREE_SHARE
     ]
     if full:
         advice = "free space, or keep less: retention.ms, retention.bytes"
-        return Finding("log directories", State.HINT, f"little room: {_some(full)}", advice)
+        return Finding("log directories", State.HINT, f"little free space: {_some(full)}", advice)
     return Finding("log directories", State.OK, f"{len(folders)}, all online")
 
 
 def _groups(admin: Admin) -> Finding:
     from barnabas.cli.friendly.group import group_rows
 
-    rows = group_rows(admin, [one.group_id for one in admin.list_consumer_groups().groups])
+    rows = group_rows(admin, [group.group_id for group in admin.list_consumer_groups().groups])
     idle = [str(row["group"]) for row in rows if row["state"] == "Empty" and row["lag"]]
     if idle:
-        found = f"nobody reads for {_some(idle)}, and records wait"
-        return Finding("groups", State.HINT, found, f"barnabas explain {idle[0]} says why")
-    return Finding("groups", State.OK, f"{len(rows)}, none is left alone with records")
+        found = f"no active members, but lag: {_some(idle)}"
+        return Finding("groups", State.HINT, found, f"see barnabas explain {idle[0]}")
+    return Finding("groups", State.OK, f"{len(rows)}, none has lag without members")
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    suffix = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + suffix

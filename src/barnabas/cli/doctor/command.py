@@ -1,7 +1,7 @@
-"""`barnabas doctor`: checks this installation, this machine and a cluster, and says what to do next.
+"""`barnabas doctor`: checks this installation, this machine and a cluster, and advises what to do.
 
-It changes nothing but a temporary file.  It ends with 1 only if something is broken; what could merely be
-better is a hint.
+It writes nothing but a temporary file.  The exit code is 1 only if something is broken; possible improvements
+are hints.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 PROGRAM = "barnabas doctor"
 OLDEST_PYTHON = (3, 11)
 DEFAULT_PORT = 9092
-# A broker keeps at most this many files open by itself; connections come on top.
+# A broker keeps at most this many files open; connections come on top.
 WANTED_OPEN_FILES = 4096
 SLOW_SYNC_MS = 20.0
 SYNC_ROUNDS = 5
 SYNC_BYTES = 4096
 COLUMNS = (Column("state"), Column("check"), Column("found"), Column("advice"))
 COLOURS = {State.OK: Style.GREEN, State.HINT: Style.YELLOW, State.BROKEN: Style.RED}
-# In a checkout, and elsewhere; pip would otherwise take what it built before.
+# In a checkout, and elsewhere; --no-cache-dir keeps pip from reusing an earlier build.
 REBUILD = "`make setup`, or `pip install --force-reinstall --no-cache-dir barnabas`"
 
 
 def run(arguments: Sequence[str]) -> int:
     parser = ArgumentParser(
         PROGRAM,
-        "Check this installation and this machine, and say what to do next.",
-        "A cluster is looked at too if --bootstrap-server names it.",
+        "Check this installation and this machine, and advise what to do.",
+        "Also checks a cluster if --bootstrap-server names one.",
     )
     add_output(parser)
     parser.add_argument(
         "--folder",
         default=".",
         metavar="FOLDER",
-        help="where data will be kept; its disk is tried (default .)",
+        help="the data folder, whose disk is tested (default .)",
     )
     add_cluster(parser)
     options = parser.parse(arguments)
@@ -75,7 +75,7 @@ def print_table(findings: Sequence[Finding]) -> None:
 
 
 def examine(folder: str) -> Iterator[Finding]:
-    """Every check, one after the other.  A check that itself fails is a finding, not the end."""
+    """Runs every check.  A check that raises is itself a finding."""
     checks: tuple[tuple[str, Callable[[], Finding]], ...] = (
         ("Python", check_python),
         ("platform", check_platform),
@@ -111,7 +111,7 @@ def check_platform() -> Finding:
 
 
 def check_engine() -> Finding:
-    """Whether the loops over records run compiled; a compiled engine of other sources is refused."""
+    """Whether the record loops are compiled; a compiled engine that does not match its sources is refused."""
     from barnabas.batch.engine import engine_state
 
     return engine_finding(engine_state())
@@ -173,7 +173,7 @@ def _limit(value: int) -> str:
 
 
 def check_disk(folder: str) -> Finding:
-    """How long the device takes to make a write lasting: every acknowledged flush waits for it."""
+    """How long the device takes to sync a write: every acknowledged flush waits for it."""
     import tempfile
 
     from barnabas.runtime.clock import SystemClock
@@ -191,11 +191,11 @@ def check_disk(folder: str) -> Finding:
                 taken.append((clock.monotonic_ns() - start) / 1e6)
             file.close()
     except OSError as error:
-        advice = "choose another folder with --folder, or free space or rights there"
+        advice = "choose another folder with --folder, or check its free space and permissions"
         return Finding("disk", State.BROKEN, f"{folder}: {error.strerror or error}", advice)
-    middle = sorted(taken)[len(taken) // 2]
-    found = f"a synced write to {folder} takes {middle:.1f} ms"
-    if middle <= SLOW_SYNC_MS:
+    median_ms = sorted(taken)[len(taken) // 2]
+    found = f"a synced write to {folder} takes {median_ms:.1f} ms"
+    if median_ms <= SLOW_SYNC_MS:
         return Finding("disk", State.OK, found)
     advice = "slow: keep data on a local disk, or rely on replicas and leave log.flush.* unset"
     return Finding("disk", State.HINT, found, advice)
@@ -211,7 +211,7 @@ def check_locale() -> Finding:
 
 
 def check_port(port: int = DEFAULT_PORT) -> Finding:
-    # The doctor looks at the machine itself; there is no broker, and so no reactor, to ask.
+    # There is no broker, and so no reactor, whose network interface could be used.
     import socket  # noqa: TID251
 
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -219,8 +219,8 @@ def check_port(port: int = DEFAULT_PORT) -> Finding:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            if _is_ours(port):
-                return Finding("port", State.OK, f"{port}: a broker of ours listens (barnabas status)")
+            if _is_barnabas(port):
+                return Finding("port", State.OK, f"{port}: a barnabas broker listens (barnabas status)")
             advice = (
                 f"something listens there: stop it, or choose another port: barnabas dev --port {port + 1}, "
                 f"listeners=PLAINTEXT://:{port + 1}"
@@ -229,9 +229,9 @@ def check_port(port: int = DEFAULT_PORT) -> Finding:
     return Finding("port", State.OK, f"{port} is free")
 
 
-def _is_ours(port: int) -> bool:
+def _is_barnabas(port: int) -> bool:
     from barnabas.cli.server.running_servers import running_servers
     from barnabas.runtime.disk.folder_disk import FolderDisk
 
-    places = [place for info in running_servers(FolderDisk()) for place in info.listeners.values()]
-    return any(place.endswith(f":{port}") for place in places)
+    addresses = [address for info in running_servers(FolderDisk()) for address in info.listeners.values()]
+    return any(address.endswith(f":{port}") for address in addresses)

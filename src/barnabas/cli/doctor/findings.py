@@ -1,4 +1,4 @@
-"""What the doctor finds."""
+"""The findings of the doctor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """How a check went."""
+    """The outcome of a check."""
 
     OK = "ok"
     HINT = "hint"
@@ -16,7 +16,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of one check, and what to do about it if anything."""
+    """The outcome of one check, with advice if there is something to do."""
 
     check: str
     state: State

@@ -1,8 +1,8 @@
-"""`barnabas dump-log`: print what is in the files of a log, as Apache Kafka's kafka-dump-log does.
+"""`barnabas dump-log`: print the contents of log files, as Apache Kafka's kafka-dump-log does.
 
-The options and the output are those of Apache Kafka 4.1; `--kafka-release 3.9` prints as 3.9 did where the
-two differ (the transaction log and leader changes).  Unlike there, a fault that is found ends with 1, and a
-damaged file does not keep the files after it from being printed.
+The options and the output are those of Apache Kafka 4.1; `--kafka-release 3.9` prints as 3.9 does where the
+two differ (the transaction log and leader changes).  Unlike that tool, the exit code is 1 if a fault
+is found, and files after a damaged one are still printed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KAFKA_RELEASES = ("3.9", "4.1")
 MAX_INT = 2**31 - 1
 DEFAULT_MAX_MESSAGE_SIZE = 5 * 1024 * 1024
 
-# Flag and help of the decoders of internal topics, in the order in which one wins over the others.
+# Flags and help of the decoders of internal topics, in order of precedence.
 DECODERS = {
     "offsets": "read records as those of __consumer_offsets",
     "transaction-log": "read records as those of __transaction_state",
@@ -37,16 +37,18 @@ DECODERS = {
 def make_parser() -> ArgumentParser:
     parser = KafkaParser(
         PROGRAM,
-        "Print what is in the files of a log: .log, .checkpoint, .index, .timeindex, .txnindex, .snapshot.",
-        "Ends with 1 if anything is wrong with a file.",
+        "Print the contents of log files: .log, .checkpoint, .index, .timeindex, .txnindex, .snapshot.",
+        "The exit code is 1 if a file is damaged.",
     )
     add = parser.add_argument
     add("--files", required=True, metavar="FILE1,FILE2,...", help="the files to print")
     add(
-        "--print-data-log", action="store_true", help="print the content of records; every decoder implies it"
+        "--print-data-log",
+        action="store_true",
+        help="print keys and values of records; implied by every decoder",
     )
-    add("--deep-iteration", action="store_true", help="print a line for each record, not only for each batch")
-    add("--skip-record-metadata", action="store_true", help="leave out offset, time and sizes of records")
+    add("--deep-iteration", action="store_true", help="print each record, not only each batch")
+    add("--skip-record-metadata", action="store_true", help="omit offset, timestamp and sizes of records")
     for name, summary in DECODERS.items():
         add(f"--{name}-decoder", action="store_true", help=summary)
     for kind in ("key", "value"):
@@ -58,10 +60,8 @@ def make_parser() -> ArgumentParser:
             help=f"how to print {kind}s: StringDecoder, IntegerDecoder, LongDecoder, DefaultDecoder "
             "(hexadecimal), with or without Java package; other classes would need Java",
         )
-    add(
-        "--index-sanity-check", action="store_true", help="only check indexes as a broker does when it starts"
-    )
-    add("--verify-index-only", action="store_true", help="only hold indexes against their logs")
+    add("--index-sanity-check", action="store_true", help="only check indexes as a broker does at startup")
+    add("--verify-index-only", action="store_true", help="only compare indexes with their logs")
     add(
         "--max-message-size",
         type=_positive,
@@ -74,13 +74,13 @@ def make_parser() -> ArgumentParser:
         type=_positive,
         default=MAX_INT,
         metavar="BYTES",
-        help="read no more than this of a log",
+        help="read at most this much of a log",
     )
     add(
         "--kafka-release",
         choices=KAFKA_RELEASES,
         default=KAFKA_RELEASES[-1],
-        help="whose output to print where releases differ (default 4.1; an addition of barnabas)",
+        help="the release whose output to print where releases differ (default 4.1; only in barnabas)",
     )
     return parser
 
@@ -104,7 +104,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def choose_decoder(options: Namespace) -> Decoder | None:
-    """The decoder that the options ask for; None if the content of records is not to be printed."""
+    """The decoder that the options select; None if keys and values are not printed."""
     from barnabas.cli.dump_log import coordinator_records, decoders, metadata_records, remote_records
 
     if options.offsets_decoder:
@@ -127,7 +127,7 @@ def choose_decoder(options: Namespace) -> Decoder | None:
 
 
 class Dump:
-    """Prints one file after the other, and remembers what is wrong with them."""
+    """Prints files, and collects their faults."""
 
     def __init__(self, options: Namespace) -> None:
         from barnabas.cli.dump_log.faults import Faults
@@ -150,7 +150,7 @@ class Dump:
         )
 
     def file(self, path: str) -> Exit:
-        """Print a file; what cannot be printed is told in one line."""
+        """Print a file; an error is reported in one line."""
         from barnabas.base.errors import KafkaError
 
         print(f"Dumping {one_line(path)}")

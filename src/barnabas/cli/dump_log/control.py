@@ -1,4 +1,4 @@
-"""The text of control records: ends of transactions, and what a quorum writes into its own log."""
+"""The text of control records: transaction markers, and the control records of KRaft."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from barnabas.protocol.records.control import (
 )
 from barnabas.protocol.schema import Message
 
-# What is printed before the message.
+# The label printed before each message.
 _QUORUM: dict[ControlType, tuple[str, type[Message]]] = {
     ControlType.LEADER_CHANGE: ("LeaderChange:", LeaderChangeMessage),
     ControlType.SNAPSHOT_HEADER: ("SnapshotHeader", SnapshotHeaderRecord),
@@ -27,12 +27,12 @@ _QUORUM: dict[ControlType, tuple[str, type[Message]]] = {
 
 
 def control_text(record: Record, kafka_release: str) -> str:
-    """What stands behind a control record's metadata."""
+    """The text that follows the metadata of a control record."""
     kind = control_type(record)
     marker = read_marker(record)
     if marker is not None:
-        word = "COMMIT" if marker.commit else "ABORT"
-        return f" endTxnMarker: {word} coordinatorEpoch: {marker.coordinator_epoch}"
+        result = "COMMIT" if marker.commit else "ABORT"
+        return f" endTxnMarker: {result} coordinatorEpoch: {marker.coordinator_epoch}"
     if kind not in _QUORUM or (kind is ControlType.LEADER_CHANGE and kafka_release == "3.9"):
         number = int.from_bytes((record.key or b"")[2:4], "big", signed=True)
         return f" controlType: {kind.name}({number})"
@@ -41,7 +41,7 @@ def control_text(record: Record, kafka_release: str) -> str:
 
 
 def _message_text(record: Record, message: type[Message]) -> str:
-    """The message in its own version, which is its first field."""
+    """The message, decoded in the version that its first field gives."""
     value = record.value or b""
     version = int.from_bytes(value[:2], "big", signed=True)
     try:

@@ -1,4 +1,4 @@
-"""The text of the records that coordinators keep: groups, offsets, transactions, states of share groups."""
+"""The text of coordinator records: groups, offsets, transactions, share group states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from barnabas.protocol.schema import Message
 CONSUMER_PROTOCOL = "consumer"
 DELETED = "<DELETE>"
 
-# The words of 3.9 for the states of a transaction, by number.
+# The names of the transaction states in 3.9, by id.
 TRANSACTION_STATES = (
     "Empty",
     "Ongoing",
@@ -36,7 +36,7 @@ TRANSACTION_STATES = (
 
 
 class CoordinatorDecoder:
-    """Keys and values as JSON.  A record that cannot be read is told of in its place, and passed over."""
+    """Keys and values as JSON.  A record that cannot be decoded is reported in its place and skipped."""
 
     def __init__(self, coordinator: str) -> None:
         self._coordinator = coordinator
@@ -59,7 +59,7 @@ class CoordinatorDecoder:
 
 
 class OldTransactionDecoder:
-    """Transactions in the words of Apache Kafka 3.9."""
+    """Transactions as Apache Kafka 3.9 prints them."""
 
     def texts(self, record: Record) -> tuple[str | None, str | None]:
         key = key_of(record)
@@ -100,17 +100,17 @@ def transaction_state(status: int) -> str:
 
 
 def value_json(value: Message, version: int) -> dict[str, Any]:
-    """A value's JSON; what consumers put into a classic group's members is opened up."""
-    written = to_json(value, version)
+    """A value as JSON; subscriptions and assignments of classic consumer groups are decoded."""
+    data = to_json(value, version)
     if isinstance(value, GroupMetadataValue) and value.protocol_type == CONSUMER_PROTOCOL:
-        for member in written["members"]:
-            _open(member, "subscription", ConsumerProtocolSubscription)
-            _open(member, "assignment", ConsumerProtocolAssignment)
-    return written
+        for member in data["members"]:
+            _decode_member_field(member, "subscription", ConsumerProtocolSubscription)
+            _decode_member_field(member, "assignment", ConsumerProtocolAssignment)
+    return data
 
 
-def _open(member: dict[str, Any], field: str, kind: type[Message]) -> None:
-    """Replace encoded bytes by what they say; bytes that say nothing stay."""
+def _decode_member_field(member: dict[str, Any], field: str, kind: type[Message]) -> None:
+    """Replaces encoded bytes by JSON; bytes that cannot be decoded stay."""
     try:
         message, version = read_versioned(kind, base64.b64decode(member[field]))
         member[field] = to_json(message, version)

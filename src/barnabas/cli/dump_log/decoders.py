@@ -1,4 +1,4 @@
-"""How a record's key and value become text: what people put into topics, as text or numbers."""
+"""Keys and values of ordinary topics as text: strings, numbers or hexadecimal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.cli.framework.exits import CommandError, UsageError
 
 
 class Decoder(Protocol):
-    """Text for the key and for the value of a record; None where there is nothing to print."""
+    """The text of a record's key and value; None for what is not printed."""
 
     def texts(self, record: Record) -> tuple[str | None, str | None]: ...
 
@@ -41,26 +41,26 @@ _PLAIN: dict[str, Callable[[bytes], str]] = {
     "StringDecoder": string_text,
     "IntegerDecoder": integer_text,
     "LongDecoder": long_text,
-    # Java's own prints the array's identity ([B@...), which tells nobody anything.
+    # Java's decoder prints the identity of the array ([B@...), which is useless.
     "DefaultDecoder": hexadecimal_text,
 }
 _PLAIN_PACKAGES = ("org.apache.kafka.tools.api.", "kafka.serializer.", "")
 
 
 def plain_decoder(class_name: str) -> Callable[[bytes], str]:
-    """The decoder that stands for one of Apache Kafka's classes; others would need Java."""
+    """The decoder for one of Apache Kafka's classes; other classes would need Java."""
     for package in _PLAIN_PACKAGES:
         name = class_name.removeprefix(package)
         if class_name == package + name and name in _PLAIN:
             return _PLAIN[name]
     raise UsageError(
-        f"barnabas dump-log: the decoder class {class_name} cannot be loaded (there is no Java here); "
-        f"known are {', '.join(sorted(_PLAIN))}"
+        f"barnabas dump-log: the decoder class {class_name} cannot be loaded (there is no Java); "
+        f"available: {', '.join(sorted(_PLAIN))}"
     )
 
 
 class PlainDecoder:
-    """Keys and values of a user's own topic."""
+    """Keys and values of an ordinary topic."""
 
     def __init__(self, key: Callable[[bytes], str], value: Callable[[bytes], str]) -> None:
         self._key = key

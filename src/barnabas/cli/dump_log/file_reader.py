@@ -1,4 +1,4 @@
-"""Reading of files a piece at a time: a dump of a large log needs no more memory than its largest batch."""
+"""Reads files in chunks: a dump of a large log needs no more memory than its largest batch."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from barnabas.batch.view import LOG_OVERHEAD, SMALLEST_LENGTH
 from barnabas.cli.framework.exits import CommandError
 from barnabas.runtime.disk.disk import File
 
-# How much is read at once; a batch that is larger is read alone.
+# The size of a read; a larger batch is read on its own.
 CHUNK_BYTES = 1 << 20
-# Base offset, length, leader epoch and magic: with no more than this left, there is no batch.
+# Base offset, length, leader epoch and magic: fewer bytes cannot hold a batch.
 HEADER_UP_TO_MAGIC = 17
-# Entries of an index that are read at once.
+# Index entries per read.
 BLOCK_ENTRIES = 4096
 
 _LENGTH = Struct(">i")
 
 
 class LogReader:
-    """Walks over the batches, of any format, in a .log or .checkpoint file."""
+    """Iterates over the batches, in any format, of a .log or .checkpoint file."""
 
     def __init__(self, file: File, name: str) -> None:
         self._file = file
@@ -30,7 +30,7 @@ class LogReader:
         self._chunk_start = 0
 
     def batches(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, memoryview]]:
-        """Position and bytes of every whole batch; an incomplete one at the end is left out."""
+        """Position and bytes of every complete batch; an incomplete one at the end is skipped."""
         end = self.size if end is None else min(end, self.size)
         position = start
         while position < end - HEADER_UP_TO_MAGIC:
@@ -55,12 +55,12 @@ class LogReader:
             self._chunk_start = position
             offset = 0
             if len(self._chunk) < size:
-                raise CommandError(f"{self._name}: the file became shorter while it was read")
+                raise CommandError(f"{self._name}: the file was truncated while it was read")
         return self._chunk[offset : offset + size]
 
 
 class Entries:
-    """The fixed-width entries of an index file, read a block at a time; a torn one is left out."""
+    """The fixed-width entries of an index file, read in blocks; a torn entry is skipped."""
 
     def __init__(self, file: File, entry: Struct) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""The dumps of a segment's indexes, each entry held against the log that it points into."""
+"""The dumps of a segment's indexes, with each entry checked against the log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_FOUND = -1
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
-    """What to do with an index."""
+    """How to dump an index."""
 
     sanity_check: bool
     verify_only: bool
@@ -47,9 +47,9 @@ def dump_offset_index(disk: Disk, path: str, options: IndexOptions, faults: Faul
             return
         reader = LogReader(log, _beside(path, ".log"))
         for relative, position in _used(entries, 0):
-            found = last_offset_at(reader, path, position, options.max_message_size)
-            if found != base_offset + relative:
-                faults.note(faults.index_mismatches, _absolute(path), base_offset + relative, found)
+            last_offset = last_offset_at(reader, path, position, options.max_message_size)
+            if last_offset != base_offset + relative:
+                faults.note(faults.index_mismatches, _absolute(path), base_offset + relative, last_offset)
             if not options.verify_only:
                 out.write(f"offset: {base_offset + relative} position: {position}\n")
         _check_size("Index", path, file.size, OffsetIndex.entry.size)
@@ -98,7 +98,7 @@ def dump_transaction_index(disk: Disk, path: str, out: TextIO) -> None:
 
 
 def check_offset_index(path: str, size: int, base_offset: int, entries: Entries) -> None:
-    """The check that decides, when a broker starts, whether the index is built anew."""
+    """The check by which a broker decides at startup whether to rebuild the index."""
     last = base_offset + entries[len(entries) - 1][0]
     if last < base_offset:
         raise CommandError(
@@ -109,7 +109,7 @@ def check_offset_index(path: str, size: int, base_offset: int, entries: Entries)
 
 
 def check_time_index(path: str, size: int, base_offset: int, entries: Entries) -> None:
-    """As `check_offset_index`, for times."""
+    """Like `check_offset_index`, for a time index."""
     if entries:
         (first_time, _), (last_time, relative) = entries[0], entries[len(entries) - 1]
         start = (
@@ -133,8 +133,8 @@ def last_offset_at(reader: LogReader, path: str, position: int, max_message_size
     for _, data in reader.batches(position, position + max_message_size):
         return open_batch(data).last_offset
     raise CommandError(
-        f"{path}: an entry points at position {position}, where no whole batch of at most "
-        f"{max_message_size} bytes is (--max-message-size)"
+        f"{path}: an entry points at position {position}, where there is no complete batch of at most "
+        f"{max_message_size} bytes (--max-message-size)"
     )
 
 
@@ -164,15 +164,15 @@ def _compare_time(
 
 
 def _position_before(positions: Entries, count: int, relative: int) -> int:
-    """From where to read on to find an offset."""
+    """The position from which to search for an offset."""
     number = bisect_right(range(count), relative, key=lambda number: positions[number][0])
     return positions[number - 1][1] if number else 0
 
 
 def _used(entries: Entries, relative_field: int) -> Iterator[tuple[int, ...]]:
-    """The entries in use: an active index, or one left by a crash, ends in zeroes.
+    """The entries in use: an active index, or one left by a crash, is padded with zeroes.
 
-    A relative offset of 0 can only be the first one's, so the first later zero ends the index.
+    Only the first entry can have the relative offset 0, so the next zero ends the index.
     """
     for number, entry in enumerate(entries):
         if number and entry[relative_field] == 0:

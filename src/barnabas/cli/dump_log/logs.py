@@ -1,4 +1,4 @@
-"""The dump of a .log or .checkpoint file: a line a batch and, on request, a line a record."""
+"""The dump of a .log or .checkpoint file: a line per batch and, on request, a line per record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SNAPSHOT_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What to print of a log."""
+    """What to print from a log."""
 
     decoder: Decoder | None  # None: the content of records is not printed.
     deep: bool
@@ -36,11 +36,11 @@ class LogOptions:
 
 
 def base_offset_of(name: str) -> int:
-    """The base offset that the name of a log's file gives."""
+    """The base offset in the name of a log file."""
     digits = name.partition(".")[0]
     if not (digits.isascii() and digits.isdecimal()):
         raise CommandError(
-            f"{name}: the name of a log's file begins with its base offset, {digits!r} is none"
+            f"{name}: the name of a log file starts with its base offset, but {digits!r} is not an offset"
         )
     return int(digits)
 
@@ -58,7 +58,7 @@ def heading(name: str) -> str:
 
 
 def dump_log(disk: Disk, path: str, options: LogOptions, faults: Faults, out: TextIO) -> None:
-    """Print a log file.  A torn end and a wrong CRC are printed and noted; what cannot be read raises."""
+    """Print a log file.  A torn end or a wrong CRC is printed and recorded; unreadable data raises."""
     absolute = os.path.join(os.getcwd(), path)
     name = path.rpartition("/")[2]
     out.write(heading(name) + "\n")
@@ -73,7 +73,7 @@ def dump_log(disk: Disk, path: str, options: LogOptions, faults: Faults, out: Te
             text, valid = batch_text(batch, start)
             out.write(text + "\n")
             if not valid:
-                faults.blame(absolute)
+                faults.mark_faulty(absolute)
             if options.deep:
                 for record, crc_text in _records(batch):
                     if previous is not None and record.offset != previous + 1:
@@ -83,13 +83,13 @@ def dump_log(disk: Disk, path: str, options: LogOptions, faults: Faults, out: Te
             position = start + len(data)
         if position < end and options.max_bytes == NO_LIMIT:
             out.write(f"Found {end - position} invalid bytes at the end of {name}\n")
-            faults.blame(absolute)
+            faults.mark_faulty(absolute)
     finally:
         file.close()
 
 
 def open_batch(data: memoryview) -> BatchView | OldBatch:
-    """A view of one whole batch, of whichever format."""
+    """A view of one complete batch, in any format."""
     return BatchView(data) if data[MAGIC_POSITION] >= MAGIC_V2 else OldBatch(data)
 
 
@@ -114,7 +114,7 @@ def batch_text(batch: BatchView | OldBatch, position: int) -> tuple[str, bool]:
 
 
 def _records(batch: BatchView | OldBatch) -> Iterator[tuple[Record, str]]:
-    """Every record; in old formats each one has a CRC of its own, which Apache Kafka prints with a brace."""
+    """Every record; in old formats each has its own CRC, which Apache Kafka prints with a brace."""
     if isinstance(batch, BatchView):
         for record in batch.records():
             yield record, ""

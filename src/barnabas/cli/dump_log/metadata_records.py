@@ -1,4 +1,4 @@
-"""The text of the records of the metadata log."""
+"""The text of metadata records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class MetadataDecoder:
-    """Records as JSON.  They have no keys.  One that cannot be read is told of in its place."""
+    """Records as JSON; they have no keys.  A record that cannot be decoded is reported in its place."""
 
     def texts(self, record: Record) -> tuple[str | None, str | None]:
         try:

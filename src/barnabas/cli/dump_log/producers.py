@@ -1,4 +1,4 @@
-"""The dump of a producer snapshot: a line a producer."""
+"""The dump of a producer snapshot: a line per producer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def dump_producer_snapshot(disk: Disk, path: str, out: TextIO) -> None:
     """Print a .snapshot file."""
     with closing(disk.open(path, writable=False)) as file:
         if file.size > MAX_SNAPSHOT_BYTES:
-            raise CommandError(f"{path}: no producer snapshot has {file.size} bytes")
+            raise CommandError(f"{path}: {file.size} bytes are too many for a producer snapshot")
         try:
             entries = decode_snapshot(file.read_at(0, file.size))
         except DamagedSnapshot as error:

@@ -1,4 +1,4 @@
-"""The text of the records that tiered storage keeps (KIP-405), as Java shows the objects that they become."""
+"""The text of the records of tiered storage (KIP-405), as Java's toString prints them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Epoch(Protocol):
 
 
 class RemoteDecoder:
-    """Records of __remote_log_metadata.  One that cannot be read is told of in its place."""
+    """Records of __remote_log_metadata.  A record that cannot be decoded is reported in its place."""
 
     def texts(self, record: Record) -> tuple[str | None, str | None]:
         try:
@@ -92,7 +92,7 @@ def remote_text(message: Message) -> str:
                 f", eventTimestampMs={message.event_timestamp_ms}, brokerId={message.broker_id}}}"
             )
         case _:
-            raise TypeError(f"{type(message).__name__} is no record of tiered storage")
+            raise TypeError(f"{type(message).__name__} is not a record of tiered storage")
 
 
 def _segment(partition: _TopicIdPartition, segment_id: Uuid) -> str:

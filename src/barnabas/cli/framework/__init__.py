@@ -1,1 +1,1 @@
-"""What every tool shares: arguments, subcommands, connections, exit codes, errors."""
+"""Shared by all tools: arguments, subcommands, connections, exit codes, errors."""

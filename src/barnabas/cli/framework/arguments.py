@@ -1,7 +1,7 @@
-"""Reading of command lines, alike for every tool.
+"""Parsing of command lines, the same for every tool.
 
-Flags are never abbreviated; a long flag may be written with one dash, as in books of the time when
-Apache Kafka's tools took both; a wrong flag is refused in one line that offers the nearest right one.
+Flags are never abbreviated; a long flag may be written with one dash, as in older books, from when
+Apache Kafka's tools accepted both; the error for an unknown flag is one line that suggests the closest match.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from barnabas.cli.framework.exits import Exit, HelpShownError, UsageError
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """argparse without abbreviations, without tracebacks and without its two-line errors."""
+    """argparse without abbreviations, tracebacks and two-line errors."""
 
     shows_usage_when_bare = False
 
@@ -30,7 +30,7 @@ class ArgumentParser(argparse.ArgumentParser):
         )
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """The values, or a UsageError; `--help` prints and raises HelpShownError."""
+        """Returns the values or raises UsageError; `--help` prints and raises HelpShownError."""
         if not arguments and self.shows_usage_when_bare:
             self.print_help(sys.stderr)
             raise HelpShownError("", Exit.USAGE)
@@ -63,8 +63,8 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 class KafkaParser(ArgumentParser):
-    """For the tools that Apache Kafka has too: run bare they show their usage, and what may be given once
-    must not be given twice (to take the last of them would hide a slip)."""
+    """For the tools that Apache Kafka also has: without arguments they print their usage, and a flag with one
+    value cannot be repeated (using the last one would hide a mistake)."""
 
     shows_usage_when_bare = True
 
@@ -78,7 +78,7 @@ class KafkaParser(ArgumentParser):
 
 
 class _StoreOnce(argparse.Action):
-    """Keeps the value of a flag that may be given only once."""
+    """Stores the value of a flag that may be given only once."""
 
     def __call__(
         self,
@@ -95,8 +95,8 @@ class _StoreOnce(argparse.Action):
 
 
 def did_you_mean(wrong: str, right: Iterable[str]) -> str:
-    """` (did you mean X?)`, or nothing if nothing is near."""
-    import difflib  # Only needed when something is wrong.
+    """` (did you mean X?)`, or an empty string without a close match."""
+    import difflib  # Only needed for errors.
 
     nearest = difflib.get_close_matches(wrong, list(right), n=1, cutoff=0.6)
     return f" (did you mean {nearest[0]}?)" if nearest else ""

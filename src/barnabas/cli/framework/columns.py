@@ -16,8 +16,8 @@ def tabbed_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> st
 
 
 def padded_row(values: Sequence[object], widths: Sequence[int]) -> str:
-    """Values to the left of columns with one blank between them, as `%-15s %-10s` prints them.
+    """Left-aligned values with one blank between the columns, as `%-15s %-10s` prints them.
 
-    A width of 0 leaves a value as it is.  What is wider than its column moves the rest to the right.
+    A width of 0 means no padding.  A value wider than its column moves the following ones to the right.
     """
     return " ".join(f"{value!s:<{width}}" for value, width in zip(values, widths, strict=True))

@@ -1,6 +1,6 @@
-"""How a command ends: the exit codes, and the errors that carry one.
+"""Exit codes, and the errors that carry one.
 
-Every failure has a code other than 0 (the commonest fault of command line tools is to say 0).
+Every failure has a non-zero code (the most common fault of command-line tools is to exit with 0).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Exit(IntEnum):
     NOT_FOUND = 5
     TIMED_OUT = 6
     INTERRUPTED = 130
-    BROKEN_PIPE = 141  # As the shell reports a program that SIGPIPE ended; `| head` is no error to show.
-    TERMINATED = 143  # As the shell reports a program that SIGTERM ended.
+    BROKEN_PIPE = 141  # As the shell reports a program ended by SIGPIPE; `| head` is not an error.
+    TERMINATED = 143  # As the shell reports a program ended by SIGTERM.
 
 
 class CommandError(Exception):
-    """The command cannot go on.  The message is the one line that the user sees."""
+    """The command failed.  The message is the one line that the user sees."""
 
     def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class UsageError(CommandError):
 
 
 class HelpShownError(Exception):
-    """Help, the version or the usage has been printed; there is nothing more to do."""
+    """Help, the version or the usage has been printed; there is nothing left to do."""
 
     def __init__(self, message: str = "", code: Exit = Exit.OK) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class HelpShownError(Exception):
 
 
 def code_for(error: OSError) -> Exit:
-    """Which code an operating system's refusal ends with."""
+    """The exit code for an error of the operating system."""
     if isinstance(error, FileNotFoundError):
         return Exit.NOT_FOUND
     if isinstance(error, PermissionError):
@@ -56,13 +56,13 @@ def code_for(error: OSError) -> Exit:
 
 
 def describe(error: OSError) -> str:
-    """One line: the file first, then what is wrong with it."""
+    """One line: the file, then the reason."""
     reason = error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename is not None else reason
 
 
 def one_line(text: str) -> str:
-    """The text with whatever would break the line, or move the cursor, shown as an escape."""
+    """The text with line breaks and other control characters escaped."""
     if text.isprintable():
         return text
     return "".join(

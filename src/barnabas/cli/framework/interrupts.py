@@ -1,7 +1,4 @@
-"""Ctrl+C and SIGTERM in tools that run until somebody ends them.
-
-What lives here: from a signal to a clean end.  What may not: what the end of a tool is made of.
-"""
+"""Ctrl+C and SIGTERM in tools that run until they are stopped."""
 
 from __future__ import annotations
 
@@ -16,36 +13,36 @@ _CODES = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 Handler = Callable[[int, FrameType | None], object]
 
 
-class Ending:
-    """Whether a tool was told to end, and the code to end with."""
+class Shutdown:
+    """Whether a signal arrived, and the exit code for it."""
 
     def __init__(self) -> None:
         self.code: Exit | None = None
 
     @property
-    def is_wanted(self) -> bool:
+    def is_requested(self) -> bool:
         return self.code is not None
 
 
 @contextmanager
-def ending_by(wake: Callable[[], object]) -> Iterator[Ending]:
-    """The first signal is noted and `wake` is called, so that a record is never left half printed; the next
-    one ends the tool where it stands."""
-    ending = Ending()
+def shutting_down_on_signal(wake: Callable[[], object]) -> Iterator[Shutdown]:
+    """The first signal only calls `wake`, so that no record is left half printed; the second one stops the
+    tool at once."""
+    shutdown = Shutdown()
 
-    def heard(number: int, frame: FrameType | None) -> None:
-        if ending.is_wanted:
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if shutdown.is_requested:
             stop_now(number, frame)
-        ending.code = _CODES[signal.Signals(number)]
+        shutdown.code = _CODES[signal.Signals(number)]
         wake()
 
-    with _handling(heard):
-        yield ending
+    with _handling(on_signal):
+        yield shutdown
 
 
 @contextmanager
 def stopping_at_once() -> Iterator[None]:
-    """A signal ends the tool wherever it waits; what `finally` holds is still done."""
+    """A signal stops the tool wherever it waits; `finally` blocks still run."""
     with _handling(stop_now):
         yield
 
@@ -58,9 +55,9 @@ def stop_now(number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def _handling(handler: Handler) -> Iterator[None]:
-    # What is ignored stays ignored: a job in the background of a script does not hear its terminal.
-    heard = [number for number in _CODES if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, handler) for number in heard}
+    # Ignored signals stay ignored: a script's background job does not receive signals of the terminal.
+    signals = [number for number in _CODES if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in signals}
     try:
         yield
     finally:

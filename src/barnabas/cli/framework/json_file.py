@@ -1,4 +1,4 @@
-"""JSON files that commands are given: read, and checked field by field: a slip has a line of its own."""
+"""Reads JSON files, and checks them field by field, so that each mistake gets a precise message."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from barnabas.cli.framework.exits import CommandError, Exit, UsageError
 
-LARGEST_FILE = 64 * 1024 * 1024
+MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 def read_json_file(path: str, fault: str) -> Any:
-    """What a file holds; `fault` is what to say if it is no JSON."""
+    """The contents of a file; `fault` is the error message if it is not JSON."""
     from barnabas.runtime.disk.folder_disk import FolderDisk
 
     disk = FolderDisk()
     try:
-        if disk.size(path) > LARGEST_FILE:
-            raise CommandError(f"{path} has more than {LARGEST_FILE} bytes")
+        if disk.size(path) > MAX_FILE_BYTES:
+            raise CommandError(f"{path} has more than {MAX_FILE_BYTES} bytes")
         text = disk.read_bytes(path)
     except OSError as error:
         code = Exit.NOT_FOUND if isinstance(error, FileNotFoundError) else Exit.FAILED
@@ -29,14 +29,14 @@ def read_json_file(path: str, fault: str) -> Any:
 
 
 def check_version(data: Any, path: str) -> None:
-    """Only the first version of each format is known; a file may leave it out."""
+    """Only version 1 of each format is supported; the field is optional."""
     version = field(data, "version", int, path, default=1)
     if version != 1:
         raise UsageError(f"Not supported version field value {version}")
 
 
 def field(data: Any, name: str, kind: type, path: str, default: Any = None) -> Any:
-    """One field of an object; without a default it must be there."""
+    """One field of an object; required unless there is a default."""
     if not isinstance(data, dict):
         raise UsageError(
             f"{path}: an object with the field {name!r} is expected, not {json.dumps(data)[:60]}"
@@ -50,8 +50,8 @@ def field(data: Any, name: str, kind: type, path: str, default: Any = None) -> A
 
 
 def items(data: Any, name: str, kind: type, path: str) -> list[Any]:
-    """A field that is a list with things of one type."""
-    found: list[Any] = field(data, name, list, path)
-    if not all(isinstance(one, kind) for one in found):
-        raise UsageError(f"{path}: the list {name!r} has something of the wrong type")
-    return found
+    """A field that is a list of values of one type."""
+    values: list[Any] = field(data, name, list, path)
+    if not all(isinstance(value, kind) for value in values):
+        raise UsageError(f"{path}: the list {name!r} has an element of the wrong type")
+    return values

@@ -1,7 +1,7 @@
-"""What the cluster or the client refuses, as tools say it: an exit code, a sentence, the name in Java.
+"""Errors of the cluster or the client, as tools report them: exit code, message, name in Java.
 
-Apache Kafka's tools print the class of an exception before its message in some places; people's scripts
-look for those names, so ours print them too.
+Apache Kafka's tools print the class of an exception before its message in some places; scripts match these
+names, so barnabas prints them too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.config.errors import ConfigError
 
 _PACKAGE = "org.apache.kafka.common.errors."
-# Where the class is not simply the code in other letters.
+# Classes whose name is not derived from the code.
 _JAVA_NAMES = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "UnknownServerException",
     ErrorCode.CORRUPT_MESSAGE: "CorruptRecordException",
@@ -72,7 +72,7 @@ _UNREACHABLE = frozenset({ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCE
 
 
 def exit_code(error: BaseException) -> Exit:
-    """Which code a tool ends with that an error stopped."""
+    """The exit code of a tool that failed with an error."""
     if isinstance(error, CommandError):
         return error.code
     if not isinstance(error, KafkaError):
@@ -83,28 +83,28 @@ def exit_code(error: BaseException) -> Exit:
         return Exit.DENIED
     if error.code in _NOT_FOUND:
         return Exit.NOT_FOUND
-    if error.code in _UNREACHABLE or _nobody_answered(error):
+    if error.code in _UNREACHABLE or _no_server_responded(error):
         return Exit.UNREACHABLE
     return Exit.TIMED_OUT if error.code is ErrorCode.REQUEST_TIMED_OUT else Exit.FAILED
 
 
-def _nobody_answered(error: KafkaError) -> bool:
-    """A time that was over because no server could be reached: the cause tells."""
+def _no_server_responded(error: KafkaError) -> bool:
+    """Whether a timeout was caused by unreachable servers."""
     cause = error.__cause__
     return isinstance(cause, KafkaError) and cause.code in _UNREACHABLE
 
 
-def words(error: KafkaError) -> str:
+def message_of(error: KafkaError) -> str:
     """The message, never empty: some brokers send none with some codes."""
     return error.message or ERRORS[error.code].text
 
 
 def sentence(error: KafkaError) -> str:
-    """What happened and, if the client knows, what to do about it."""
+    """The message and, if the client has any, its advice."""
     if isinstance(error, ConfigError):
         return str(error)
     advice = getattr(error, "advice", "")
-    return f"{words(error)} ({advice})" if advice else str(error)
+    return f"{message_of(error)} ({advice})" if advice else str(error)
 
 
 def java_name(code: int) -> str:
@@ -119,14 +119,14 @@ def java_name(code: int) -> str:
 
 
 def as_java(error: KafkaError) -> str:
-    """As Java shows an exception: its class and its message."""
-    return f"{java_name(error.code)}: {words(error)}"
+    """As Java prints an exception: its class and its message."""
+    return f"{java_name(error.code)}: {message_of(error)}"
 
 
 @contextmanager
-def told_as(prefix: str) -> Iterator[None]:
-    """What the cluster refuses within is told after these words, in the words of the cluster."""
+def error_prefix(prefix: str) -> Iterator[None]:
+    """Reports errors of the cluster in this context with a prefix."""
     try:
         yield
     except KafkaError as error:
-        raise CommandError(f"{prefix}{words(error)}", exit_code(error)) from error
+        raise CommandError(f"{prefix}{message_of(error)}", exit_code(error)) from error

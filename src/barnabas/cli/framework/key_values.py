@@ -1,4 +1,4 @@
-"""Flags with properties: `--property key=value`, `--producer-property`, and files of them."""
+"""Flags with properties: `--property key=value`, `--producer-property`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 
 def key_values(given: Sequence[str]) -> dict[str, str]:
-    """Of each the text before and after the first =; without one the value is empty, as in Apache Kafka."""
+    """Splits each text at the first `=`; without one the value is empty, as in Apache Kafka."""
     pairs = (text.partition("=") for text in given)
     return {key: value for key, _, value in pairs}
 
@@ -15,9 +15,9 @@ def key_values(given: Sequence[str]) -> dict[str, str]:
 def merge_flags(
     properties: Mapping[str, object], options: Namespace, rows: Sequence[tuple[str, str, object]]
 ) -> dict[str, object]:
-    """Properties with those flags that have one: `rows` are (name in the options, property, default).
+    """The properties, merged with flags: `rows` are (option, property, default).
 
-    What a flag says counts more than the property, and that more than the flag's default.
+    A flag takes precedence over the property, and the property over the flag's default.
     """
     merged = dict(properties)
     for name, key, default in rows:

@@ -1,4 +1,4 @@
-"""Where logs start, for whoever counts a lag: what was deleted can be read by nobody."""
+"""Log start offsets for computing a lag: deleted records do not count."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def log_starts(
     *,
     timeout_ms: int | None,
 ) -> dict[TopicPartition, int]:
-    """Only of partitions that somebody is behind in: the lag of the others is 0 wherever their logs start."""
+    """Only for partitions with a lag: for the others the log start offset makes no difference."""
     from barnabas.client.admin.records import OffsetSpec
 
-    behind = {where for where, offset in read_to if where in ends and offset < ends[where]}
+    behind = {partition for partition, offset in read_to if partition in ends and offset < ends[partition]}
     if not behind:
         return {}
-    found = admin.list_offsets(dict.fromkeys(sorted(behind), OffsetSpec.EARLIEST), timeout_ms=timeout_ms)
-    return {where: one.offset for where, one in found.values_by_key.items()}
+    offsets = admin.list_offsets(dict.fromkeys(sorted(behind), OffsetSpec.EARLIEST), timeout_ms=timeout_ms)
+    return {partition: result.offset for partition, result in offsets.values_by_key.items()}

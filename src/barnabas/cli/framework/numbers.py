@@ -1,4 +1,4 @@
-"""Numbers as they are written on command lines."""
+"""Numbers on command lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_LONG = 2**63 - 1
 
 
 def short_number(text: str) -> int | None:
-    """A 16-bit number, or None if the text is none."""
+    """A 16-bit number, or None if the text is not one."""
     digits = text.removeprefix("-").removeprefix("+")
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= len(str(2**15))):
         return None
@@ -19,7 +19,7 @@ def short_number(text: str) -> int | None:
 
 
 def whole_number(least: int = -MAX_INT - 1, most: int = MAX_INT) -> Callable[[str], int]:
-    """For `add_argument(type=…)`: a whole number in these bounds."""
+    """For `add_argument(type=…)`: an integer within these bounds."""
 
     def read(text: str) -> int:
         digits = text.removeprefix("-").removeprefix("+")

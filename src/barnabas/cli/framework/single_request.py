@@ -1,4 +1,4 @@
-"""One request to a server, and its answer: for commands that only want to know something."""
+"""Sends one request to a server and returns the response, without a client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Exchange(StreamHandler):
         self._reactor = reactor
         self._request = request
         self.frame: bytes | None = None
-        self.over: str | None = None
+        self.close_reason: str | None = None
 
     def connected(self, connection: Connection) -> None:
         self._connection = connection
@@ -40,27 +40,29 @@ class _Exchange(StreamHandler):
         return len(view)
 
     def closed(self, reason: CloseReason, error: BaseException | None) -> None:
-        self.over = str(error or reason.value)
+        self.close_reason = str(error or reason.value)
         self._reactor.interrupt()
 
 
-def ask(server: Address, request: Message, version: int, answer: type[R], timeout_ms: int = 5_000) -> R:
-    """The answer; CommandError (unreachable) if there is none in time."""
+def send_request(
+    server: Address, request: Message, version: int, response_type: type[R], timeout_ms: int = 5_000
+) -> R:
+    """The response; raises CommandError (unreachable) if none arrives in time."""
     reactor = Reactor()
     network = TcpNetwork(reactor)
     exchange = _Exchange(reactor, write_request(request, version, 1, CLIENT_ID))
     deadline_ns = reactor.clock.monotonic_ns() + timeout_ms * _MS
     try:
         network.connect(server.host, server.port, exchange)
-        while exchange.over is None and reactor.clock.monotonic_ns() < deadline_ns:
+        while exchange.close_reason is None and reactor.clock.monotonic_ns() < deadline_ns:
             reactor.serve(deadline_ns - reactor.clock.monotonic_ns())
     finally:
         network.close()
         reactor.close()
     if exchange.frame is None:
-        why = exchange.over or "no answer in time"
-        raise CommandError(f"barnabas: {server}: {why}", Exit.UNREACHABLE)
+        reason = exchange.close_reason or "no response in time"
+        raise CommandError(f"barnabas: {server}: {reason}", Exit.UNREACHABLE)
     assert request.schema.key is not None
     _, message = read_response(exchange.frame, api(request.schema.key), version)
-    assert isinstance(message, answer)
+    assert isinstance(message, response_type)
     return message

@@ -1,13 +1,10 @@
-"""Tools that have commands of their own: `topic create`, `features --bootstrap-server … describe`.
+"""Tools with subcommands: `topic create`, `features --bootstrap-server … describe`.
 
     SUBCOMMANDS = {"describe": Subcommand("show the features", declare, call)}
     run = Tool("barnabas features", "…", SUBCOMMANDS, connection).run
 
-What lives here: finding the command and its parser, and the help of the tool as a whole; every tool that has
-commands comes this way.  What may not: what a command does.
-
-What all commands have in common may stand before the command, as Apache Kafka's tools want it, or after it.
-A tool without such flags has its command first.
+Flags that all subcommands share may precede the subcommand, as Apache Kafka's tools require, or follow it.
+For a tool without such flags the subcommand is the first argument.
 """
 
 from __future__ import annotations
@@ -23,12 +20,12 @@ from barnabas.cli.framework.exits import Exit, UsageError
 
 
 def no_flags(parser: ArgumentParser) -> None:
-    """A command without flags of its own."""
+    """For a subcommand without flags of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """A command: one line for the help, its flags, and what it does."""
+    """A subcommand: one line of help, its flags, and its implementation."""
 
     summary: str
     declare: Callable[[ArgumentParser], None]
@@ -36,15 +33,15 @@ class Subcommand:
 
 
 class _CommandParser(KafkaParser):
-    """A command without flags is not bare: what it lacks is told, not its usage."""
+    """A subcommand without arguments reports what is missing instead of printing its usage."""
 
     shows_usage_when_bare = False
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`declare` adds the flags that all commands have; `make_parser` makes a command's parser of its name and
-    summary."""
+    """`declare` adds the flags that all subcommands share; `make_parser` creates the parser of a subcommand
+    from its name and summary."""
 
     program: str
     description: str
@@ -53,7 +50,7 @@ class Tool:
     make_parser: Callable[[str, str], ArgumentParser] = _CommandParser
 
     def run(self, arguments: Sequence[str]) -> int:
-        """Find the command and call it."""
+        """Find the subcommand and call it."""
         if not arguments or arguments[0] in ("-h", "--help", "-help"):
             (sys.stdout if arguments else sys.stderr).write(self.help_text())
             return Exit.OK if arguments else Exit.USAGE
@@ -78,7 +75,7 @@ class Tool:
         return parser
 
     def _common(self) -> ArgumentParser | None:
-        """A parser with the flags that all commands have, if there are any."""
+        """A parser with the flags that all subcommands share, if there are any."""
         if self.declare is None:
             return None
         common = KafkaParser(self.program, self.description)
@@ -86,26 +83,30 @@ class Tool:
         return common
 
     def _position(self, arguments: Sequence[str]) -> int:
-        """Where the command stands: the first word that is no flag and no flag's value."""
+        """The index of the subcommand: the first argument that is neither a flag nor the value of one."""
         common = self._common()
         if common is None:
             return 0
         known = common._option_string_actions
         is_value = False
-        for position, word in enumerate(arguments):
+        for position, argument in enumerate(arguments):
             if is_value:
                 is_value = False
-            elif not word.startswith("-"):
+            elif not argument.startswith("-"):
                 return position
             else:
-                action = known.get(word) or known.get("-" + word)
+                action = known.get(argument) or known.get("-" + argument)
                 is_value = action is not None and action.nargs != 0
         commands = ", ".join(self.subcommands)
-        raise UsageError(f"{self.program}: no command is given, one of {commands}; see {self.program} --help")
+        raise UsageError(
+            f"{self.program}: no command given, expected one of {commands}; see {self.program} --help"
+        )
 
     def help_text(self) -> str:
         width = max(map(len, self.subcommands))
-        rows = "".join(f"  {name:<{width}}  {one.summary}\n" for name, one in self.subcommands.items())
+        rows = "".join(
+            f"  {name:<{width}}  {subcommand.summary}\n" for name, subcommand in self.subcommands.items()
+        )
         common = self._common()
         before = "" if common is None else "[OPTIONS] "
         options = "" if common is None else "\noptions:\n" + common.format_help().partition("options:\n")[2]

@@ -1,4 +1,4 @@
-"""Which topics a --topic flag means: a regular expression, or several with commas between."""
+"""The topics that a --topic flag matches: comma-separated regular expressions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.cli.framework.exits import UsageError
 
 
 class TopicFilter:
-    """Lets names through that match as a whole; blanks and quotes around the expression do not count."""
+    """Matches whole names; blanks, and quotes around the expression, are ignored."""
 
     def __init__(self, expression: str) -> None:
         plain = expression.strip().replace(",", "|").replace(" ", "").lstrip("\"'").rstrip("\"'")
@@ -24,7 +24,7 @@ class TopicFilter:
 
 
 def matching_topics(names: Iterable[str], expression: str | None, *, exclude_internal: bool) -> list[str]:
-    """Those of the names, sorted, that the expression lets through; all without one."""
+    """The names that match the expression, sorted; all names without an expression."""
     chosen = TopicFilter(expression) if expression is not None else None
     return [
         name

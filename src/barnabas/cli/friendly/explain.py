@@ -1,4 +1,4 @@
-"""`barnabas explain`: why does this group get nothing?"""
+"""`barnabas explain`: why does this group receive no records?"""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ COLUMNS = (
 def make_parser() -> FriendlyParser:
     parser = FriendlyParser(
         PROGRAM,
-        "Say why the consumers of a group get nothing: what is wrong, what shows it, and what to do.",
-        "It only looks, and commits nothing.",
+        "Explain why the consumers of a group receive no records: the cause, the evidence, and what to do.",
+        "It only reads, and commits nothing.",
     )
     add = parser.add_argument
     add("group", metavar="GROUP", help="the group.id of the consumers")
@@ -43,20 +43,25 @@ def make_parser() -> FriendlyParser:
         action="append",
         default=[],
         metavar="TOPIC",
-        help="one that it should read; may be repeated",
+        help="a topic that the group should read; may be repeated",
     )
     add(
         "--watch",
         default=DEFAULT_WATCH,
         metavar="DURATION",
-        help=f"how long to look whether it moves (default {DEFAULT_WATCH}; 0s looks once)",
+        help=f"how long to watch the group's progress (default {DEFAULT_WATCH}; 0s for one look)",
     )
     add(
         "--principal",
         metavar="PRINCIPAL",
-        help="who the consumer is, as in User:alice; its permissions are looked up",
+        help="the principal of the consumer, as in User:alice, to check its ACLs",
     )
-    add("--value", choices=FORMATS, default="guess", help="what values are (default: as those before)")
+    add(
+        "--value",
+        choices=FORMATS,
+        default="guess",
+        help="the format of values (default: that of the preceding ones)",
+    )
     add_output(parser)
     add_cluster(parser)
     return parser
@@ -74,9 +79,9 @@ def run(arguments: Sequence[str]) -> int:
 
     diagnoses = diagnose(facts)
     if options.output == "table":
-        _tell(facts, diagnoses)
+        _print_diagnoses(facts, diagnoses)
     else:
-        Printer(options.output, COLUMNS, name="cause").all(_row(facts, one) for one in diagnoses)
+        Printer(options.output, COLUMNS, name="cause").all(_row(facts, diagnosis) for diagnosis in diagnoses)
     for line in facts.unknown:
         print(f"not known: {line}", file=sys.stderr)
     return Exit.OK
@@ -101,29 +106,29 @@ def _facts(parser: FriendlyParser, options: Namespace, watch_ms: int) -> Facts:
         )
 
 
-def _row(facts: Facts, one: Diagnosis) -> Row:
+def _row(facts: Facts, diagnosis: Diagnosis) -> Row:
     return {
         "group": facts.group.group_id,
-        "is_stuck": one.cause.is_stuck,
-        "cause": one.cause.value,
-        "partitions": [str(where) for where in one.partitions],
-        "summary": one.summary,
-        "evidence": list(one.evidence),
-        "advice": list(one.advice),
+        "is_stuck": diagnosis.cause.is_stuck,
+        "cause": diagnosis.cause.value,
+        "partitions": [str(partition) for partition in diagnosis.partitions],
+        "summary": diagnosis.summary,
+        "evidence": list(diagnosis.evidence),
+        "advice": list(diagnosis.advice),
     }
 
 
-def _tell(facts: Facts, diagnoses: Sequence[Diagnosis]) -> None:
-    """As one would tell it to a colleague."""
+def _print_diagnoses(facts: Facts, diagnoses: Sequence[Diagnosis]) -> None:
+    """As text for a reader."""
     group = facts.group
     state = group.state or "not there"
     print(
         f"group {group.group_id}: {state}, {len(group.members)} members, {len(facts.partitions)} partitions"
     )
-    for one in diagnoses:
-        colour = Style.RED if one.cause.is_stuck else Style.GREEN
-        print(f"\n{styled(one.cause.value.upper(), colour, sys.stdout)}  {one.summary}")
-        for line in one.evidence:
+    for diagnosis in diagnoses:
+        colour = Style.RED if diagnosis.cause.is_stuck else Style.GREEN
+        print(f"\n{styled(diagnosis.cause.value.upper(), colour, sys.stdout)}  {diagnosis.summary}")
+        for line in diagnosis.evidence:
             print(f"  seen   {line}")
-        for line in one.advice:
+        for line in diagnosis.advice:
             print(f"  do     {line}")

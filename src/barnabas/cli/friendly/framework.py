@@ -1,4 +1,4 @@
-"""What the friendly commands share: their parsers, where the cluster is, plans, and errors row by row."""
+"""Shared by the friendly commands: parsers, the bootstrap server, confirmation of plans, error reports."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ K = TypeVar("K")
 
 BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP"
 DEFAULT_BOOTSTRAP = "localhost:9092"
-# `-30m` or `-5` as the value of a flag is no flag itself.
+# `-30m` or `-5` as the value of a flag is not a flag.
 _BACKWARDS = re.compile(r"-\d+[a-z]*(\d+[a-z]+)*")
 
 
 class FriendlyParser(ArgumentParser):
-    """Takes times such as `-30m` as values of flags."""
+    """Accepts times such as `-30m` as values of flags."""
 
     def parse(self, arguments: Sequence[str]) -> Namespace:
         joined: list[str] = []
@@ -48,7 +48,7 @@ class FriendlyParser(ArgumentParser):
 
 def add_output(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "-o", "--output", choices=FORMATS, default="table", help="how to print (default table)"
+        "-o", "--output", choices=FORMATS, default="table", help="output format (default table)"
     )
 
 
@@ -58,22 +58,22 @@ def add_cluster(parser: ArgumentParser) -> None:
         "-b",
         "--bootstrap-server",
         metavar="HOST:PORT,...",
-        help=f"brokers to connect to first (default ${BOOTSTRAP_VARIABLE}, else the broker that runs on this "
+        help=f"brokers to connect to first (default ${BOOTSTRAP_VARIABLE}, else the broker on this "
         f"machine, else {DEFAULT_BOOTSTRAP})",
     )
-    add("--command-config", metavar="FILE", help="properties of the client, such as security and time-outs")
+    add("--command-config", metavar="FILE", help="properties file of the client")
 
 
 def add_plan(parser: ArgumentParser) -> None:
-    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
+    parser.add_argument("--dry-run", action="store_true", help="only show the plan")
 
 
 # Subcommands ------------------------------------------------------------------------------------------------
 
 
 def friendly_tool(program: str, description: str, subcommands: Mapping[str, Subcommand]) -> Tool:
-    """A tool for people: its commands take times such as `-30m`, and their help begins with a sentence."""
+    """A tool whose subcommands accept times such as `-30m`, and whose help starts with a sentence."""
     return Tool(program, description, subcommands, make_parser=_command_parser)
 
 
@@ -84,15 +84,15 @@ def _command_parser(program: str, summary: str) -> ArgumentParser:
 # The cluster ------------------------------------------------------------------------------------------------
 
 
-def settle_bootstrap(options: Namespace) -> str:
-    """Where the cluster is: as the flag says, as the variable says, or the broker on this machine."""
+def resolve_bootstrap(options: Namespace) -> str:
+    """The bootstrap servers: from the flag, the environment variable, or the broker on this machine."""
     if not options.bootstrap_server:
-        options.bootstrap_server = os.environ.get(BOOTSTRAP_VARIABLE) or _broker_here() or DEFAULT_BOOTSTRAP
-    place: str = options.bootstrap_server
-    return place
+        options.bootstrap_server = os.environ.get(BOOTSTRAP_VARIABLE) or _local_broker() or DEFAULT_BOOTSTRAP
+    servers: str = options.bootstrap_server
+    return servers
 
 
-def _broker_here() -> str | None:
+def _local_broker() -> str | None:
     from barnabas.cli.server.running_servers import running_servers
     from barnabas.runtime.disk.folder_disk import FolderDisk
 
@@ -100,38 +100,38 @@ def _broker_here() -> str | None:
         servers = running_servers(FolderDisk())
     except OSError:
         return None
-    places = [
+    addresses = [
         info.listeners.get("PLAINTEXT") or next(iter(info.listeners.values()))
         for info in servers
         if "broker" in info.roles and info.listeners
     ]
-    # Of several, the one at the usual port: a broker that comes later on another must not take its place.
+    # Prefer the default port: a broker started later on another port must not change the default.
     default_port = DEFAULT_BOOTSTRAP.rpartition(":")[2]
-    usual = [place for place in places if place.rpartition(":")[2] == default_port]
-    return next(iter([*usual, *places]), None)
+    usual = [address for address in addresses if address.rpartition(":")[2] == default_port]
+    return next(iter([*usual, *addresses]), None)
 
 
 def open_admin(parser: ArgumentParser, options: Namespace) -> AbstractContextManager[Admin]:
     """An admin client that has reached the cluster."""
     from barnabas.cli.framework import connecting
 
-    settle_bootstrap(options)
+    resolve_bootstrap(options)
     return connecting.open_admin(parser, options)
 
 
 def client_options(parser: ArgumentParser, options: Namespace) -> dict[str, object]:
-    """For a producer or consumer at the same cluster."""
+    """The properties of a producer or consumer of the same cluster."""
     from barnabas.cli.framework import connecting
 
-    settle_bootstrap(options)
+    resolve_bootstrap(options)
     return connecting.client_properties(parser, options)
 
 
 # Plans ------------------------------------------------------------------------------------------------------
 
 
-def may_go_on(program: str, options: Namespace, plan: Iterable[str]) -> bool:
-    """Show what will be done; whether to do it.  Without a terminal only `--yes` is a yes."""
+def confirm_plan(program: str, options: Namespace, plan: Iterable[str]) -> bool:
+    """Prints the plan; returns whether to execute it.  Without a terminal `--yes` is required."""
     lines = list(plan)
     for line in lines:
         print(one_line(line), file=sys.stderr)
@@ -141,8 +141,8 @@ def may_go_on(program: str, options: Namespace, plan: Iterable[str]) -> bool:
     if options.yes:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(f"{program}: there is no terminal to ask at; say --yes, or --dry-run to look only")
-    print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+        raise UsageError(f"{program}: no terminal to confirm on; give --yes, or --dry-run for the plan only")
+    print("Continue? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() in ("y", "yes"):
         return True
     raise CommandError(f"{program}: nothing was done")
@@ -152,21 +152,21 @@ def may_go_on(program: str, options: Namespace, plan: Iterable[str]) -> bool:
 
 
 def refusal(kind: Literal["topic", "group"], name: object, error: KafkaError) -> str:
-    """What became of a topic or a group.  That one is not there is said as people say it: the protocol's own
-    words are about servers and coordinators."""
+    """The message for an error of a topic or group.  A missing one gets its own message: the protocol's are
+    about servers and coordinators."""
     from barnabas.base.errors import ErrorCode
     from barnabas.cli.framework.kafka_errors import sentence
 
     if error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND):
-        return f"there is no {kind} {name}; barnabas {kind} list shows those that there are"
+        return f"there is no {kind} {name}; see barnabas {kind} list"
     return f"{name}: {sentence(error)}"
 
 
-def tell_errors(
+def report_errors(
     program: str, errors: Mapping[K, KafkaError], kind: Literal["topic", "group"] | None = None
 ) -> Exit:
-    """One line for each row that failed, with `kind` about whole topics or groups; the code that tells of
-    them all."""
+    """Prints one line per failed row; with `kind` the keys are topics or groups.  Returns the exit code for
+    all of them."""
     from barnabas.cli.framework.kafka_errors import exit_code, sentence
 
     sys.stdout.flush()

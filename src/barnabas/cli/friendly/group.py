@@ -15,13 +15,13 @@ from barnabas.cli.friendly.framework import (
     add_cluster,
     add_output,
     add_plan,
+    confirm_plan,
     friendly_tool,
-    may_go_on,
     open_admin,
-    tell_errors,
+    report_errors,
 )
 from barnabas.cli.friendly.output import Column, Printer, Row
-from barnabas.cli.friendly.records.times import PLACES
+from barnabas.cli.friendly.records.times import POSITIONS
 
 if TYPE_CHECKING:
     from barnabas.base.errors import KafkaError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from barnabas.client.sync import Admin
 
 PROGRAM = "barnabas group"
-# A broker that is away must not keep the rest from being shown.
+# An unavailable broker must not keep the other partitions from being shown.
 END_TIMEOUT_MS = 5_000
 GROUPS = (
     Column("group"),
@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     return friendly_tool(PROGRAM, "List, show, reset and delete consumer groups.", SUBCOMMANDS).run(arguments)
 
 
-# Looking ----------------------------------------------------------------------------------------------------
+# Describing -------------------------------------------------------------------------------------------------
 
 
 def _declare_list(parser: ArgumentParser) -> None:
@@ -88,20 +88,20 @@ def _list(parser: ArgumentParser, options: Namespace) -> int:
     with open_admin(parser, options) as admin:
         listed = admin.list_consumer_groups()
         names = sorted(
-            one.group_id
-            for one in listed.groups
-            if not options.pattern or any(fnmatchcase(one.group_id, each) for each in options.pattern)
+            group.group_id
+            for group in listed.groups
+            if not options.pattern or any(fnmatchcase(group.group_id, pattern) for pattern in options.pattern)
         )
         printer = Printer(options.output, GROUPS, name="group")
         if options.output == "name":
             printer.all({"group": name} for name in names)
         else:
             printer.all(group_rows(admin, names))
-        return tell_errors(parser.prog, listed.errors)
+        return report_errors(parser.prog, listed.errors)
 
 
 def group_rows(admin: Admin, names: Sequence[str]) -> list[Row]:
-    """Groups with how far they are behind."""
+    """Groups with their lag."""
     described = admin.describe_consumer_groups(names).values_by_key if names else {}
     lags: dict[object, int] = {}
     for row in offset_rows(admin, list(described.values())):
@@ -110,62 +110,64 @@ def group_rows(admin: Admin, names: Sequence[str]) -> list[Row]:
     return [
         {
             "group": name,
-            "state": one.state,
-            "type": one.type,
-            "members": len(one.members),
+            "state": group.state,
+            "type": group.type,
+            "members": len(group.members),
             "lag": lags.get(name, 0),
-            "assignor": one.assignor,
-            "coordinator": str(one.coordinator),
+            "assignor": group.assignor,
+            "coordinator": str(group.coordinator),
         }
-        for name, one in described.items()
+        for name, group in described.items()
     ]
 
 
 def offset_rows(admin: Admin, groups: Sequence[GroupDescription]) -> list[Row]:
-    """Every partition that a group has committed to or is assigned."""
+    """Every partition that is assigned to a group or has a committed offset."""
     from barnabas.base.lag import lag
     from barnabas.cli.framework.log_starts import log_starts
     from barnabas.client.admin.records import OffsetSpec
 
     if not groups:
         return []
-    asked: dict[str, Sequence[TopicPartition] | None] = {one.group_id: None for one in groups}
-    found = admin.list_consumer_group_offsets(asked).values_by_key
+    requested: dict[str, Sequence[TopicPartition] | None] = {group.group_id: None for group in groups}
+    committed_by_group = admin.list_consumer_group_offsets(requested).values_by_key
     partitions = {
-        group: _partitions(one, found.get(group)) for group, one in ((g.group_id, g) for g in groups)
+        group.group_id: _partitions(group, committed_by_group.get(group.group_id)) for group in groups
     }
-    everything = sorted({where for some in partitions.values() for where in some})
+    everything = sorted({partition for owned in partitions.values() for partition in owned})
     latest = dict.fromkeys(everything, OffsetSpec.LATEST)
     ends = admin.list_offsets(latest, timeout_ms=END_TIMEOUT_MS).values_by_key if everything else {}
     starts = log_starts(
         admin,
         [
-            (where, known.offset)
-            for outcomes in found.values()
-            for where, known in outcomes.values_by_key.items()
+            (partition, known.offset)
+            for outcomes in committed_by_group.values()
+            for partition, known in outcomes.values_by_key.items()
             if known is not None
         ],
-        {where: one.offset for where, one in ends.items()},
+        {partition: end.offset for partition, end in ends.items()},
         timeout_ms=END_TIMEOUT_MS,
     )
     rows: list[Row] = []
     for group in groups:
-        committed = found[group.group_id].values_by_key if group.group_id in found else {}
-        for where in partitions[group.group_id]:
-            member = next((one for one in group.members if where in one.assignment), None)
-            known = committed.get(where)
+        committed = (
+            committed_by_group[group.group_id].values_by_key if group.group_id in committed_by_group else {}
+        )
+        for partition in partitions[group.group_id]:
+            member = next((member for member in group.members if partition in member.assignment), None)
+            known = committed.get(partition)
             offset = None if known is None else known.offset
-            end = ends[where].offset if where in ends else None
+            end = ends[partition].offset if partition in ends else None
             rows.append(
                 {
                     "group": group.group_id,
-                    "topic": where.topic,
-                    "partition": where.partition,
+                    "topic": partition.topic,
+                    "partition": partition.partition,
                     "committed": offset,
                     "end": end,
                     "lag": None
                     if offset is None or end is None
-                    else lag(offset, starts.get(where, offset), end),
+                    else lag(offset, starts.get(partition, offset), end),
                     "client": member and member.client_id,
                     "host": member and member.host.lstrip("/"),
                     "member": member and member.member_id,
@@ -175,32 +177,34 @@ def offset_rows(admin: Admin, groups: Sequence[GroupDescription]) -> list[Row]:
 
 
 def _partitions(group: GroupDescription, committed: Iterable[TopicPartition] | None) -> list[TopicPartition]:
-    return sorted({*(committed or ()), *(where for one in group.members for where in one.assignment)})
+    return sorted(
+        {*(committed or ()), *(partition for member in group.members for partition in member.assignment)}
+    )
 
 
 def _declare_show(parser: ArgumentParser) -> None:
-    parser.add_argument("group", nargs="+", metavar="GROUP", help="which")
-    parser.add_argument("--members", action="store_true", help="show its members instead of its offsets")
+    parser.add_argument("group", nargs="+", metavar="GROUP", help="group ids")
+    parser.add_argument("--members", action="store_true", help="show members instead of offsets")
     add_output(parser)
     add_cluster(parser)
 
 
 def _show(parser: ArgumentParser, options: Namespace) -> int:
     with open_admin(parser, options) as admin:
-        found = admin.describe_consumer_groups(options.group)
-        groups = [one for one in found.values_by_key.values() if one.state != "Dead"]
-        dead = [one.group_id for one in found.values_by_key.values() if one.state == "Dead"]
+        described = admin.describe_consumer_groups(options.group)
+        groups = [group for group in described.values_by_key.values() if group.state != "Dead"]
+        dead = [group.group_id for group in described.values_by_key.values() if group.state == "Dead"]
         if groups and options.members:
             Printer(options.output, MEMBERS, name="member").all(_member_rows(groups))
         elif groups:
-            Printer(options.output, OFFSETS, name=_where).all(offset_rows(admin, groups))
-        code = tell_errors(parser.prog, found.errors, "group")
+            Printer(options.output, OFFSETS, name=_partition_name).all(offset_rows(admin, groups))
+        code = report_errors(parser.prog, described.errors, "group")
         if dead:
             raise CommandError(f"{parser.prog}: there is no group {dead[0]}", Exit.NOT_FOUND)
         return code
 
 
-def _where(row: Row) -> str:
+def _partition_name(row: Row) -> str:
     return f"{row['topic']}-{row['partition']}"
 
 
@@ -208,15 +212,15 @@ def _member_rows(groups: Iterable[GroupDescription]) -> list[Row]:
     return [
         {
             "group": group.group_id,
-            "client": one.client_id,
-            "host": one.host.lstrip("/"),
-            "partitions": [str(where) for where in sorted(one.assignment)],
-            "member": one.member_id,
-            "instance": one.group_instance_id,
-            "epoch": one.member_epoch,
+            "client": member.client_id,
+            "host": member.host.lstrip("/"),
+            "partitions": [str(partition) for partition in sorted(member.assignment)],
+            "member": member.member_id,
+            "instance": member.group_instance_id,
+            "epoch": member.member_epoch,
         }
         for group in groups
-        for one in group.members
+        for member in group.members
     ]
 
 
@@ -225,15 +229,15 @@ def _member_rows(groups: Iterable[GroupDescription]) -> list[Row]:
 
 def _declare_reset(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("group", metavar="GROUP", help="which; it must have no members")
-    add("--to", metavar="PLACE", help=f"where it shall go on: {PLACES}")
-    add("--by", type=long_integer, metavar="N", help="so many records forward, or back if negative")
+    add("group", metavar="GROUP", help="group id; the group must have no members")
+    add("--to", metavar="POSITION", help=f"the new position: {POSITIONS}")
+    add("--by", type=long_integer, metavar="N", help="move N records forward, or back if negative")
     add(
         "-t",
         "--topic",
         action="append",
         metavar="TOPIC",
-        help="only this one (default: all it has committed to)",
+        help="only this topic (default: all topics with committed offsets)",
     )
     add(
         "-p",
@@ -241,7 +245,7 @@ def _declare_reset(parser: ArgumentParser) -> None:
         type=whole_number(0),
         action="append",
         metavar="N",
-        help="only this one; may be repeated",
+        help="only this partition; may be repeated",
     )
     add_plan(parser)
     add_output(parser)
@@ -252,70 +256,82 @@ def _reset(parser: ArgumentParser, options: Namespace) -> int:
     from barnabas.client import OffsetAndMetadata
 
     if (options.to is None) == (options.by is None):
-        parser.error("say where to: --to PLACE or --by N")
+        parser.error("give the new position: --to POSITION or --by N")
     if options.partition and not options.topic:
-        parser.error("--partition goes with --topic")
+        parser.error("--partition requires --topic")
     with open_admin(parser, options) as admin:
         _check_empty(parser, admin, options.group)
         rows = _reset_rows(parser, options, admin)
         if not rows:
             raise CommandError(
-                f"{parser.prog}: {options.group} has committed nothing; name topics with --topic",
+                f"{parser.prog}: {options.group} has no committed offsets; give topics with --topic",
                 Exit.NOT_FOUND,
             )
-        plan = [f"{row['group']} {where}: {row['before']} -> {row['after']}" for where, row in rows.items()]
-        goes_on = may_go_on(parser.prog, options, plan)
+        plan = [
+            f"{row['group']} {partition}: {row['before']} -> {row['after']}"
+            for partition, row in rows.items()
+        ]
+        is_confirmed = confirm_plan(parser.prog, options, plan)
         failed: dict[TopicPartition, KafkaError] = {}
-        if goes_on:
-            offsets = {where: OffsetAndMetadata(int(str(row["after"]))) for where, row in rows.items()}
+        if is_confirmed:
+            offsets = {
+                partition: OffsetAndMetadata(int(str(row["after"]))) for partition, row in rows.items()
+            }
             failed = admin.alter_consumer_group_offsets(options.group, offsets).errors
-        Printer(options.output, RESET, name=_where).all(
-            row for where, row in rows.items() if where not in failed
+        Printer(options.output, RESET, name=_partition_name).all(
+            row for partition, row in rows.items() if partition not in failed
         )
-        return tell_errors(parser.prog, failed)
+        return report_errors(parser.prog, failed)
 
 
 def _check_empty(parser: ArgumentParser, admin: Admin, group: str) -> None:
     described = admin.describe_consumer_groups([group])
     if described.error_of(group) is None and described[group].state not in NO_MEMBERS:
-        one = described[group]
-        clients = ", ".join(sorted({member.client_id for member in one.members}))
+        description = described[group]
+        clients = ", ".join(sorted({member.client_id for member in description.members}))
         raise CommandError(
-            f"{parser.prog}: {group} is {one.state}: its members go on where they stand; stop them first "
-            f"({clients})"
+            f"{parser.prog}: {group} is {description.state}: its members would overwrite the offsets; "
+            f"stop them first ({clients})"
         )
 
 
 def _reset_rows(parser: ArgumentParser, options: Namespace, admin: Admin) -> dict[TopicPartition, Row]:
-    from barnabas.cli.friendly.records.places import log_edges, partitions_of, place_option, resolve
+    from barnabas.cli.friendly.records.positions import log_ranges, partitions_of, position_option, resolve
 
-    place = None if options.to is None else place_option(parser, "--to", options.to)
+    position = None if options.to is None else position_option(parser, "--to", options.to)
     listed = admin.list_consumer_group_offsets(options.group)[options.group].values_by_key
-    committed = {where: one.offset for where, one in listed.items() if one is not None}
+    committed = {partition: offset.offset for partition, offset in listed.items() if offset is not None}
     partitions = sorted(committed)
     if options.topic:
         partitions = [
-            where for topic in options.topic for where in partitions_of(admin, topic, options.partition)
+            partition
+            for topic in options.topic
+            for partition in partitions_of(admin, topic, options.partition)
         ]
-    edges = log_edges(admin, partitions)
-    if place is not None:
-        wanted = resolve(admin, place, edges)
+    ranges = log_ranges(admin, partitions)
+    if position is not None:
+        wanted = resolve(admin, position, ranges)
     else:
-        wanted = {where: committed.get(where, start) + options.by for where, (start, _) in edges.items()}
-    return {
-        where: {
-            "group": options.group,
-            "topic": where.topic,
-            "partition": where.partition,
-            "before": committed.get(where),
-            "after": min(max(wanted[where], start), end),
+        wanted = {
+            partition: committed.get(partition, start) + options.by
+            for partition, (start, _) in ranges.items()
         }
-        for where, (start, end) in edges.items()
+    return {
+        partition: {
+            "group": options.group,
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "before": committed.get(partition),
+            "after": min(max(wanted[partition], start), end),
+        }
+        for partition, (start, end) in ranges.items()
     }
 
 
 def _declare_delete(parser: ArgumentParser) -> None:
-    parser.add_argument("group", nargs="+", metavar="GROUP", help="which; they must have no members")
+    parser.add_argument(
+        "group", nargs="+", metavar="GROUP", help="group ids; the groups must have no members"
+    )
     add_plan(parser)
     add_cluster(parser)
 
@@ -324,14 +340,14 @@ def _delete(parser: ArgumentParser, options: Namespace) -> int:
     with open_admin(parser, options) as admin:
         rows = group_rows(admin, options.group)
         plan = [f"delete group {row['group']} ({row['state']}) with its committed offsets" for row in rows]
-        if not may_go_on(parser.prog, options, plan):
+        if not confirm_plan(parser.prog, options, plan):
             return Exit.OK
-        return tell_errors(parser.prog, admin.delete_groups(options.group).errors, "group")
+        return report_errors(parser.prog, admin.delete_groups(options.group).errors, "group")
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {
     "list": Subcommand("list groups with their lag", _declare_list, _list),
-    "show": Subcommand("show how far groups are, or who their members are", _declare_show, _show),
-    "reset": Subcommand("set where a group goes on", _declare_reset, _reset),
+    "show": Subcommand("show the offsets or the members of groups", _declare_show, _show),
+    "reset": Subcommand("reset the offsets of a group", _declare_reset, _reset),
     "delete": Subcommand("delete groups with their offsets", _declare_delete, _delete),
 }

@@ -1,7 +1,7 @@
-"""How the friendly commands print: one module for `-o table|wide|json|jsonl|yaml|name`.
+"""The output of the friendly commands: `-o table|wide|json|jsonl|yaml|name`.
 
-A command gives rows of plain data (what JSON can hold) and says which columns a table has; everything else
-follows.  Rows are printed as they come, so that a command that never ends can be piped.
+A command provides rows of JSON-compatible data and declares the columns of a table; everything else follows.
+Rows are printed as they arrive, so that the output of an endless command can be piped.
 
     printer = Printer(options.output, COLUMNS, name="topic")
     for row in rows:
@@ -24,9 +24,9 @@ from barnabas.cli.friendly.yaml_text import yaml_item
 
 Row = Mapping[str, object]
 
-# A table cuts what is longer; `wide` shows it all.
+# A table truncates longer cells; `wide` does not.
 MAX_CELL = 80
-# Rows that a table looks at to find out how wide its columns are; later ones may be wider.
+# The rows that determine the column widths of a table; later ones may be wider.
 ROWS_AHEAD = 1_000
 NOTHING = "-"
 
@@ -42,12 +42,12 @@ class Output(StrEnum):
     NAME = "name"
 
 
-FORMATS = tuple(one.value for one in Output)
+FORMATS = tuple(output.value for output in Output)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table: the field of the row that it shows, and how."""
+    """One column of a table: the field that it shows, and how."""
 
     field: str
     is_number: bool = False
@@ -55,7 +55,7 @@ class Column:
     is_wide: bool = False
     show: Callable[[object], str] | None = None
     title: str = ""
-    # The field to show, marked by its name, where the first has nothing.
+    # The field to show instead, prefixed with its name, if the first is None.
     other: str = ""
 
     @property
@@ -72,18 +72,18 @@ class Column:
 
 
 def plain(value: object) -> str:
-    """A value as a table shows it."""
+    """A value as a table cell."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return ",".join(map(plain, value)) or NOTHING
     if isinstance(value, Mapping):
-        return ",".join(f"{key}={plain(one)}" for key, one in value.items()) or NOTHING
+        return ",".join(f"{key}={plain(item)}" for key, item in value.items()) or NOTHING
     return str(value) or NOTHING
 
 
 class Printer:
-    """Prints rows in the format that was asked for."""
+    """Prints rows in the requested format."""
 
     def __init__(
         self,
@@ -100,8 +100,8 @@ class Printer:
         self._name = name
         self._stream = sys.stdout if stream is None else stream
         self._count = 0
-        # Cells of the first rows of a table, until the widths are known; whoever waits for rows of an endless
-        # command wants to see each at once.
+        # The cells of the first rows of a table, until the widths are known; an endless command prints each
+        # row at once.
         self._ahead: list[list[str]] | None = []
         self._rows_ahead = 1 if is_endless else ROWS_AHEAD
         self._widths: list[int] = []
@@ -124,28 +124,28 @@ class Printer:
                 write(one_line(str(row[name]) if isinstance(name, str) else name(row)) + "\n")
 
     def all(self, rows: Iterable[Row]) -> int:
-        """Print rows and end; how many there were."""
+        """Prints rows and finishes; returns the number of rows."""
         for row in rows:
             self.row(row)
         self.end()
         return self._count
 
     def end(self) -> None:
-        """What is still to be printed."""
+        """Prints what is still buffered, and closes the format."""
         if self._output is Output.JSON:
             self._stream.write("[]\n" if self._count == 0 else "\n]\n")
         elif self._output is Output.YAML and self._count == 0:
             self._stream.write("[]\n")
         elif self._ahead:
-            self._settle()
+            self._print_buffered()
 
     def flush(self) -> None:
-        """Show what was printed so far."""
+        """Prints and flushes all rows so far."""
         if self._ahead:
-            self._settle()
+            self._print_buffered()
         self._stream.flush()
 
-    # Tables ---------------------------------------------------------------------------------------------
+    # Tables ----------------------------------------------------------------------------------------------
 
     def _cut(self, cell: str) -> str:
         if self._output is Output.WIDE or len(cell) <= MAX_CELL:
@@ -158,10 +158,10 @@ class Printer:
             return
         self._ahead.append(cells)
         if len(self._ahead) >= self._rows_ahead:
-            self._settle()
+            self._print_buffered()
 
-    def _settle(self) -> None:
-        """The first rows tell how wide the columns are."""
+    def _print_buffered(self) -> None:
+        """Determines the column widths from the first rows, and prints them."""
         rows = self._ahead or []
         self._ahead = None
         headings = [column.heading for column in self._columns]
@@ -187,7 +187,7 @@ def _indented(text: str) -> str:
 
 
 class Style(StrEnum):
-    """How a terminal shows a text."""
+    """ANSI codes."""
 
     BOLD = "1"
     RED = "31"
@@ -196,9 +196,9 @@ class Style(StrEnum):
 
 
 def has_colours(stream: TextIO) -> bool:
-    """On a terminal that can, unless NO_COLOR is set (https://no-color.org)."""
-    is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return is_wanted and stream.isatty()
+    """On terminals with colours, unless NO_COLOR is set (https://no-color.org)."""
+    is_allowed = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return is_allowed and stream.isatty()
 
 
 def styled(text: str, style: Style, stream: TextIO) -> str:

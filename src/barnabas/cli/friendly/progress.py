@@ -1,4 +1,4 @@
-"""Progress of long work, on a terminal only and on stderr, so that it is never among the data."""
+"""Progress of long operations; on stderr and only on a terminal, so that it never mixes with the data."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Self, TextIO
 
 from barnabas.runtime.clock import Clock, SystemClock
 
-# The eye sees no more than this, and every line costs a write.
+# Faster updates are not visible, and every update costs a write.
 EVERY_NS = 100_000_000
 WIDTH = 30
 _ERASE = "\r\x1b[K"
 
 
 class Progress:
-    """A bar if the total is known, else a count.
+    """A bar if the total is known, otherwise a count.
 
     with Progress("reading", total) as progress:
         progress.add(1)
@@ -23,7 +23,7 @@ class Progress:
 
     def __init__(
         self,
-        what: str,
+        label: str,
         total: int | None = None,
         *,
         unit: str = "records",
@@ -31,7 +31,7 @@ class Progress:
         is_shown: bool = True,
         clock: Clock | None = None,
     ) -> None:
-        self._what = what
+        self._label = label
         self._total = total
         self._unit = unit
         self._stream = sys.stderr if stream is None else stream
@@ -62,8 +62,8 @@ class Progress:
         passed_s = (self._clock.monotonic_ns() - self._start_ns) / 1e9
         rate = f"{self.done / passed_s:,.0f} {self._unit}/s" if passed_s > 0 else ""
         if not self._total:
-            return f"{self._what} {self.done:,} {self._unit}  {rate}".rstrip()
+            return f"{self._label} {self.done:,} {self._unit}  {rate}".rstrip()
         share = min(1.0, self.done / self._total)
         filled = round(share * WIDTH)
         bar = "█" * filled + "░" * (WIDTH - filled)
-        return f"{self._what} {bar} {share:4.0%}  {self.done:,} of {self._total:,}  {rate}".rstrip()
+        return f"{self._label} {bar} {share:4.0%}  {self.done:,} of {self._total:,}  {rate}".rstrip()

@@ -1,6 +1,6 @@
-"""`barnabas segment`: look into the files of a log: its segments, their batches, their records.
+"""`barnabas segment`: show the segments of a log, their batches and records.
 
-`barnabas dump-log` prints the same as Apache Kafka's tool does; this is for people.  Both only read.
+`barnabas dump-log` prints the same in the format of Apache Kafka's tool.  Both only read.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ BATCHES = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    return friendly_tool(PROGRAM, "Look into the files of a log; nothing is changed.", SUBCOMMANDS).run(
+    return friendly_tool(PROGRAM, "Show the files of a log, without changing them.", SUBCOMMANDS).run(
         arguments
     )
 
 
 def _declare_list(parser: ArgumentParser) -> None:
-    parser.add_argument("folder", nargs="+", metavar="FOLDER", help="of a partition, as data/orders-0")
+    parser.add_argument("folder", nargs="+", metavar="FOLDER", help="folder of a partition, as data/orders-0")
     add_output(parser)
 
 
@@ -78,13 +78,13 @@ def _list(parser: ArgumentParser, options: Namespace) -> int:
             printer.row(row)
             progress.add(os.path.getsize(path))
     printer.end()
-    return _verdict(parser, faults)
+    return _exit_code(parser, faults)
 
 
 def _logs_in(parser: ArgumentParser, folder: str) -> list[str]:
     names = sorted(name for name in os.listdir(folder) if name.endswith(LOG))
     if not names:
-        raise CommandError(f"{parser.prog}: {folder} holds no segments (*{LOG})", Exit.NOT_FOUND)
+        raise CommandError(f"{parser.prog}: {folder} has no segments (*{LOG})", Exit.NOT_FOUND)
     return [os.path.join(folder, name) for name in names]
 
 
@@ -152,7 +152,7 @@ def _show_batches(parser: ArgumentParser, options: Namespace) -> int:
         printer.row(row)
         end = position + batch.size
     printer.end()
-    return _verdict(parser, faults + _tell_of_rest(options.file, end))
+    return _exit_code(parser, faults + _report_trailing_bytes(options.file, end))
 
 
 def _batch_row(position: int, batch: BatchView | OldBatch) -> Row:
@@ -182,8 +182,15 @@ def _batch_row(position: int, batch: BatchView | OldBatch) -> Row:
 def _declare_records(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar="FILE", help="a .log file, as data/orders-0/00000000000000000000.log")
-    add("--from", dest="start", type=long_integer, default=0, metavar="OFFSET", help="the first to print")
-    add("-n", "--count", type=whole_number(1), metavar="N", help="end after so many")
+    add(
+        "--from",
+        dest="start",
+        type=long_integer,
+        default=0,
+        metavar="OFFSET",
+        help="the first offset to print",
+    )
+    add("-n", "--count", type=whole_number(1), metavar="N", help="exit after N records")
     add_output(parser)
 
 
@@ -191,54 +198,63 @@ def _show_records(parser: ArgumentParser, options: Namespace) -> int:
     from barnabas.cli.friendly.records import envelope
 
     printer = Printer(options.output, envelope.COLUMNS, name=envelope.name_of)
-    place = _place(options.file)
+    topic_partition = _topic_partition(options.file)
     left = -1 if options.count is None else options.count
     end = 0
     for position, batch in _batches(options.file):
         end = position + batch.size
-        for row in _record_rows(batch, place, options.start):
+        for row in _record_rows(batch, topic_partition, options.start):
             printer.row(row)
             left -= 1
             if not left:
                 printer.end()
                 return Exit.OK
     printer.end()
-    return _verdict(parser, _tell_of_rest(options.file, end))
+    return _exit_code(parser, _report_trailing_bytes(options.file, end))
 
 
-def _place(path: str) -> tuple[str, int]:
-    """Topic and partition, as the folder's name says; -1 if it is not one of a partition."""
+def _topic_partition(path: str) -> tuple[str, int]:
+    """Topic and partition from the name of the folder; -1 if it is not the folder of a partition."""
     folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
     topic, _, number = folder.rpartition("-")
     return topic or folder, int(number) if topic and number.isdecimal() else -1
 
 
-def _record_rows(batch: BatchView | OldBatch, place: tuple[str, int], start: int) -> Iterator[Row]:
-    """The records that people wrote; markers of transactions and the like are batches of another kind."""
+def _record_rows(batch: BatchView | OldBatch, topic_partition: tuple[str, int], start: int) -> Iterator[Row]:
+    """The data records; control batches are skipped."""
     from barnabas.batch.engine.consume import ConsumerRecord
     from barnabas.cli.friendly.records.envelope import row_of
 
     if batch.is_control or batch.last_offset < start:
         return
-    for one in batch.records():
-        if one.offset >= start:
+    for record in batch.records():
+        if record.offset >= start:
             yield row_of(
-                ConsumerRecord(*place, -1, one.offset, one.timestamp, 0, one.key, one.value, one.headers)
+                ConsumerRecord(
+                    *topic_partition,
+                    -1,
+                    record.offset,
+                    record.timestamp,
+                    0,
+                    record.key,
+                    record.value,
+                    record.headers,
+                )
             )
 
 
-def _tell_of_rest(path: str, end: int) -> int:
-    """Say what lies behind the last whole batch: 1 if there is something, else 0."""
-    rest = os.path.getsize(path) - end
-    if rest:
+def _report_trailing_bytes(path: str, end: int) -> int:
+    """Reports bytes after the last complete batch; returns 1 if there are any, else 0."""
+    trailing = os.path.getsize(path) - end
+    if trailing:
         sys.stdout.flush()
-        print(one_line(f"{path}: {rest} bytes at the end are no whole batch"), file=sys.stderr)
-    return int(rest > 0)
+        print(one_line(f"{path}: {trailing} bytes at the end are not a complete batch"), file=sys.stderr)
+    return int(trailing > 0)
 
 
-def _verdict(parser: ArgumentParser, faults: int) -> int:
+def _exit_code(parser: ArgumentParser, faults: int) -> int:
     if faults:
-        print(f"{parser.prog}: {faults} faults were found", file=sys.stderr)
+        print(f"{parser.prog}: {faults} faults found", file=sys.stderr)
     return Exit.FAILED if faults else Exit.OK
 
 

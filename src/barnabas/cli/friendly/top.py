@@ -1,4 +1,4 @@
-"""`barnabas top`: what moves in the cluster now: records a second by topic, lag by group."""
+"""`barnabas top`: current throughput by topic, and throughput and lag by group."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ COLUMNS = (
 
 def make_parser() -> FriendlyParser:
     parser = FriendlyParser(
-        PROGRAM, "Show what moves: records written a second by topic, records read a second and lag by group."
+        PROGRAM, "Show records written per second by topic, and records read per second and lag by group."
     )
     add = parser.add_argument
     add(
         "--every",
         default=DEFAULT_EVERY,
         metavar="DURATION",
-        help=f"how long to measure (default {DEFAULT_EVERY})",
+        help=f"the interval of measurement (default {DEFAULT_EVERY})",
     )
     add(
         "-n",
         "--rounds",
         type=whole_number(1),
         metavar="N",
-        help="end after so many (default: never on a terminal, else 1)",
+        help="exit after N rounds (default: never on a terminal, else 1)",
     )
     add(
         "--rows",
         type=whole_number(1),
         default=DEFAULT_ROWS,
         metavar="N",
-        help=f"at most so many of each kind (default {DEFAULT_ROWS})",
+        help=f"at most N topics and N groups (default {DEFAULT_ROWS})",
     )
-    add("--internal", action="store_true", help="also topics that the brokers use themselves")
+    add("--internal", action="store_true", help="include internal topics")
     add_output(parser)
     add_cluster(parser)
     return parser
@@ -70,7 +70,7 @@ def run(arguments: Sequence[str]) -> int:
     except ValueError as error:
         parser.error(f"--every: {error}")
     if every_ms <= 0:
-        parser.error("--every: a rate needs some time")
+        parser.error("--every must be positive")
     is_live = sys.stdout.isatty() and options.output in ("table", "wide")
     rounds = options.rounds if options.rounds is not None else (None if is_live else 1)
     with open_admin(parser, options) as admin:
@@ -79,11 +79,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _watch(admin: Admin, options: Namespace, every_ms: int, rounds: int | None, *, is_live: bool) -> None:
-    before = Look(admin, include_internal=options.internal)
+    before = Sample(admin, include_internal=options.internal)
     shown = 0
     while rounds is None or shown < rounds:
         _pause(admin, every_ms)
-        now = Look(admin, include_internal=options.internal)
+        now = Sample(admin, include_internal=options.internal)
         rows = [*now.topic_rows(before)[: options.rows], *now.group_rows(before)[: options.rows]]
         if is_live:
             sys.stdout.write(_CLEAR)
@@ -94,34 +94,34 @@ def _watch(admin: Admin, options: Namespace, every_ms: int, rounds: int | None, 
 
 
 def _pause(admin: Admin, pause_ms: int) -> None:
-    """On the client's loop, where Ctrl+C ends it."""
+    """Sleeps on the client's event loop, where Ctrl+C interrupts it."""
     import asyncio  # noqa: TID251
 
     admin.call(lambda _: asyncio.sleep(pause_ms / 1_000))
 
 
-class Look:
-    """Ends of topics and positions of groups at one time."""
+class Sample:
+    """The end offsets of topics and the committed offsets of groups at one time."""
 
     def __init__(self, admin: Admin, *, include_internal: bool) -> None:
         from barnabas.cli.friendly.group import offset_rows
-        from barnabas.cli.friendly.records.places import log_edges
+        from barnabas.cli.friendly.records.positions import log_ranges
         from barnabas.client.model import TopicPartition
         from barnabas.runtime.clock import SystemClock
 
         topics = admin.describe_topics(sorted(admin.list_topics(include_internal=include_internal)))
-        led = [
-            TopicPartition(topic.name, one.partition)
+        partitions = [
+            TopicPartition(topic.name, info.partition)
             for topic in topics.values_by_key.values()
-            for one in topic.partitions
-            if one.leader is not None
+            for info in topic.partitions
+            if info.leader is not None
         ]
         self.records: dict[str, int] = {}
         self.ends: dict[str, int] = {}
-        for where, (start, end) in log_edges(admin, led).items():
-            self.records[where.topic] = self.records.get(where.topic, 0) + end - start
-            self.ends[where.topic] = self.ends.get(where.topic, 0) + end
-        names = [one.group_id for one in admin.list_consumer_groups().groups]
+        for partition, (start, end) in log_ranges(admin, partitions).items():
+            self.records[partition.topic] = self.records.get(partition.topic, 0) + end - start
+            self.ends[partition.topic] = self.ends.get(partition.topic, 0) + end
+        names = [group.group_id for group in admin.list_consumer_groups().groups]
         self._groups = admin.describe_consumer_groups(names).values_by_key if names else {}
         self.lags: dict[str, int] = {}
         self.positions: dict[str, int] = {}
@@ -131,7 +131,7 @@ class Look:
             self.positions[group] = self.positions.get(group, 0) + _number(row["committed"])
         self._at_ns = SystemClock().monotonic_ns()
 
-    def topic_rows(self, before: Look) -> list[Row]:
+    def topic_rows(self, before: Sample) -> list[Row]:
         rows: list[Row] = [
             {
                 "kind": "topic",
@@ -146,7 +146,7 @@ class Look:
         ]
         return sorted(rows, key=lambda row: (-_number(row["per_second"]), str(row["name"])))
 
-    def group_rows(self, before: Look) -> list[Row]:
+    def group_rows(self, before: Sample) -> list[Row]:
         rows: list[Row] = []
         for name, group in self._groups.items():
             position = self.positions.get(name, 0)
@@ -163,7 +163,7 @@ class Look:
             )
         return sorted(rows, key=lambda row: (-_number(row["lag"]), str(row["name"])))
 
-    def _rate(self, before: Look, moved: int) -> float:
+    def _rate(self, before: Sample, moved: int) -> float:
         passed_s = (self._at_ns - before._at_ns) / 1e9
         return round(moved / passed_s, 1) if passed_s > 0 else 0.0
 

@@ -1,31 +1,30 @@
-"""Plain data as YAML 1.2: only what JSON can hold, in the shape that people like to read."""
+"""JSON-compatible data as YAML 1.2, in block style."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 
-# Words that need no quotes: they begin with a letter, and nothing in them has a meaning in YAML.
+# Text that needs no quotes: it starts with a letter, and contains nothing special in YAML.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./+-]*(?: [A-Za-z0-9_./+-]+)*")
-# Words that readers of YAML 1.1 or 1.2 take for something else than a text.
-_TAKEN = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n", ".nan", ".inf"})
+# Words that YAML 1.1 or 1.2 parsers do not read as text.
+_RESERVED = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n", ".nan", ".inf"})
 _STEP = "  "
 
 
 def yaml_item(value: object) -> str:
-    """The value as one item of a list, with its line ends."""
+    """The value as an item of a list, with line ends."""
     lines = list(_lines(value))
-    first, rest = lines[0], lines[1:]
-    return "".join(f"{line}\n" for line in [f"- {first}", *(_STEP + line for line in rest)])
+    return "".join(f"{line}\n" for line in [f"- {lines[0]}", *(_STEP + line for line in lines[1:])])
 
 
 def _lines(value: object) -> Iterator[str]:
     if isinstance(value, Mapping) and value:
-        for key, one in value.items():
-            yield from _entry(f"{_scalar(str(key))}:", one)
+        for key, item in value.items():
+            yield from _entry(f"{_scalar(str(key))}:", item)
     elif isinstance(value, list | tuple) and value:
-        for one in value:
-            lines = list(_lines(one))
+        for item in value:
+            lines = list(_lines(item))
             yield f"- {lines[0]}"
             yield from (_STEP + line for line in lines[1:])
     else:
@@ -52,7 +51,7 @@ def _scalar(value: object) -> str:
     if isinstance(value, list | tuple):
         return "[]"
     text = str(value)
-    if _PLAIN.fullmatch(text) and text.lower() not in _TAKEN:
+    if _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
         return text
     return '"' + "".join(map(_quoted, text)) + '"'
 

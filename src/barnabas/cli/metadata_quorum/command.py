@@ -1,4 +1,4 @@
-"""`barnabas metadata-quorum`: who leads the metadata quorum, how far its replicas are, who votes.
+"""`barnabas metadata-quorum`: the leader, replication state and voters of the metadata quorum.
 
 The commands, flags and lines are those of Apache Kafka's kafka-metadata-quorum.
 """
@@ -40,8 +40,8 @@ def _declare(parser: ArgumentParser) -> None:
 def _declare_describe(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--status", action="store_true", help="show the leader, the epoch, the voters and the observers")
-    add("--replication", action="store_true", help="show how far each replica is")
-    add("--human-readable", action="store_true", help="with --replication: show times as `5 ms ago`")
+    add("--replication", action="store_true", help="show the log end offset and lag of each replica")
+    add("--human-readable", action="store_true", help="with --replication: print times as `5 ms ago`")
 
 
 def _declare_add(parser: ArgumentParser) -> None:
@@ -91,7 +91,7 @@ def status(admin: Admin) -> str:
     cluster_id = admin.describe_cluster().cluster_id
     quorum = admin.describe_metadata_quorum()
     leader = _leader(quorum)
-    slowest = min(quorum.voters, key=lambda one: one.log_end_offset)
+    slowest = min(quorum.voters, key=lambda replica: replica.log_end_offset)
     lag_ms = 0
     if slowest is not leader:
         times = (leader.last_caught_up_timestamp, slowest.last_caught_up_timestamp)
@@ -110,20 +110,22 @@ def status(admin: Admin) -> str:
 
 
 def _leader(quorum: QuorumInfo) -> QuorumReplica:
-    found = next((one for one in quorum.voters if one.id == quorum.leader_id), None)
-    if found is None:
-        raise CommandError("the quorum has no leader now; ask again in a moment")
-    return found
+    leader = next((voter for voter in quorum.voters if voter.id == quorum.leader_id), None)
+    if leader is None:
+        raise CommandError("the quorum has no leader at the moment; try again")
+    return leader
 
 
 def _replicas(quorum: QuorumInfo, replicas: Sequence[QuorumReplica]) -> str:
     from barnabas.base.ids import ZERO_UUID
 
     texts = []
-    for one in replicas:
-        parts = [f'"id": {one.id}']
-        parts += [f'"directoryId": "{one.directory_id}"'] if one.directory_id != ZERO_UUID else []
-        endpoints = [f'"{end.name}://{_host(end.host)}:{end.port}"' for end in quorum.nodes.get(one.id, ())]
+    for replica in replicas:
+        parts = [f'"id": {replica.id}']
+        parts += [f'"directoryId": "{replica.directory_id}"'] if replica.directory_id != ZERO_UUID else []
+        endpoints = [
+            f'"{end.name}://{_host(end.host)}:{end.port}"' for end in quorum.nodes.get(replica.id, ())
+        ]
         parts += [f'"endpoints": [{", ".join(endpoints)}]'] if endpoints else []
         texts.append(f"{{{', '.join(parts)}}}")
     return f"[{', '.join(texts)}]"
@@ -145,18 +147,18 @@ def replication(admin: Admin, human_readable: bool) -> str:
             return UNKNOWN_TIME
         return f"{max(now_ms - timestamp, 0)} ms ago" if human_readable else str(timestamp)
 
-    def row(one: QuorumReplica, word: str) -> Sequence[object]:
-        lag = leader.log_end_offset - one.log_end_offset
-        times = (time_text(one.last_fetch_timestamp), time_text(one.last_caught_up_timestamp))
-        return (one.id, one.directory_id, one.log_end_offset, lag, *times, word)
+    def row(replica: QuorumReplica, status: str) -> Sequence[object]:
+        lag = leader.log_end_offset - replica.log_end_offset
+        times = (time_text(replica.last_fetch_timestamp), time_text(replica.last_caught_up_timestamp))
+        return (replica.id, replica.directory_id, replica.log_end_offset, lag, *times, status)
 
     rows = [row(leader, "Leader")]
-    rows += [row(one, "Follower") for one in quorum.voters if one is not leader]
-    rows += [row(one, "Observer") for one in quorum.observers]
+    rows += [row(voter, "Follower") for voter in quorum.voters if voter is not leader]
+    rows += [row(observer, "Observer") for observer in quorum.observers]
     return tabbed_table(HEADERS, rows)
 
 
-# Changing who votes -----------------------------------------------------------------------------------------
+# Voters -----------------------------------------------------------------------------------------------------
 
 
 def add_controller_command(parser: ArgumentParser, options: Namespace) -> int:
@@ -172,10 +174,10 @@ def add_controller_command(parser: ArgumentParser, options: Namespace) -> int:
     if not options.dry_run:
         with open_admin(parser, options) as admin:
             admin.add_raft_voter(controller.id, controller.directory_id, controller.endpoints)
-    places = ", ".join(f"{one.name}://{_host(one.host)}:{one.port}" for one in controller.endpoints)
+    endpoints = ", ".join(f"{end.name}://{_host(end.host)}:{end.port}" for end in controller.endpoints)
     print(
         f"{'DRY RUN of adding' if options.dry_run else 'Added'} controller {controller.id} with directory id"
-        f" {controller.directory_id} and endpoints: {places}"
+        f" {controller.directory_id} and endpoints: {endpoints}"
     )
     return Exit.OK
 
@@ -203,16 +205,16 @@ def remove_controller_command(parser: ArgumentParser, options: Namespace) -> int
 SUBCOMMANDS = {
     "describe": Subcommand("show the state of the quorum", _declare_describe, describe_command),
     "add-controller": Subcommand(
-        "let the controller vote whose server.properties --command-config names",
+        "add the controller whose server.properties --command-config names as a voter",
         _declare_add,
         add_controller_command,
     ),
     "remove-controller": Subcommand(
-        "let a controller vote no longer", _declare_remove, remove_controller_command
+        "remove a controller from the voters", _declare_remove, remove_controller_command
     ),
 }
 
 
 def run(arguments: Sequence[str]) -> int:
-    description = "Look at the metadata quorum, and change who votes."
+    description = "Describe the metadata quorum, add and remove voters."
     return Tool(PROGRAM, description, SUBCOMMANDS, _declare).run(arguments)

@@ -12,12 +12,12 @@ from barnabas.client.admin.cluster_calls import Endpoint
 from barnabas.runtime.disk.folder_disk import FolderDisk
 from barnabas.storage.directories.meta_properties import read_meta_properties
 
-IS_IT = "Is this a valid controller configuration file?"
+QUESTION = "Is this a valid controller configuration file?"
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerFile:
-    """Who is to vote, and where it listens."""
+    """The id of a voter, and its endpoints."""
 
     id: int
     directory_id: Uuid
@@ -25,7 +25,7 @@ class ControllerFile:
 
 
 def read_controller(path: str) -> ControllerFile:
-    """Refused in Apache Kafka's words if the file is not that of a controller whose folder is formatted."""
+    """Raises with Apache Kafka's messages if the file is not that of a controller with a formatted folder."""
     properties = command_properties(path)
     return ControllerFile(_id(properties), _directory_id(_folder(properties)), _endpoints(properties))
 
@@ -33,14 +33,14 @@ def read_controller(path: str) -> ControllerFile:
 def _id(properties: Mapping[str, str]) -> int:
     text = properties.get("node.id")
     if text is None:
-        raise UsageError(f"node.id not found in configuration file. {IS_IT}")
+        raise UsageError(f"node.id not found in configuration file. {QUESTION}")
     digits = text.strip().removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()):
-        raise UsageError(f"node.id is {text!r} in configuration file, which is no number. {IS_IT}")
+        raise UsageError(f"node.id is {text!r} in configuration file, which is not a number. {QUESTION}")
     if int(text) < 0:
-        raise UsageError(f"node.id was negative in configuration file. {IS_IT}")
+        raise UsageError(f"node.id was negative in configuration file. {QUESTION}")
     if "controller" not in properties.get("process.roles", ""):
-        raise UsageError(f"process.roles did not contain 'controller' in configuration file. {IS_IT}")
+        raise UsageError(f"process.roles did not contain 'controller' in configuration file. {QUESTION}")
     return int(text)
 
 
@@ -48,39 +48,39 @@ def _folder(properties: Mapping[str, str]) -> str:
     for name in ("metadata.log.dir", "log.dirs"):
         if name in properties:
             return properties[name].split(",")[0].strip()
-    raise UsageError(f"Neither metadata.log.dir nor log.dirs were found. {IS_IT}")
+    raise UsageError(f"Neither metadata.log.dir nor log.dirs were found. {QUESTION}")
 
 
 def _directory_id(folder: str) -> Uuid:
-    found = read_meta_properties(FolderDisk(), folder)
-    if found is None:
+    meta_properties = read_meta_properties(FolderDisk(), folder)
+    if meta_properties is None:
         raise CommandError(f"Unable to read meta.properties from {folder}")
-    if found.directory_id is None:
+    if meta_properties.directory_id is None:
         raise CommandError(f"No directory id found in {folder}")
-    return found.directory_id
+    return meta_properties.directory_id
 
 
 def _endpoints(properties: Mapping[str, str]) -> tuple[Endpoint, ...]:
-    """Of the controller's listeners: where they are advertised, else where they listen."""
+    """The endpoints of the controller's listeners: the advertised ones, else the listeners themselves."""
     listeners = {
-        one.name: one
+        endpoint.name: endpoint
         for option in ("listeners", "advertised.listeners")
-        for one in map(_endpoint, filter(None, properties.get(option, "").split(",")))
+        for endpoint in map(_endpoint, filter(None, properties.get(option, "").split(",")))
     }
     names = properties.get("controller.listener.names")
     if names is None:
-        raise UsageError(f"controller.listener.names was not found. {IS_IT}")
-    found = []
-    for name in (one.strip().upper() for one in names.split(",")):
+        raise UsageError(f"controller.listener.names was not found. {QUESTION}")
+    endpoints = []
+    for name in (name.strip().upper() for name in names.split(",")):
         if name not in listeners:
             raise UsageError(f"Cannot find information about controller listener name: {name}")
-        found.append(listeners[name])
-    return tuple(found)
+        endpoints.append(listeners[name])
+    return tuple(endpoints)
 
 
 def _endpoint(text: str) -> Endpoint:
-    name, colon, place = text.strip().partition("://")
-    host, _, port = place.rpartition(":")
+    name, colon, address = text.strip().partition("://")
+    host, _, port = address.rpartition(":")
     if not colon or not (port.isascii() and port.isdecimal()):
-        raise UsageError(f"the listener {text.strip()!r} is not NAME://HOST:PORT. {IS_IT}")
+        raise UsageError(f"the listener {text.strip()!r} is not NAME://HOST:PORT. {QUESTION}")
     return Endpoint(name.upper(), host.strip("[]") or "localhost", int(port))

@@ -1,1 +1,1 @@
-"""`barnabas metadata-shell`: the metadata of a cluster as a tree of folders and files."""
+"""`barnabas metadata-shell`: the metadata of a cluster as a file system."""

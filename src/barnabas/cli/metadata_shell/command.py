@@ -1,7 +1,7 @@
-"""`barnabas metadata-shell`: walk through the metadata of a cluster like through a tree of files.
+"""`barnabas metadata-shell`: browse the metadata of a cluster like a file system.
 
-The commands, the tree and the lines are those of Apache Kafka's kafka-metadata-shell.  Unlike there, the
-file may be that of a running node, and what is not found ends with a code other than 0.
+The commands, the tree and the lines are those of Apache Kafka's kafka-metadata-shell.  Unlike that tool, the
+file may belong to a running node, and a missing path has a non-zero exit code.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ PROGRAM = "barnabas metadata-shell"
 def make_parser() -> KafkaParser:
     parser = KafkaParser(
         PROGRAM,
-        "Look at the metadata in a .log or .checkpoint file of __cluster_metadata-0.",
-        "Commands: cat PATH..., find [PATH...], ls [PATH...], tree PATH...; without one, it asks for them.",
+        "Show the metadata in a .log or .checkpoint file of __cluster_metadata-0.",
+        "Commands: cat PATH..., find [PATH...], ls [PATH...], tree PATH...; interactive without one.",
     )
     parser.add_argument(
-        "--snapshot", "-s", required=True, metavar="FILE", help="the log or snapshot of metadata to read"
+        "--snapshot", "-s", required=True, metavar="FILE", help="the metadata log or snapshot to read"
     )
     parser.add_argument(
-        "command", nargs="*", metavar="COMMAND", help="what to run; without it, lines are read from stdin"
+        "command", nargs="*", metavar="COMMAND", help="command to run (default: read commands from stdin)"
     )
     return parser
 
@@ -41,14 +41,14 @@ def run(arguments: Sequence[str]) -> int:
         print("Loading...")
     image = load(FolderDisk(), options.snapshot)
     if image.offset < 0:
-        raise CommandError(f"{options.snapshot}: there are no records of metadata in it", Exit.NOT_FOUND)
+        raise CommandError(f"{options.snapshot}: the file has no metadata records", Exit.NOT_FOUND)
     if options.command:
         return Shell(root(image)).run(options.command)
     import shutil
 
-    from barnabas.cli.metadata_shell.interactive import converse
+    from barnabas.cli.metadata_shell.interactive import run_interactive
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print("Starting...")
-    converse(Shell(root(image), interactive=True, width=width))
+    run_interactive(Shell(root(image), interactive=True, width=width))
     return Exit.OK

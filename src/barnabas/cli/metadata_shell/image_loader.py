@@ -1,6 +1,6 @@
-"""From a file of the metadata log, or a snapshot of it, to an image.
+"""Loads a segment of the metadata log, or a snapshot, into an image.
 
-The file may belong to a node that is running: what is not wholly written is left out.
+The file may belong to a running node: an incomplete batch at the end is skipped.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from barnabas.runtime.disk.disk import Disk
 
 
 def load(disk: Disk, path: str) -> Image:
-    """Everything that the file tells; CommandError if it is not of the metadata log."""
+    """The image of all records in the file; raises CommandError if it is not a metadata log."""
     file = disk.open(path, writable=False)
     try:
         replay = Replay()
         for _, data in LogReader(file, path).batches():
-            _take(replay, _checked(data, path), path)
+            _replay(replay, _checked(data, path), path)
         return replay.delta.image
     finally:
         file.close()
@@ -33,23 +33,23 @@ def load(disk: Disk, path: str) -> Image:
 
 def _checked(data: memoryview, path: str) -> BatchView:
     if data[MAGIC_POSITION] < MAGIC_V2:
-        raise CommandError(f"{path}: this is no file of the metadata log: its batches are of an older format")
+        raise CommandError(f"{path}: not a file of the metadata log: its batches have an older format")
     batch = BatchView(data)
     if not batch.crc_ok():
         raise CommandError(f"{path}: the batch at offset {batch.base_offset} is damaged (its CRC is wrong)")
     return batch
 
 
-def _take(replay: Replay, batch: BatchView, path: str) -> None:
-    """Control batches are the quorum's own; the image knows nothing of them."""
+def _replay(replay: Replay, batch: BatchView, path: str) -> None:
+    """Control batches belong to KRaft and are not part of the image."""
     if batch.is_control:
         return
     try:
         replay.take(_records(batch, path), batch.last_offset, batch.leader_epoch, batch.max_timestamp)
     except InconsistentRecordError as error:
         raise CommandError(
-            f"{path}: the records at offset {batch.base_offset} need what is not in this file ({error});"
-            " a log whose start was deleted follows a snapshot: try the .checkpoint beside it"
+            f"{path}: the records at offset {batch.base_offset} need records that are missing here ({error});"
+            " if the start of the log was deleted, use the .checkpoint next to it"
         ) from error
 
 
@@ -59,5 +59,5 @@ def _records(batch: BatchView, path: str) -> Iterator[Message]:
             yield read_metadata_record(record.value or b"")[0]
         except KafkaError as error:
             raise CommandError(
-                f"{path}: the record at offset {record.offset} is no metadata record ({error.message})"
+                f"{path}: the record at offset {record.offset} is not a metadata record ({error.message})"
             ) from error

@@ -1,4 +1,4 @@
-"""The metadata shell with somebody who types: a prompt, history, completion with Tab."""
+"""The interactive metadata shell: a prompt, history, completion with Tab."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from types import ModuleType
 from barnabas.cli.framework.exits import Exit
 from barnabas.cli.metadata_shell.nodes import Folder
 from barnabas.cli.metadata_shell.paths import components
-from barnabas.cli.metadata_shell.shell_commands import Shell, wrong
+from barnabas.cli.metadata_shell.shell_commands import Shell, report_error
 
 PROMPT = ">> "
 BANNER = "[ Kafka Metadata Shell ]"
 
 
-def converse(shell: Shell) -> None:
-    """Read commands until `exit` or the end of input; Ctrl+C gives up the line, not the shell."""
+def run_interactive(shell: Shell) -> None:
+    """Runs commands until `exit` or the end of the input; Ctrl+C discards the line."""
     line_editor = _line_editor(shell)
     print(BANNER)
-    while not shell.over:
+    while not shell.has_exited:
         try:
             line = input(PROMPT)
         except KeyboardInterrupt:
@@ -29,14 +29,14 @@ def converse(shell: Shell) -> None:
             if line_editor is not None:
                 print()
             return
-        _obey(shell, line)
+        _run_line(shell, line)
 
 
-def _obey(shell: Shell, line: str) -> None:
+def _run_line(shell: Shell, line: str) -> None:
     try:
         words = shlex.split(line)
     except ValueError as error:
-        wrong(f"{error}", Exit.USAGE)
+        report_error(f"{error}", Exit.USAGE)
         return
     if words:
         shell.remember(line.strip())
@@ -44,7 +44,7 @@ def _obey(shell: Shell, line: str) -> None:
 
 
 def _line_editor(shell: Shell) -> ModuleType | None:
-    """readline, set up, where there is a terminal and the system has it."""
+    """readline, configured, if there is a terminal and the system provides it."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
     try:
@@ -53,8 +53,8 @@ def _line_editor(shell: Shell) -> ModuleType | None:
         return None
 
     def complete(text: str, number: int) -> str | None:
-        found = candidates(shell, readline.get_line_buffer()[: readline.get_endidx()])
-        return found[number] if number < len(found) else None
+        matches = candidates(shell, readline.get_line_buffer()[: readline.get_endidx()])
+        return matches[number] if number < len(matches) else None
 
     readline.set_completer_delims(" ")
     readline.set_completer(complete)
@@ -63,7 +63,7 @@ def _line_editor(shell: Shell) -> ModuleType | None:
 
 
 def candidates(shell: Shell, line: str) -> list[str]:
-    """What the last word of a line may become: a command if it is the first, else a path."""
+    """The completions of the last word of a line: commands for the first word, else paths."""
     words = line.split(" ")
     last = words[-1]
     if len([word for word in words if word]) <= 1 and last == line.strip():
@@ -84,7 +84,7 @@ def _paths(shell: Shell, start: str) -> list[str]:
     if not isinstance(node, Folder):
         return []
     return [
-        f"{before}{slash}{found}" + ("/" if isinstance(child, Folder) else "")
-        for found, child in node.children()
-        if found.startswith(name)
+        f"{before}{slash}{child_name}" + ("/" if isinstance(child, Folder) else "")
+        for child_name, child in node.children()
+        if child_name.startswith(name)
     ]

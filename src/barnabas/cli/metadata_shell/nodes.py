@@ -1,7 +1,7 @@
-"""The tree that the metadata shell walks: folders and leaves.
+"""The nodes of the metadata shell's tree: folders and leaves.
 
-What lives here: the two kinds of nodes and how they print.  What may not: what is in the tree (`tree`).
-Children are made when somebody asks for them, so that a large image costs what is looked at.
+Contains the two kinds of nodes and how they print; the contents of the tree belong in `tree`.  Children are
+created on demand, so that only the visited parts of a large image cost time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Children by name; `child` gives None for a name that is not there."""
+    """Children by name; `child` returns None for an unknown name."""
 
     names: Callable[[], Iterable[str]]
     child: Callable[[str], Node | None]
@@ -30,7 +30,7 @@ class Folder:
         return sorted(self.names())
 
     def children(self) -> Iterator[tuple[str, Node | None]]:
-        """Names and nodes, in order; a name may be listed and have nothing behind it."""
+        """Names and nodes, sorted; a listed name may have no node."""
         return ((name, self.child(name)) for name in self.sorted_names())
 
 
@@ -38,12 +38,12 @@ Node = Folder | Leaf
 
 
 def folder(children: dict[str, Node]) -> Folder:
-    """A folder whose children are known."""
+    """A folder with the given children."""
     return Folder(lambda: children, children.get)
 
 
 def lines_of(node: Node, depth: int = 0) -> Iterator[str]:
-    """A node printed: a leaf is its line, a folder its children below one another, indented."""
+    """The lines of a node: those of a folder are its children, indented."""
     if isinstance(node, Leaf):
         yield INDENT * depth + node.text
         return

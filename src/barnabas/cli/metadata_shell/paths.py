@@ -10,8 +10,8 @@ from barnabas.cli.metadata_shell.nodes import Folder, Node
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A node and how to get there from the root."""
+class FoundNode:
+    """A node and its path from the root."""
 
     path: tuple[str, ...]
     node: Node
@@ -26,10 +26,10 @@ class Place:
 
 
 def components(path: str, working_folder: str) -> list[str]:
-    """The names on the way, without dots and without doubled or trailing slashes."""
-    whole = path if path.startswith("/") else f"{working_folder}/{path}"
+    """The components of a path, without dots and without repeated or trailing slashes."""
+    absolute = path if path.startswith("/") else f"{working_folder}/{path}"
     kept: list[str] = []
-    for part in whole.split("/"):
+    for part in absolute.split("/"):
         if part == "..":
             del kept[-1:]
         elif part not in ("", "."):
@@ -37,51 +37,51 @@ def components(path: str, working_folder: str) -> list[str]:
     return kept
 
 
-def find(root: Node, path: str, working_folder: str = "/") -> list[Place]:
-    """The nodes that a path or pattern means, in the order of their names; none if there are none."""
-    return list(_matching(Place((), root), components(path, working_folder)))
+def find(root: Node, path: str, working_folder: str = "/") -> list[FoundNode]:
+    """The nodes that match a path or pattern, sorted by name."""
+    return list(_matching(FoundNode((), root), components(path, working_folder)))
 
 
-def _matching(place: Place, rest: list[str]) -> Iterator[Place]:
-    if not rest:
-        yield place
+def _matching(found: FoundNode, parts: list[str]) -> Iterator[FoundNode]:
+    if not parts:
+        yield found
         return
-    if not isinstance(place.node, Folder):
+    if not isinstance(found.node, Folder):
         return
-    pattern = compile_pattern(rest[0])
-    names = [rest[0]] if pattern is None else place.node.sorted_names()
+    pattern = compile_pattern(parts[0])
+    names = [parts[0]] if pattern is None else found.node.sorted_names()
     for name in names:
         if pattern is None or pattern.fullmatch(name):
-            child = place.node.child(name)
+            child = found.node.child(name)
             if child is not None:
-                yield from _matching(Place((*place.path, name), child), rest[1:])
+                yield from _matching(FoundNode((*found.path, name), child), parts[1:])
 
 
 def compile_pattern(part: str) -> re.Pattern[str] | None:
-    """The expression that a pattern stands for; None for a plain name, and for a pattern with a fault,
-    which then means itself.
+    """The regular expression of a pattern; None for a plain name, and for a malformed pattern, which is taken
+    literally.
 
-    A backslash takes its meaning from the character after it, but only within a pattern.
+    A backslash escapes the next character, but only within a pattern.
     """
-    written: list[str] = []
+    expression: list[str] = []
     plain, in_group = True, False
     characters = iter(part)
     for character in characters:
         if character in "?*":
             plain = False
-            written.append("." if character == "?" else ".*")
+            expression.append("." if character == "?" else ".*")
         elif character == "\\":
-            written.append(re.escape(next(characters, "\\")))
+            expression.append(re.escape(next(characters, "\\")))
         elif character == "{":
             if in_group:
                 return None
             plain, in_group = False, True
-            written.append("(?:(?:")
+            expression.append("(?:(?:")
         elif character == "," and in_group:
-            written.append(")|(?:")
+            expression.append(")|(?:")
         elif character == "}" and in_group:
             in_group = False
-            written.append("))")
+            expression.append("))")
         else:
-            written.append(re.escape(character))
-    return None if plain or in_group else re.compile("".join(written), re.DOTALL)
+            expression.append(re.escape(character))
+    return None if plain or in_group else re.compile("".join(expression), re.DOTALL)

@@ -1,4 +1,4 @@
-"""The lines by which Apache Kafka shows what is registered: its words, its brackets, its order."""
+"""The lines that Apache Kafka's toString methods print for registrations, ACLs and credentials."""
 
 from __future__ import annotations
 
@@ -20,32 +20,33 @@ NO_HIGHEST_LEVEL = 2**15 - 1
 _SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 
 
-def partition(one: Partition) -> str:
-    recovery = "RECOVERED" if one.leader_recovery_state == RECOVERED else "RECOVERING"
+def partition(entry: Partition) -> str:
+    recovery = "RECOVERED" if entry.leader_recovery_state == RECOVERED else "RECOVERING"
     return (
-        f"PartitionRegistration(replicas={_list(one.replicas)}, directories={_list(one.directories)}"
-        f", isr={_list(one.isr)}, removingReplicas={_list(one.removing_replicas)}"
-        f", addingReplicas={_list(one.adding_replicas)}, elr={_list(one.elr)}"
-        f", lastKnownElr={_list(one.last_known_elr)}, leader={one.leader}, leaderRecoveryState={recovery}"
-        f", leaderEpoch={one.leader_epoch}, partitionEpoch={one.partition_epoch})"
+        f"PartitionRegistration(replicas={_list(entry.replicas)}, directories={_list(entry.directories)}"
+        f", isr={_list(entry.isr)}, removingReplicas={_list(entry.removing_replicas)}"
+        f", addingReplicas={_list(entry.adding_replicas)}, elr={_list(entry.elr)}"
+        f", lastKnownElr={_list(entry.last_known_elr)}, leader={entry.leader}, leaderRecoveryState={recovery}"
+        f", leaderEpoch={entry.leader_epoch}, partitionEpoch={entry.partition_epoch})"
     )
 
 
-def broker(one: Broker) -> str:
+def broker(entry: Broker) -> str:
     return (
-        f"BrokerRegistration(id={one.id}, epoch={one.epoch}, incarnationId={one.incarnation_id}"
-        f", listeners={_endpoints(one.endpoints)}, supportedFeatures={_features(one.features)}"
-        f", rack={_optional(one.rack)}, fenced={_bool(one.fenced)}"
-        f", inControlledShutdown={_bool(one.in_controlled_shutdown)}"
-        f", isMigratingZkBroker={_bool(one.is_migrating_zk_broker)}, directories={_list(one.directories)})"
+        f"BrokerRegistration(id={entry.id}, epoch={entry.epoch}, incarnationId={entry.incarnation_id}"
+        f", listeners={_endpoints(entry.endpoints)}, supportedFeatures={_features(entry.features)}"
+        f", rack={_optional(entry.rack)}, fenced={_bool(entry.fenced)}"
+        f", inControlledShutdown={_bool(entry.in_controlled_shutdown)}"
+        f", isMigratingZkBroker={_bool(entry.is_migrating_zk_broker)}"
+        f", directories={_list(entry.directories)})"
     )
 
 
-def controller(one: Controller) -> str:
+def controller(entry: Controller) -> str:
     return (
-        f"ControllerRegistration(id={one.id}, incarnationId={one.incarnation_id}"
-        f", zkMigrationReady={_bool(one.zk_migration_ready)}"
-        f", listeners={_endpoints(one.endpoints)}, supportedFeatures={_features(one.features)})"
+        f"ControllerRegistration(id={entry.id}, incarnationId={entry.incarnation_id}"
+        f", zkMigrationReady={_bool(entry.zk_migration_ready)}"
+        f", listeners={_endpoints(entry.endpoints)}, supportedFeatures={_features(entry.features)})"
     )
 
 
@@ -66,7 +67,7 @@ def scram(record: UserScramCredentialRecord) -> str:
 
 
 def token(record: DelegationTokenRecord) -> str:
-    """Apache Kafka's own parentheses, which do not match."""
+    """With Apache Kafka's unbalanced parentheses."""
     return (
         f"DelegationTokenDatatokenId={record.token_id}(owner={record.owner}"
         f"(tokenRequester={record.requester}(renewers={' '.join(record.renewers)}"
@@ -85,23 +86,23 @@ def provenance(image: Image) -> str:
 
 
 def _time(timestamp_ms: int) -> str:
-    """ISO in UTC with no more of the fraction than there is, as Java writes a ZonedDateTime."""
+    """ISO 8601 in UTC with the shortest fraction, as Java prints a ZonedDateTime."""
     seconds, ms = divmod(timestamp_ms, 1000)
     fraction = f".{ms:03}".rstrip("0") if ms else ""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{fraction}Z[UTC]"
 
 
-def _endpoints(found: Iterable[Endpoint]) -> str:
+def _endpoints(endpoints: Iterable[Endpoint]) -> str:
     return _list(
-        f"Endpoint(listenerName='{one.name}', securityProtocol="
-        f"{_SECURITY_PROTOCOLS.get(one.security_protocol, one.security_protocol)}"
-        f", host='{one.host}', port={one.port})"
-        for one in sorted(found, key=lambda one: one.name)
+        f"Endpoint(listenerName='{endpoint.name}', securityProtocol="
+        f"{_SECURITY_PROTOCOLS.get(endpoint.security_protocol, endpoint.security_protocol)}"
+        f", host='{endpoint.host}', port={endpoint.port})"
+        for endpoint in sorted(endpoints, key=lambda endpoint: endpoint.name)
     )
 
 
-def _features(found: Mapping[str, tuple[int, int]]) -> str:
-    ranges = (f"{name}: {_levels(*levels)}" for name, levels in sorted(found.items()))
+def _features(features: Mapping[str, tuple[int, int]]) -> str:
+    ranges = (f"{name}: {_levels(*levels)}" for name, levels in sorted(features.items()))
     return f"{{{', '.join(ranges)}}}"
 
 
@@ -111,8 +112,8 @@ def _levels(lowest: int, highest: int) -> str:
     return f"{lowest}+" if highest == NO_HIGHEST_LEVEL else f"{lowest}-{highest}"
 
 
-def _list(found: Iterable[object]) -> str:
-    return f"[{', '.join(map(str, found))}]"
+def _list(values: Iterable[object]) -> str:
+    return f"[{', '.join(map(str, values))}]"
 
 
 def _optional(value: str | None) -> str:

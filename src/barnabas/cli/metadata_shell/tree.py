@@ -1,7 +1,7 @@
-"""An image as a tree, with the names and the lines that Apache Kafka's shell shows.
+"""An image as a tree, with the names and lines of Apache Kafka's shell.
 
-What lives here: which folders and files there are.  What may not: how a registration is written (`texts`),
-how paths are read (`paths`).
+Contains the structure of the tree; the text of a registration belongs in `texts`, path lookup in `paths`.
+
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ def _image(image: Image) -> Folder:
             "clientQuotas": _quotas(image),
             "cluster": folder(
                 {
-                    "brokers": _by_number(image.brokers, lambda one: Leaf(texts.broker(one))),
-                    "controllers": _by_number(image.controllers, lambda one: Leaf(texts.controller(one))),
+                    "brokers": _by_number(image.brokers, lambda broker: Leaf(texts.broker(broker))),
+                    "controllers": _by_number(
+                        image.controllers, lambda controller: Leaf(texts.controller(controller))
+                    ),
                 }
             ),
             "configs": _configs(image),
-            "delegationToken": _by_name(image.tokens, lambda one: Leaf(texts.token(one))),
+            "delegationToken": _by_name(image.tokens, lambda token: Leaf(texts.token(token))),
             "features": _features(image),
             "producerIds": folder({"nextProducerId": Leaf(str(image.next_producer_id))}),
             "provenance": Leaf(texts.provenance(image)),
@@ -61,7 +63,7 @@ def _image(image: Image) -> Folder:
 def _features(image: Image) -> Folder:
     def names() -> Iterable[str]:
         yield "metadataVersion"
-        # Apache Kafka 4 lists this name of the past, and has nothing under it.
+        # Apache Kafka 4 still lists this name, without a node.
         yield ZK_MIGRATION_STATE
         yield from (FINALIZED + name for name in image.features if name != METADATA_VERSION)
 
@@ -101,8 +103,8 @@ def _configs(image: Image) -> Folder:
 
 
 def _resource_name(kind: int, name: str) -> str:
-    word = ConfigResource(kind).name if kind in ConfigResource.__members__.values() else "UNKNOWN"
-    return f"{word}:{name}" if name else word
+    type_name = ConfigResource(kind).name if kind in ConfigResource.__members__.values() else "UNKNOWN"
+    return f"{type_name}:{name}" if name else type_name
 
 
 def _quotas(image: Image) -> Folder:
@@ -112,9 +114,11 @@ def _quotas(image: Image) -> Folder:
 
 def quota_name(entity: QuotaEntity) -> str:
     """`clientId(a)_user(b)`; parentheses and backslashes in names are escaped, defaults are empty."""
-    words = {"client-id": "clientId", "ip": "ip", "user": "user"}
+    labels = {"client-id": "clientId", "ip": "ip", "user": "user"}
     named = dict(entity)
-    return "_".join(f"{word}({_escaped(named[kind] or '')})" for kind, word in words.items() if kind in named)
+    return "_".join(
+        f"{label}({_escaped(named[kind] or '')})" for kind, label in labels.items() if kind in named
+    )
 
 
 def _escaped(name: str) -> str:
@@ -129,35 +133,35 @@ def _scram(image: Image) -> Folder:
     return folder({mechanism.mechanism_name: of(mechanism) for mechanism in ScramMechanism})
 
 
-# Folders over the maps of an image -------------------------------------------------------------------------
+# Folders over the maps of an image --------------------------------------------------------------------------
 
 
-def _by_name(found: Mapping[str, V], node: Callable[[V], Node]) -> Folder:
+def _by_name(entries: Mapping[str, V], node: Callable[[V], Node]) -> Folder:
     def child(name: str) -> Node | None:
-        return node(found[name]) if name in found else None
+        return node(entries[name]) if name in entries else None
 
-    return Folder(lambda: found, child)
+    return Folder(lambda: entries, child)
 
 
-def _by_number(found: Mapping[int, V], node: Callable[[V], Node]) -> Folder:
+def _by_number(entries: Mapping[int, V], node: Callable[[V], Node]) -> Folder:
     def child(name: str) -> Node | None:
         number = _number(name)
-        return node(found[number]) if number in found else None
+        return node(entries[number]) if number in entries else None
 
-    return Folder(lambda: map(str, found), child)
+    return Folder(lambda: map(str, entries), child)
 
 
-def _by_uuid(found: Mapping[Uuid, V], node: Callable[[V], Node]) -> Folder:
+def _by_uuid(entries: Mapping[Uuid, V], node: Callable[[V], Node]) -> Folder:
     def child(name: str) -> Node | None:
         try:
             uuid = Uuid.parse(name)
         except ValueError:
             return None
-        return node(found[uuid]) if uuid in found else None
+        return node(entries[uuid]) if uuid in entries else None
 
-    return Folder(lambda: map(str, found), child)
+    return Folder(lambda: map(str, entries), child)
 
 
 def _number(name: str) -> int:
-    """The number that a name stands for, as Java reads it; -1, which nothing has, if it is none."""
+    """The number in a name, as Java parses it; -1, which is never an id, if it is not a number."""
     return int(name) if _NUMBER.fullmatch(name) else -1

@@ -1,1 +1,1 @@
-"""Parts of the tools that measure: statistics, and reports as Apache Kafka's tools print them."""
+"""The performance tools, with statistics and reports as Apache Kafka's tools print them."""

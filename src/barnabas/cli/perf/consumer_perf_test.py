@@ -1,6 +1,6 @@
-"""`barnabas consumer-perf-test`: how fast records are read, reported as Apache Kafka's tool does.
+"""`barnabas consumer-perf-test`: measure consumer throughput; reports as Apache Kafka's tool does.
 
-Unlike there, a run that ends before it has read what it should ends with a code of its own.
+Unlike that tool, a run that ends before it has read all requested records has a non-zero exit code.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from barnabas.cli.framework.arguments import KafkaParser
 from barnabas.cli.framework.connecting import add_connection_flags, client_properties
 from barnabas.cli.framework.exits import Exit
 from barnabas.cli.framework.flag_rules import FlagRules
-from barnabas.cli.framework.interrupts import Ending, ending_by
+from barnabas.cli.framework.interrupts import Shutdown, shutting_down_on_signal
 from barnabas.cli.framework.numbers import MAX_LONG, whole_number
 from barnabas.cli.perf.java_dates import date_format
 from barnabas.cli.perf.reports import MEGABYTE, java_number, metrics_table, rate
@@ -36,20 +36,26 @@ _COLUMNS = (
 
 
 def make_parser() -> KafkaParser:
-    parser = KafkaParser(PROGRAM, "Measure how fast records are read.")
+    parser = KafkaParser(PROGRAM, "Measure consumer throughput.")
     add_connection_flags(parser, config_flags=("--consumer.config", "--command-config"), old_broker_list=True)
     add = parser.add_argument
-    add("--topic", metavar="TOPIC", help="what to read")
-    add("--messages", type=whole_number(0, MAX_LONG), metavar="N", help="how many records")
-    add("--group", metavar="GROUP", help="the group to read as a member of (a new one if not given)")
-    add("--from-latest", action="store_true", help="only what comes from now on, if the group has no offset")
-    add("--fetch-size", type=whole_number(0), default=1 << 20, metavar="BYTES", help="of a partition at once")
+    add("--topic", metavar="TOPIC", help="the topic to read")
+    add("--messages", type=whole_number(0, MAX_LONG), metavar="N", help="number of records")
+    add("--group", metavar="GROUP", help="the consumer group to join (default: a new one)")
+    add("--from-latest", action="store_true", help="start at the end if the group has no offset")
+    add(
+        "--fetch-size",
+        type=whole_number(0),
+        default=1 << 20,
+        metavar="BYTES",
+        help="fetch size per partition",
+    )
     add(
         "--socket-buffer-size",
         type=whole_number(-1),
         default=2 << 20,
         metavar="BYTES",
-        help="of a connection",
+        help="size of the receive buffer of a connection",
     )
     add(
         "--timeout",
@@ -58,24 +64,24 @@ def make_parser() -> KafkaParser:
         const=DEFAULT_TIMEOUT_MS,
         default=DEFAULT_TIMEOUT_MS,
         metavar="MS",
-        help=f"end when nothing has come for so long (default {DEFAULT_TIMEOUT_MS})",
+        help=f"exit if no record arrives for this long (default {DEFAULT_TIMEOUT_MS})",
     )
-    add("--show-detailed-stats", action="store_true", help="print a line each --reporting-interval instead")
+    add("--show-detailed-stats", action="store_true", help="print a line per --reporting-interval")
     add(
         "--reporting-interval",
         type=whole_number(1, MAX_LONG),
         default=5_000,
         metavar="MS",
-        help="(default 5000)",
+        help="interval of reports (default 5000)",
     )
     add(
         "--date-format",
         default=DEFAULT_DATE_FORMAT,
         metavar="FORMAT",
-        help="of times, as in SimpleDateFormat",
+        help="format of times, as in SimpleDateFormat",
     )
-    add("--hide-header", action="store_true", help="do not print the names of the columns")
-    add("--print-metrics", action="store_true", help="print what the client counted, too")
+    add("--hide-header", action="store_true", help="omit the header line")
+    add("--print-metrics", action="store_true", help="also print metrics")
     return parser
 
 
@@ -83,26 +89,26 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser()
     options = parser.parse(arguments)
     FlagRules(parser, options).require("--topic", "--messages")
-    written = date_format(options.date_format, f"{PROGRAM}: --date-format")
+    format_time = date_format(options.date_format, f"{PROGRAM}: --date-format")
     properties = consumer_properties(parser, options)
     if not options.hide_header:
         print(f"{'time, threadId' if options.show_detailed_stats else 'start.time, end.time'}, {_COLUMNS}")
     from barnabas.client.sync import Consumer
 
     consumer = Consumer(properties)
-    reading = Reading(consumer, options, written)
-    with ending_by(consumer.wakeup) as ending:
+    load = ConsumeLoad(consumer, options, format_time)
+    with shutting_down_on_signal(consumer.wakeup) as shutdown:
         try:
-            reading.read_all(ending)
+            load.read_all(shutdown)
         finally:
             consumer.close()
     if not options.show_detailed_stats:
-        print(reading.total())
+        print(load.total())
     if options.print_metrics:
-        sys.stdout.write(reading.metrics(str(properties["client.id"])))
-    if ending.code is not None:
-        return ending.code
-    return Exit.OK if reading.is_complete else reading.explain(properties)
+        sys.stdout.write(load.metrics(str(properties["client.id"])))
+    if shutdown.code is not None:
+        return shutdown.code
+    return Exit.OK if load.is_complete else load.explain(properties)
 
 
 def consumer_properties(parser: KafkaParser, options: Namespace) -> dict[str, object]:
@@ -123,21 +129,21 @@ def consumer_properties(parser: KafkaParser, options: Namespace) -> dict[str, ob
     }
 
 
-class Reading:
-    """Reads and counts; hears of rebalances, which are not part of fetching."""
+class ConsumeLoad:
+    """Reads and counts records; the time of rebalances is counted separately."""
 
-    def __init__(self, consumer: Consumer, options: Namespace, written: Callable[[int], str]) -> None:
+    def __init__(self, consumer: Consumer, options: Namespace, format_time: Callable[[int], str]) -> None:
         from barnabas.runtime.clock import SystemClock
 
         self._consumer = consumer
         self._options = options
-        self._written = written
+        self._format_time = format_time
         self._now_ms = SystemClock().wall_ms
         self._messages = self._bytes = 0
         self._start_ms = self._end_ms = self._join_start_ms = self._now_ms()
         self._join_ms = self._join_round_ms = 0
-        # Up to the last report.
-        self._told = (self._start_ms, 0, 0)
+        # Time, messages and bytes at the last report.
+        self._reported = (self._start_ms, 0, 0)
 
     @property
     def is_complete(self) -> bool:
@@ -153,22 +159,27 @@ class Reading:
 
     on_partitions_lost = on_partitions_revoked
 
-    def read_all(self, ending: Ending) -> None:
+    def read_all(self, shutdown: Shutdown) -> None:
         self._consumer.subscribe([self._options.topic], listener=self)
         last_ms = now_ms = self._now_ms()
-        while not self.is_complete and now_ms - last_ms <= self._options.timeout and not ending.is_wanted:
+        while (
+            not self.is_complete and now_ms - last_ms <= self._options.timeout and not shutdown.is_requested
+        ):
             records = self._consumer.poll(POLL_MS)
             now_ms = self._now_ms()
             if records:
                 last_ms = now_ms
             self._messages += len(records)
             self._bytes += sum(
-                len(part) for one in records for part in (one.key, one.value) if isinstance(part, bytes)
+                len(part)
+                for record in records
+                for part in (record.key, record.value)
+                if isinstance(part, bytes)
             )
-            if records and now_ms - self._told[0] >= self._options.reporting_interval:
+            if records and now_ms - self._reported[0] >= self._options.reporting_interval:
                 self._report(now_ms)
         self._end_ms = self._now_ms()
-        if not self.is_complete and not ending.is_wanted:
+        if not self.is_complete and not shutdown.is_requested:
             print(
                 "WARNING: Exiting before consuming the expected number of messages: timeout "
                 f"({self._options.timeout} ms) exceeded. "
@@ -177,28 +188,28 @@ class Reading:
             )
 
     def _report(self, now_ms: int) -> None:
-        since_ms, messages, size = self._told
+        since_ms, messages, size = self._reported
         elapsed_ms = now_ms - since_ms
         if self._options.show_detailed_stats:
             read, read_mb = self._messages - messages, (self._bytes - size) / MEGABYTE
             fetch_ms = elapsed_ms - self._join_round_ms
             fetched = (1000.0 * rate(amount, fetch_ms) if fetch_ms > 0 else 0.0 for amount in (read_mb, read))
             print(
-                f"{self._written(now_ms)}, 0, {self._bytes / MEGABYTE:.4f}, "
+                f"{self._format_time(now_ms)}, 0, {self._bytes / MEGABYTE:.4f}, "
                 f"{java_number(1000.0 * rate(read_mb, elapsed_ms), 4)}, {self._messages}, "
                 f"{java_number(1000.0 * rate(read, elapsed_ms), 4)}, {self._join_round_ms}, {fetch_ms}, "
                 + ", ".join(java_number(value, 4) for value in fetched),
                 flush=True,
             )
         self._join_round_ms = 0
-        self._told = (now_ms, self._messages, self._bytes)
+        self._reported = (now_ms, self._messages, self._bytes)
 
     def total(self) -> str:
         elapsed_s = (self._end_ms - self._start_ms) / 1000
         fetch_ms = self._end_ms - self._start_ms - self._join_ms
         read_mb = self._bytes / MEGABYTE
         return (
-            f"{self._written(self._start_ms)}, {self._written(self._end_ms)}, {read_mb:.4f}, "
+            f"{self._format_time(self._start_ms)}, {self._format_time(self._end_ms)}, {read_mb:.4f}, "
             f"{java_number(rate(read_mb, elapsed_s), 4)}, {self._messages}, "
             f"{java_number(rate(self._messages, elapsed_s), 4)}, {self._join_ms}, {fetch_ms}, "
             f"{java_number(rate(read_mb, fetch_ms / 1000), 4)}, "
@@ -206,7 +217,7 @@ class Reading:
         )
 
     def metrics(self, client_id: str) -> str:
-        """What this tool counted itself, by the names that Apache Kafka's client has for it."""
+        """The counts of this tool, under the metric names of Apache Kafka's client."""
         seconds = (self._end_ms - self._start_ms) / 1000
         values = {
             "records-consumed-total": float(self._messages),
@@ -220,7 +231,7 @@ class Reading:
         )
 
     def explain(self, properties: dict[str, object]) -> Exit:
-        """Why there was too little: perhaps nobody is there, or not what was asked for."""
+        """Reports a missing cluster or topic; returns the exit code."""
         if self._messages == 0:
             from barnabas.cli.console.silence import explain_silence
 

@@ -1,4 +1,4 @@
-"""`barnabas e2e-latency`: how long a record takes from the producer to the consumer, one after the other."""
+"""`barnabas e2e-latency`: measure the latency from producer to consumer, one record at a time."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 PROGRAM = "barnabas e2e-latency"
 POLL_MS = 60_000
 REPORT_EVERY = 1_000
-# Of Java's int milliseconds; nobody waits longer.
+# The maximum of Java's int.
 MAX_BLOCK_MS = 2**31 - 1
 PARTITIONS = REPLICATION_FACTOR = 1
 _LETTERS = bytes(65 + number % 26 for number in range(256))
 
 
 def run(arguments: Sequence[str]) -> int:
-    parser = KafkaParser(PROGRAM, "Measure how long a record takes from the producer to the consumer.")
+    parser = KafkaParser(PROGRAM, "Measure the latency from producer to consumer.")
     add = parser.add_argument
     add("broker_list", metavar="BROKER_LIST", help="brokers to connect to first: HOST:PORT,...")
-    add("topic", metavar="TOPIC", help="where to send; created if it is not there")
-    add("num_messages", type=whole_number(1), metavar="NUM_MESSAGES", help="how many records")
+    add("topic", metavar="TOPIC", help="the topic to use; created if missing")
+    add("num_messages", type=whole_number(1), metavar="NUM_MESSAGES", help="number of records")
     add("producer_acks", metavar="PRODUCER_ACKS", help="1 or all")
-    add("message_size_bytes", type=whole_number(0), metavar="MESSAGE_SIZE_BYTES", help="how large they are")
-    add("properties_file", nargs="?", metavar="PROPERTIES_FILE", help="properties of the clients")
+    add("message_size_bytes", type=whole_number(0), metavar="MESSAGE_SIZE_BYTES", help="size of a record")
+    add("properties_file", nargs="?", metavar="PROPERTIES_FILE", help="properties file of the clients")
     options = parser.parse(arguments)
     if options.producer_acks not in ("1", "all"):
         message = "Latency testing requires synchronous acknowledgement. Please use 1 or all"
@@ -46,10 +46,10 @@ def run(arguments: Sequence[str]) -> int:
     with stopping_at_once():
         with Admin(given) as admin:
             reach(admin, PROGRAM, options.broker_list)
-            make_sure_of_topic(admin, options.topic)
-        sending = producer_properties(given, options)
-        with Consumer(consumer_properties(given)) as consumer, Producer(sending) as producer:
-            read_the_end(consumer, options.topic)
+            ensure_topic(admin, options.topic)
+        settings = producer_properties(given, options)
+        with Consumer(consumer_properties(given)) as consumer, Producer(settings) as producer:
+            seek_to_end(consumer, options.topic)
             print_results(measure(consumer, producer, options))
     return Exit.OK
 
@@ -62,7 +62,7 @@ def consumer_properties(given: dict[str, object]) -> dict[str, object]:
         "group.id": f"test-group-{SystemClock().wall_ms()}",
         "enable.auto.commit": "false",
         "auto.offset.reset": "latest",
-        # A record is to be answered when it is there, not when there are more.
+        # Fetch each record as soon as it is written.
         "fetch.max.wait.ms": "0",
     }
 
@@ -71,7 +71,7 @@ def producer_properties(given: dict[str, object], options: Namespace) -> dict[st
     return {**given, "linger.ms": "0", "max.block.ms": MAX_BLOCK_MS, "acks": options.producer_acks}
 
 
-def make_sure_of_topic(admin: Admin, topic: str) -> None:
+def ensure_topic(admin: Admin, topic: str) -> None:
     from barnabas.base.errors import ErrorCode
     from barnabas.client.admin.topics import NewTopic
     from barnabas.client.errors.kinds import ClientError
@@ -85,18 +85,18 @@ def make_sure_of_topic(admin: Admin, topic: str) -> None:
         f'Topic "{topic}" does not exist. Will create topic with {PARTITIONS} partition(s) and '
         f"replication factor = {REPLICATION_FACTOR}"
     )
-    wanted = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=REPLICATION_FACTOR)
+    new_topic = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=REPLICATION_FACTOR)
     try:
-        admin.create_topics([wanted]).raise_first()
+        admin.create_topics([new_topic]).raise_first()
     except ClientError:
         print(f"Creation of topic {topic} failed")
         raise
 
 
-def read_the_end(consumer: Consumer, topic: str) -> None:
+def seek_to_end(consumer: Consumer, topic: str) -> None:
     from barnabas.client.model import TopicPartition
 
-    partitions = [TopicPartition(topic, one.number) for one in consumer.partitions_for(topic)]
+    partitions = [TopicPartition(topic, info.number) for info in consumer.partitions_for(topic)]
     consumer.assign(partitions)
     consumer.seek_to_end(*partitions)
     for partition in partitions:
@@ -104,7 +104,7 @@ def read_the_end(consumer: Consumer, topic: str) -> None:
 
 
 def measure(consumer: Consumer, producer: Producer, options: Namespace) -> list[int]:
-    """Nanoseconds for each record."""
+    """The latency of each record in nanoseconds."""
     from barnabas.runtime.clock import SystemClock
     from barnabas.runtime.random import SeededRandom
 
@@ -112,10 +112,10 @@ def measure(consumer: Consumer, producer: Producer, options: Namespace) -> list[
     times_ns = []
     for number in range(options.num_messages):
         message = random.bytes(options.message_size_bytes).translate(_LETTERS)
-        begun_ns = now_ns()
+        start_ns = now_ns()
         producer.send(options.topic, message).result()
         records = consumer.poll(POLL_MS)
-        elapsed_ns = now_ns() - begun_ns
+        elapsed_ns = now_ns() - start_ns
         check(message, [record.value for record in records])
         if number % REPORT_EVERY == 0:
             print(f"{number}\t{elapsed_ns / 1000.0 / 1000.0}", flush=True)
@@ -124,7 +124,7 @@ def measure(consumer: Consumer, producer: Producer, options: Namespace) -> list[
 
 
 def check(sent: bytes, read: list[object]) -> None:
-    """Whether what came is what was sent, and nothing else."""
+    """Raises unless exactly the sent record was read."""
     if not read:
         raise CommandError(
             f"{PROGRAM}: poll() timed out before finding a result (timeout:[{POLL_MS}])", Exit.TIMED_OUT
@@ -133,7 +133,7 @@ def check(sent: bytes, read: list[object]) -> None:
         got = read[0].decode(errors="replace") if isinstance(read[0], bytes) else read[0]
         raise CommandError(
             f"{PROGRAM}: The message read [{got}] did not match the message sent [{sent.decode()}] "
-            "(is somebody else writing to the topic?)"
+            "(does another producer write to the topic?)"
         )
     if len(read) != 1:
         raise CommandError(
@@ -143,6 +143,6 @@ def check(sent: bytes, read: list[object]) -> None:
 
 def print_results(times_ns: list[int]) -> None:
     print(f"Avg latency: {sum(times_ns) / len(times_ns) / 1000.0 / 1000.0:.4f} ms")
-    ordered_ms = sorted(one // 1_000_000 for one in times_ns)
+    ordered_ms = sorted(time_ns // 1_000_000 for time_ns in times_ns)
     parts = [ordered_ms[min(int(len(ordered_ms) * part), len(ordered_ms) - 1)] for part in (0.5, 0.99, 0.999)]
     print(f"Percentiles: 50th = {parts[0]}, 99th = {parts[1]}, 99.9th = {parts[2]}")

@@ -1,4 +1,4 @@
-"""Times as java.text.SimpleDateFormat writes them, in English and by the machine's time zone."""
+"""Times as java.text.SimpleDateFormat formats them, in English and in the local time zone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MONTHS = (
     *("July", "August", "September", "October", "November", "December"),
 )
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-# A letter as often as it stands in a row, or text between quotes; two quotes are one that is meant.
+# A run of one letter, or quoted text; two quotes stand for one.
 _PIECES = re.compile(r"''|'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+|'")
 _TEXT_WIDTH = 3
 _FULL_WIDTH = 4
@@ -70,25 +70,25 @@ _LETTERS: dict[str, Callable[[datetime, int], str]] = {
 
 
 def date_format(pattern: str, flag: str) -> Callable[[int], str]:
-    """From milliseconds since 1970 to text; UsageError if the pattern has a letter without a meaning."""
+    """A function from milliseconds since 1970 to text; raises UsageError for an unknown letter."""
     pieces: list[tuple[str, int] | str] = []
-    for found in _PIECES.finditer(pattern):
-        text, quoted, letter = found[0], found[1], found[2]
+    for match in _PIECES.finditer(pattern):
+        text, quoted, letter = match[0], match[1], match[2]
         if letter is not None:
             if letter not in _LETTERS:
                 known = "".join(_LETTERS)
-                raise UsageError(f"{flag}: the letter {letter} is not known in a date format; {known} are")
+                raise UsageError(f"{flag}: unknown letter {letter} in a date format; known letters: {known}")
             pieces.append((letter, len(text)))
         elif quoted is not None:
             pieces.append(quoted.replace("''", "'"))
         else:
             pieces.append("'" if text == "''" else text)
 
-    def written(time_ms: int) -> str:
+    def formatted(time_ms: int) -> str:
         seconds, milliseconds = divmod(time_ms, 1000)
         when = datetime.fromtimestamp(seconds).astimezone().replace(microsecond=milliseconds * 1000)
         return "".join(
             piece if isinstance(piece, str) else _LETTERS[piece[0]](when, piece[1]) for piece in pieces
         )
 
-    return written
+    return formatted

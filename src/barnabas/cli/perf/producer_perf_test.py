@@ -1,6 +1,6 @@
-"""`barnabas producer-perf-test`: how fast records are written, reported as Apache Kafka's tool does.
+"""`barnabas producer-perf-test`: measure producer throughput; reports as Apache Kafka's tool does.
 
-Unlike there, records that were not written are a failure of the tool too.
+Unlike that tool, the exit code is not 0 if a record was not written.
 """
 
 from __future__ import annotations
@@ -31,46 +31,54 @@ REPORT_EVERY_MS = 5_000
 DEFAULT_TRANSACTION_MS = 3_000
 TRANSACTIONAL_ID_PREFIX = "performance-producer-"
 MAX_PAYLOAD_FILE = 1 << 30
-MOST_TOLD = 10
+MAX_FAILURES_SHOWN = 10
 _LETTERS = bytes(65 + number % 26 for number in range(256))
 
 
 def make_parser() -> KafkaParser:
-    parser = KafkaParser(PROGRAM, "Measure how fast records are written.")
+    parser = KafkaParser(PROGRAM, "Measure producer throughput.")
     add = parser.add_argument
-    add("--topic", required=True, metavar="TOPIC", help="where to send")
-    add("--num-records", required=True, type=whole_number(1, MAX_LONG), metavar="N", help="how many records")
+    add("--topic", required=True, metavar="TOPIC", help="the topic to send to")
+    add("--num-records", required=True, type=whole_number(1, MAX_LONG), metavar="N", help="number of records")
     payload = parser.add_mutually_exclusive_group(required=True)
-    payload.add_argument("--record-size", type=whole_number(1), metavar="BYTES", help="random, of this size")
-    payload.add_argument("--payload-file", metavar="FILE", help="texts of this file, chosen at random")
-    payload.add_argument("--payload-monotonic", action="store_true", help="numbers: 0, 1, 2, ...")
+    payload.add_argument(
+        "--record-size", type=whole_number(1), metavar="BYTES", help="random records of this size"
+    )
+    payload.add_argument("--payload-file", metavar="FILE", help="records from this file, chosen at random")
+    payload.add_argument("--payload-monotonic", action="store_true", help="records 0, 1, 2, ...")
     add(
         "--payload-delimiter",
         default="\\n",
         metavar="REGEX",
-        help="what parts them (a line end)",
+        help="separator of records in the file (default: a line end)",
     )
-    add("--throughput", required=True, type=float, metavar="N", help="at most so many a second; -1: no limit")
+    add(
+        "--throughput",
+        required=True,
+        type=float,
+        metavar="N",
+        help="maximum number of records per second; -1: no limit",
+    )
     add(
         "--producer-props",
         nargs="+",
         metavar="KEY=VALUE",
-        help="such as bootstrap.servers=HOST:PORT",
+        help="properties of the producer, such as bootstrap.servers=HOST:PORT",
     )
     add(
         "--producer.config",
         "--command-config",
         dest="producer_config",
         metavar="FILE",
-        help="the same, in a file",
+        help="properties file of the producer",
     )
-    add("--print-metrics", action="store_true", help="print what the client counted, too")
-    add("--transactional-id", metavar="ID", help="send in transactions, with this id")
+    add("--print-metrics", action="store_true", help="also print metrics")
+    add("--transactional-id", metavar="ID", help="send in transactions with this transactional id")
     add(
         "--transaction-duration-ms",
         type=whole_number(1, MAX_LONG),
         metavar="MS",
-        help=f"send in transactions that are committed after so long (default {DEFAULT_TRANSACTION_MS})",
+        help=f"send in transactions of this duration (default {DEFAULT_TRANSACTION_MS})",
     )
     return parser
 
@@ -78,20 +86,20 @@ def make_parser() -> KafkaParser:
 def run(arguments: Sequence[str]) -> int:
     options = make_parser().parse(arguments)
     if not (options.throughput > 0 or options.throughput == -1):
-        raise UsageError(f"{PROGRAM}: --throughput is more than 0, or -1 for no limit")
-    payloads = chosen_payloads(options)
+        raise UsageError(f"{PROGRAM}: --throughput must be positive, or -1 for no limit")
+    payloads = payloads_of(options)
     properties = producer_properties(options)
     from barnabas.cli.console.finding import find_topic
     from barnabas.client.sync import Producer
 
     with stopping_at_once(), Producer(properties) as producer:
-        load = Load(options, payloads, options.transaction_duration_ms or DEFAULT_TRANSACTION_MS)
+        load = ProduceLoad(options, payloads, options.transaction_duration_ms or DEFAULT_TRANSACTION_MS)
         find_topic(producer, options.topic, PROGRAM)
         producer.call(load.send_all)
         print(load.statistics.total(load.now_ms()))
         if options.print_metrics:
             sys.stdout.write(load.metrics(str(properties["client.id"])))
-        return load.end()
+        return load.finish()
 
 
 def producer_properties(options: Namespace) -> dict[str, object]:
@@ -113,7 +121,7 @@ def producer_properties(options: Namespace) -> dict[str, object]:
     return properties
 
 
-def chosen_payloads(options: Namespace) -> Iterator[bytes]:
+def payloads_of(options: Namespace) -> Iterator[bytes]:
     from barnabas.runtime.random import SeededRandom
 
     random = SeededRandom(0)
@@ -137,7 +145,7 @@ def payload_texts(options: Namespace) -> list[bytes]:
         raise CommandError(
             f"{PROGRAM}: {path}: File does not exist or empty file provided."
             if not size
-            else f"{PROGRAM}: {path}: at most {MAX_PAYLOAD_FILE} bytes can be read, it has {size}",
+            else f"{PROGRAM}: {path}: the file has {size} bytes, at most {MAX_PAYLOAD_FILE} are allowed",
             Exit.FAILED if size else Exit.NOT_FOUND,
         )
     delimiter = "\n" if options.payload_delimiter == "\\n" else options.payload_delimiter
@@ -146,14 +154,14 @@ def payload_texts(options: Namespace) -> list[bytes]:
     except re.error as error:
         raise UsageError(f"{PROGRAM}: --payload-delimiter {delimiter}: {error}") from error
     while len(texts) > 1 and not texts[-1]:
-        # Java's split leaves empty ends away.
+        # Java's split drops trailing empty strings.
         texts.pop()
     print(f"Number of messages read: {len(texts)}")
     return [text.encode() for text in texts]
 
 
-class Load:
-    """All records, sent at the pace that was asked for."""
+class ProduceLoad:
+    """Sends all records at the requested throughput."""
 
     def __init__(self, options: Namespace, payloads: Iterator[bytes], transaction_ms: int) -> None:
         from barnabas.runtime.clock import SystemClock
@@ -175,20 +183,22 @@ class Load:
             await producer.init_transactions()
         self._start_ms = self.now_ms()
         self.statistics = ProduceStatistics(self._records, self._start_ms, REPORT_EVERY_MS)
-        begun_ms: int | None = None
+        transaction_start_ms: int | None = None
         for number in range(self._records):
             payload = next(self._payloads)
             sent_ms = self.now_ms()
-            if is_transactional and begun_ms is None:
+            if is_transactional and transaction_start_ms is None:
                 producer.begin_transaction()
-                begun_ms = sent_ms
-            await producer.send(self._topic, payload, on_delivery=partial(self._heard, sent_ms, len(payload)))
-            if begun_ms is not None and sent_ms - begun_ms >= self._transaction_ms:
+                transaction_start_ms = sent_ms
+            await producer.send(
+                self._topic, payload, on_delivery=partial(self._on_delivery, sent_ms, len(payload))
+            )
+            if transaction_start_ms is not None and sent_ms - transaction_start_ms >= self._transaction_ms:
                 await producer.commit_transaction()
-                begun_ms = None
+                transaction_start_ms = None
             if self._per_second > 0:
                 await self._keep_pace(number + 1)
-        if begun_ms is not None:
+        if transaction_start_ms is not None:
             await producer.commit_transaction()
         await producer.flush()
 
@@ -199,7 +209,7 @@ class Load:
         if early_s > 0:
             await pause(early_s)
 
-    def _heard(
+    def _on_delivery(
         self, sent_ms: int, size: int, metadata: RecordMetadata | None, error: KafkaError | None
     ) -> None:
         now_ms = self.now_ms()
@@ -212,11 +222,11 @@ class Load:
 
         self._failed += 1
         self._worst = max(self._worst, exit_code(error))
-        if self._failed <= MOST_TOLD:
+        if self._failed <= MAX_FAILURES_SHOWN:
             print(one_line(f"{PROGRAM}: a record was not written: {sentence(error)}"), file=sys.stderr)
 
     def metrics(self, client_id: str) -> str:
-        """What this tool counted itself, by the names that Apache Kafka's client has for it."""
+        """The counts of this tool, under the metric names of Apache Kafka's client."""
         seconds = (self.now_ms() - self._start_ms) / 1000
         sent, size = self.statistics.count, self.statistics.bytes
         values = {
@@ -231,7 +241,7 @@ class Load:
             {f"producer-metrics:{name}:{{client-id={client_id}}}": value for name, value in values.items()}
         )
 
-    def end(self) -> int:
-        if self._failed > MOST_TOLD:
+    def finish(self) -> int:
+        if self._failed > MAX_FAILURES_SHOWN:
             print(f"{PROGRAM}: {self._failed} records were not written", file=sys.stderr)
         return self._worst

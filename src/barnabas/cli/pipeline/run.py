@@ -1,4 +1,4 @@
-"""A pipeline that runs in the terminal: one live block, or lines in a log; and a clean end."""
+"""Runs a pipeline in the foreground: a live table or log lines, and a clean shutdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from barnabas.cli.framework.exits import CommandError, Exit, code_for, one_line
-from barnabas.cli.framework.interrupts import Ending, ending_by, stopping_at_once
+from barnabas.cli.framework.interrupts import Shutdown, shutting_down_on_signal, stopping_at_once
 from barnabas.cli.friendly.output import Column, Printer
 from barnabas.runtime.clock import SystemClock
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LIVE_S = 1.0
 LINE_S = 10.0
 POLL_S = 0.5
-# A session on a cluster is there by then, unless nobody takes it.
+# A session on a cluster takes less than this, unless the master does not respond.
 MASTER_SILENT_S = 15.0
 OUTPUT = "spark.log"
 QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -65,7 +65,7 @@ COLUMNS = (
 def run_pipeline(
     program: str, pipeline: Pipeline, settings: dict[str, str], options: Namespace, conf: dict[str, str]
 ) -> int:
-    """Until it ends, fails, or is told to stop."""
+    """Runs until the pipeline ends, fails or is stopped."""
     from barnabas.spark import session
     from barnabas.spark.pipeline.starting import AVAILABLE_NOW
 
@@ -74,34 +74,34 @@ def run_pipeline(
     with stopping_at_once():
         print(f"{pipeline.name}: starting Spark on {options.master}", file=sys.stderr)
         try:
-            with _telling_of_silence(pipeline.name, options.master):
+            with _reporting_silent_master(pipeline.name, options.master):
                 spark = session(f"barnabas pipeline {pipeline.name}", options.master, output=output, **conf)
         except Exception as error:
             raise CommandError(f"{program}: {_no_session(options.master, output, error)}") from error
-    _tell_errors_once()
+    _silence_query_loggers()
     try:
-        # Spark hears Ctrl+C itself once it runs, and would end everything at once.
+        # Once Spark runs it handles Ctrl+C itself, and would stop everything at once.
         with stopping_at_once():
             running = pipeline.start(spark, settings, trigger=trigger, only=options.only)
-        with ending_by(running.wake) as ending:
-            _watch(running, ending, View(pipeline, sys.stderr))
+        with shutting_down_on_signal(running.wake) as shutdown:
+            _watch(running, shutdown, View(pipeline, sys.stderr))
     finally:
-        _end(spark)
+        _stop_spark(spark)
     return Exit.OK
 
 
 @contextlib.contextmanager
-def _telling_of_silence(name: str, master: str) -> Iterator[None]:
-    """Spark waits for more than a minute and says nothing if somebody else listens at a master's address."""
+def _reporting_silent_master(name: str, master: str) -> Iterator[None]:
+    """Spark waits silently for more than a minute if another program listens on the address of the master."""
     from barnabas.spark.masters import STANDALONE
 
     if not master.startswith(STANDALONE):
         yield
         return
-    # Meanwhile our own output is Spark's file.
+    # Meanwhile stderr is redirected to Spark's file.
     terminal = os.dup(2)
-    said = f"{name}: {master} has not taken the application yet; Spark waits for about a minute\n"
-    before = signal.signal(signal.SIGALRM, lambda *_: os.write(terminal, said.encode()))
+    message = f"{name}: {master} has not accepted the application yet; Spark waits for about a minute\n"
+    before = signal.signal(signal.SIGALRM, lambda *_: os.write(terminal, message.encode()))
     signal.setitimer(signal.ITIMER_REAL, MASTER_SILENT_S)
     try:
         yield
@@ -111,8 +111,8 @@ def _telling_of_silence(name: str, master: str) -> Iterator[None]:
         os.close(terminal)
 
 
-def _tell_errors_once() -> None:
-    """PySpark prints errors of queries as JSON as soon as they are looked at; the user gets them from us."""
+def _silence_query_loggers() -> None:
+    """PySpark logs errors of queries as JSON whenever they are read; this command prints them itself."""
     from pyspark.logger import PySparkLogger
 
     for name in QUERY_LOGGERS:
@@ -120,8 +120,8 @@ def _tell_errors_once() -> None:
 
 
 def _no_session(master: str, output: str | None, error: Exception) -> str:
-    """Spark refuses a master or an option with an error of Java's or of its own."""
-    # Without PySpark there is no Spark to refuse anything.
+    """The message for a session that could not be created: Spark raises Java errors and its own."""
+    # Without PySpark these modules do not exist.
     if not isinstance(error, ImportError):
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -129,16 +129,16 @@ def _no_session(master: str, output: str | None, error: Exception) -> str:
         from barnabas.spark.pipeline.faults import java_reason
 
         if isinstance(error, Py4JError | PySparkException):
-            said = java_reason(error)
-            look = f"; what Java printed is in {output}" if output else ""
-            return f"Spark does not start on {master}: {said}; look at --master and --conf{look}"
+            reason = java_reason(error)
+            hint = f"; the output of Java is in {output}" if output else ""
+            return f"Spark does not start on {master}: {reason}; check --master and --conf{hint}"
     if isinstance(error, ImportError | RuntimeError):
         return " ".join(str(error).split())
     raise error
 
 
 def _output(program: str, settings: dict[str, str]) -> str | None:
-    """Where Spark's own messages go: beside the checkpoints, where that is on this machine."""
+    """The file for Spark's messages: next to the checkpoints, if they are local."""
     from barnabas.spark.pipeline.checkpoints import local_folder
 
     folder = local_folder(settings["checkpoint"])
@@ -150,50 +150,50 @@ def _output(program: str, settings: dict[str, str]) -> str | None:
         output.touch()
     except OSError as error:
         raise CommandError(
-            f"{program}: the checkpoint {folder} is no folder that can be written to ({error.strerror}); "
-            "choose another by --set checkpoint=FOLDER",
+            f"{program}: the checkpoint {folder} is not a writable folder ({error.strerror}); "
+            "choose another with --set checkpoint=FOLDER",
             code_for(error),
         ) from error
     return str(output)
 
 
-def _end(spark: SparkSession) -> None:
-    """Spark may be gone already: a service manager ends all processes at once."""
+def _stop_spark(spark: SparkSession) -> None:
+    """Spark may have exited already: a service manager stops all processes at once."""
     from py4j.protocol import Py4JError
 
     with contextlib.suppress(Py4JError, ConnectionError):
         spark.stop()
 
 
-def _watch(running: Running, ending: Ending, view: View) -> None:
+def _watch(running: Running, shutdown: Shutdown, view: View) -> None:
     from py4j.protocol import Py4JError
 
     try:
         running.check()
-        while running.is_active and not ending.is_wanted:
+        while running.is_active and not shutdown.is_requested:
             view.show(running)
             running.wait(POLL_S)
             running.check()
         view.show(running, is_last=True)
-        if ending.is_wanted:
-            view.say("stopping when the batches under way have ended (Ctrl+C again: at once)")
+        if shutdown.is_requested:
+            view.print("stopping after the current batches (Ctrl+C again to stop at once)")
         running.stop()
     except (Py4JError, ConnectionError):
-        if not ending.is_wanted:
+        if not shutdown.is_requested:
             raise
     except BaseException:
-        view.leave()
+        view.release()
         running.stop(0)
         raise
-    view.say(
-        "stopped; run it again and it goes on from its checkpoint"
-        if ending.is_wanted
-        else f"done: {sum(one.total_rows for one in view.last):,} rows read"
+    view.print(
+        "stopped; the next run continues from the checkpoint"
+        if shutdown.is_requested
+        else f"done: {sum(query.total_rows for query in view.last):,} rows read"
     )
 
 
 class View:
-    """What is shown of a pipeline that runs."""
+    """The output for a running pipeline."""
 
     def __init__(self, pipeline: Pipeline, stream: TextIO) -> None:
         self._pipeline = pipeline
@@ -212,8 +212,8 @@ class View:
         if self._is_live:
             self._block(_table(self.last))
         else:
-            for one in self.last:
-                self._write(one_line(line_of(one)))
+            for query in self.last:
+                self._write(one_line(line_of(query)))
 
     def _block(self, lines: Sequence[str]) -> None:
         size = shutil.get_terminal_size()
@@ -224,12 +224,12 @@ class View:
         self._stream.write("".join(f"{line}\n" for line in shown))
         self._stream.flush()
 
-    def leave(self) -> None:
-        """What is written next stands below."""
+    def release(self) -> None:
+        """Further output goes below the table."""
         self._height = 0
 
-    def say(self, text: str) -> None:
-        self.leave()
+    def print(self, text: str) -> None:
+        self.release()
         self._write(f"{self._pipeline.name}: {text}")
 
     def _write(self, text: str) -> None:
@@ -241,35 +241,35 @@ def _table(progress: Sequence[Progress]) -> list[str]:
     text = io.StringIO()
     Printer("table", COLUMNS, name="query", stream=text).all(
         {
-            "query": one.name,
-            "batch": one.batch,
-            "rows": one.total_rows,
-            "rows_per_second": round(one.rows_per_second),
-            "lag": one.lag,
-            "batch_ms": one.batch_ms,
-            "state_rows": one.state_rows,
-            "state_bytes": one.state_bytes,
-            "late_rows": one.late_rows,
-            "watermark": one.watermark or None,
+            "query": query.name,
+            "batch": query.batch,
+            "rows": query.total_rows,
+            "rows_per_second": round(query.rows_per_second),
+            "lag": query.lag,
+            "batch_ms": query.batch_ms,
+            "state_rows": query.state_rows,
+            "state_bytes": query.state_bytes,
+            "late_rows": query.late_rows,
+            "watermark": query.watermark or None,
         }
-        for one in progress
+        for query in progress
     )
     return text.getvalue().splitlines()
 
 
-def line_of(one: Progress) -> str:
-    """Progress of a query in a log."""
+def line_of(query: Progress) -> str:
+    """The progress of a query as a log line."""
     parts = [
-        f"batch {one.batch}",
-        f"{one.total_rows:,} rows",
-        f"{one.rows_per_second:,.0f} rows/s",
-        f"lag {'-' if one.lag is None else f'{one.lag:,}'}",
-        f"{one.batch_ms:,} ms",
+        f"batch {query.batch}",
+        f"{query.total_rows:,} rows",
+        f"{query.rows_per_second:,.0f} rows/s",
+        f"lag {'-' if query.lag is None else f'{query.lag:,}'}",
+        f"{query.batch_ms:,} ms",
     ]
-    if one.state_rows:
-        parts.append(f"state {one.state_rows:,} rows, {bytes_text(one.state_bytes)}")
-    if one.late_rows:
-        parts.append(f"{one.late_rows:,} late rows dropped")
-    if one.watermark:
-        parts.append(f"watermark {one.watermark}")
-    return f"{one.name}: {', '.join(parts)}"
+    if query.state_rows:
+        parts.append(f"state {query.state_rows:,} rows, {bytes_text(query.state_bytes)}")
+    if query.late_rows:
+        parts.append(f"{query.late_rows:,} late rows dropped")
+    if query.watermark:
+        parts.append(f"watermark {query.watermark}")
+    return f"{query.name}: {', '.join(parts)}"

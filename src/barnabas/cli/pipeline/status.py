@@ -1,4 +1,4 @@
-"""How far a pipeline is: its checkpoints, and what the topics have now."""
+"""The progress of a pipeline: its checkpoints, compared with the current ends of the topics."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ if TYPE_CHECKING:
     from barnabas.spark.pipeline import Pipeline
     from barnabas.spark.pipeline.checkpoints import Done, Offsets
 
-# Where the log of each partition starts and ends.
+# Start and end offset of each partition.
 Bounds: TypeAlias = "dict[TopicPartition, tuple[int, int]]"
 
-# A broker that is away must not keep the rest from being told.
-ASK_TIMEOUT_MS = 5_000
+# An unavailable broker must not keep the other rows from being shown.
+REQUEST_TIMEOUT_MS = 5_000
 
 
 def status_rows(pipeline: Pipeline, settings: dict[str, str], folder: Path) -> tuple[list[Row], str]:
-    """A row a sink; and why the lag is not known, if it is not."""
+    """One row per sink; and the reason if the lag is unknown."""
     from barnabas.spark.pipeline.checkpoints import is_running, read_done, read_identity
     from barnabas.spark.pipeline.definition import PipelineError
     from barnabas.spark.pipeline.graph import place
 
-    known = read_identity(folder)
-    if known is not None and known.pipeline != pipeline.name:
+    identity = read_identity(folder)
+    if identity is not None and identity.pipeline != pipeline.name:
         raise PipelineError(
-            f"{folder} is the checkpoint of the pipeline {known.pipeline}, not of {pipeline.name}"
+            f"{folder} is the checkpoint of the pipeline {identity.pipeline}, not of {pipeline.name}"
         )
     done = {name: read_done(folder / name) for name in pipeline.sinks}
-    bounds, problem = _bounds([one.offsets for one in done.values()], settings["bootstrap"])
+    bounds, problem = _bounds([checkpoint.offsets for checkpoint in done.values()], settings["bootstrap"])
     rows: list[Row] = []
     for name, sink in pipeline.sinks.items():
-        one = done[name]
-        reads = [] if known is None else sorted(known.sinks.get(name, ()))
+        checkpoint = done[name]
+        reads = [] if identity is None else sorted(identity.sinks.get(name, ()))
         rows.append(
             {
                 "sink": name,
-                "state": _state(one, is_now=is_running(folder, name)),
-                "batch": one.batch,
-                "done": _time(one.done_ms),
-                "lag": _lag(one.offsets, bounds),
-                "watermark": _time(one.watermark_ms),
+                "state": _state(checkpoint, is_now=is_running(folder, name)),
+                "batch": checkpoint.batch,
+                "done": _time(checkpoint.done_ms),
+                "lag": _lag(checkpoint.offsets, bounds),
+                "watermark": _time(checkpoint.watermark_ms),
                 "reads": reads,
                 "to": place(pipeline, sink, settings),
-                "begun": one.begun,
-                "offsets": one.offsets,
+                "begun": checkpoint.begun,
+                "offsets": checkpoint.offsets,
             }
         )
     return rows, problem
@@ -67,22 +67,22 @@ def _time(ms: int | None) -> str | None:
 
 
 def _lag(offsets: Offsets, bounds: Bounds) -> int | None:
-    """Records that were not read yet, of partitions that may have come since then too."""
+    """Records that were not read yet, including those of partitions added since then."""
     if not offsets or not bounds:
         return None
     return sum(
-        lag(_read_to(offsets, where), start, end)
-        for where, (start, end) in bounds.items()
-        if where.topic in offsets
+        lag(_read_to(offsets, partition), start, end)
+        for partition, (start, end) in bounds.items()
+        if partition.topic in offsets
     )
 
 
-def _read_to(offsets: Offsets, where: TopicPartition) -> int:
-    return offsets.get(where.topic, {}).get(str(where.partition), 0)
+def _read_to(offsets: Offsets, partition: TopicPartition) -> int:
+    return offsets.get(partition.topic, {}).get(str(partition.partition), 0)
 
 
 def _bounds(read: Sequence[Offsets], bootstrap: str) -> tuple[Bounds, str]:
-    """Where the logs of all partitions of these topics start and end."""
+    """The start and end offsets of all partitions of these topics."""
     from barnabas.base.errors import KafkaError
     from barnabas.cli.framework.kafka_errors import sentence
     from barnabas.cli.framework.log_starts import log_starts
@@ -95,20 +95,20 @@ def _bounds(read: Sequence[Offsets], bootstrap: str) -> tuple[Bounds, str]:
         return {}, ""
     try:
         with Admin(bootstrap_servers=bootstrap) as admin:
-            described = admin.describe_topics(topics, timeout_ms=ASK_TIMEOUT_MS)
+            described = admin.describe_topics(topics, timeout_ms=REQUEST_TIMEOUT_MS)
             partitions = [
-                TopicPartition(topic.name, one.partition)
+                TopicPartition(topic.name, info.partition)
                 for topic in described.values_by_key.values()
-                for one in topic.partitions
+                for info in topic.partitions
             ]
             listed = admin.list_offsets(
-                dict.fromkeys(partitions, OffsetSpec.LATEST), timeout_ms=ASK_TIMEOUT_MS
+                dict.fromkeys(partitions, OffsetSpec.LATEST), timeout_ms=REQUEST_TIMEOUT_MS
             )
             errors = [*described.errors.values(), *listed.errors.values()]
-            ends = {where: one.offset for where, one in listed.values_by_key.items()}
-            read_to = [(where, _read_to(offsets, where)) for offsets in read for where in ends]
-            starts = log_starts(admin, read_to, ends, timeout_ms=ASK_TIMEOUT_MS)
+            ends = {partition: result.offset for partition, result in listed.values_by_key.items()}
+            read_to = [(partition, _read_to(offsets, partition)) for offsets in read for partition in ends]
+            starts = log_starts(admin, read_to, ends, timeout_ms=REQUEST_TIMEOUT_MS)
     except KafkaError as error:
         return {}, sentence(error)
-    found = {where: (starts.get(where, 0), end) for where, end in ends.items()}
-    return found, sentence(errors[0]) if errors else ""
+    bounds = {partition: (starts.get(partition, 0), end) for partition, end in ends.items()}
+    return bounds, sentence(errors[0]) if errors else ""

@@ -1,7 +1,7 @@
-"""`barnabas reassign-partitions`: move replicas to brokers and folders, as kafka-reassign-partitions does.
+"""`barnabas reassign-partitions`: move replicas between brokers or folders, as kafka-reassign-partitions.
 
-What lives here: the flags, --generate and --list.  The rest has files of its own: what a plan says
-(reassign/plan), --execute and --cancel (reassign/execute), --verify (reassign/verify).
+Contains the flags, --generate and --list; plans belong in `plan`, --execute and --cancel in `execute`,
+--verify in `verify`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REQUIRED = {
     "--cancel": ("--reassignment-json-file",),
     "--list": (),
 }
-# Flags that belong to some actions only; with others they are refused.
+# Flags, and the actions that allow them.
 ALLOWED = {
     "--topics-to-move-json-file": ("--generate",),
     "--broker-list": ("--generate",),
@@ -44,42 +44,42 @@ ALLOWED = {
     "--bootstrap-controller": ("--cancel", "--list"),
 }
 EPILOG = """\
-Exactly one of --generate, --execute, --verify, --cancel and --list is given.  The files look like these:
+Give exactly one of --generate, --execute, --verify, --cancel and --list.  The formats of the files:
   {"topics": [{"topic": "orders"}], "version": 1}
   {"partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "any"]}],
    "version": 1}
-log_dirs may be left out; a path in it moves the replica to that folder of its broker."""
+log_dirs is optional; a path moves the replica to that log directory of its broker."""
 
 
 def make_parser() -> KafkaParser:
-    parser = KafkaParser(PROGRAM, "Move replicas of partitions to other brokers or folders.", EPILOG)
+    parser = KafkaParser(PROGRAM, "Move replicas of partitions to other brokers or log directories.", EPILOG)
     add = parser.add_argument
     add_connection_flags(parser, controllers=True, old_zookeeper=True)
-    add("--generate", action="store_true", help="propose where the partitions of topics could go")
-    add("--execute", action="store_true", help="start the moves of a file")
-    add("--verify", action="store_true", help="show how far they are; when done, take throttles away")
-    add("--cancel", action="store_true", help="stop the moves of a file")
-    add("--list", action="store_true", help="show all moves under way")
+    add("--generate", action="store_true", help="propose an assignment for the partitions of topics")
+    add("--execute", action="store_true", help="start the reassignment in a file")
+    add("--verify", action="store_true", help="show the progress; when complete, remove throttles")
+    add("--cancel", action="store_true", help="cancel the reassignment in a file")
+    add("--list", action="store_true", help="show all active reassignments")
     add("--topics-to-move-json-file", metavar="FILE", help="the topics for --generate")
     add("--broker-list", metavar="0,1,...", help="the brokers for --generate")
-    add("--disable-rack-aware", action="store_true", help="do not look at racks in --generate")
-    add("--reassignment-json-file", metavar="FILE", help="where each partition is to go")
-    add("--additional", action="store_true", help="also while other moves are under way; changes throttles")
-    add("--throttle", type=long_integer, metavar="RATE", help="bytes a second between brokers")
+    add("--disable-rack-aware", action="store_true", help="ignore racks in --generate")
+    add("--reassignment-json-file", metavar="FILE", help="the new assignment of each partition")
+    add("--additional", action="store_true", help="allow other active reassignments, and change throttles")
+    add("--throttle", type=long_integer, metavar="RATE", help="bytes per second between brokers")
     add(
         "--replica-alter-log-dirs-throttle",
         type=long_integer,
         metavar="RATE",
-        help="bytes a second between folders of a broker",
+        help="bytes per second between log directories of a broker",
     )
     add(
-        "--timeout", type=long_integer, metavar="MS", help="how long a move may take to begin (default 10000)"
+        "--timeout", type=long_integer, metavar="MS", help="how long a move may take to start (default 10000)"
     )
-    add("--preserve-throttles", action="store_true", help="leave throttles as they are")
+    add("--preserve-throttles", action="store_true", help="do not change throttles")
     add(
         "--disallow-replication-factor-change",
         action="store_true",
-        help="refuse moves that change the number of replicas",
+        help="refuse changes of the replication factor",
     )
     return parser
 
@@ -88,9 +88,9 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser()
     options = parser.parse(arguments)
     action = check_flags(FlagRules(parser, options), options)
-    with _told(), open_admin(parser, options) as admin:
+    with _reporting_errors(), open_admin(parser, options) as admin:
         if action == "--list":
-            print(moves_under_way(admin))
+            print(active_reassignments(admin))
         elif action == "--generate":
             generate(admin, options)
         elif action == "--verify":
@@ -100,14 +100,14 @@ def run(arguments: Sequence[str]) -> int:
         else:
             from barnabas.cli.reassign_partitions.execute import cancel, execute
 
-            work = execute if action == "--execute" else cancel
-            work(admin, options)
+            action_function = execute if action == "--execute" else cancel
+            action_function(admin, options)
     return Exit.OK
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Errors after the word by which Apache Kafka's tool begins them."""
+def _reporting_errors() -> Iterator[None]:
+    """Reports errors with the prefix of Apache Kafka's tool."""
     from barnabas.base.errors import KafkaError
     from barnabas.cli.framework.kafka_errors import as_java, exit_code
 
@@ -130,7 +130,7 @@ def check_flags(rules: FlagRules, options: Namespace) -> str:
     return action
 
 
-def moves_under_way(admin: Admin) -> str:
+def active_reassignments(admin: Admin) -> str:
     lines = []
     for partition, move in sorted(admin.list_partition_reassignments().items()):
         line = f"{partition}: replicas: {_ids(move.replicas)}."
@@ -149,7 +149,7 @@ def _ids(brokers: Sequence[int]) -> str:
 
 
 def generate(admin: Admin, options: Namespace) -> None:
-    """Propose new places by the way in which new topics get theirs."""
+    """Proposes an assignment with the algorithm for new topics."""
     from barnabas.base.errors import KafkaError
     from barnabas.cli.reassign_partitions.plan import (
         as_plan,
@@ -174,12 +174,16 @@ def generate(admin: Admin, options: Namespace) -> None:
     brokers = [UsableBroker(node.id, rack, False) for node, rack in zip(nodes, racks, strict=True)]
     proposed = {}
     for topic in topics:
-        own = {one: replicas for one, replicas in present.items() if one.topic == topic}
-        factor = len(next(iter(own.values())))
+        partitions = {
+            partition: replicas for partition, replicas in present.items() if partition.topic == topic
+        }
+        factor = len(next(iter(partitions.values())))
         try:
-            places = place(brokers, len(own), factor, SystemRandom())
+            assignment = place(brokers, len(partitions), factor, SystemRandom())
         except KafkaError as error:
             raise CommandError(f"Error: {error.message}") from error
-        proposed.update({TopicPartition(topic, number): one for number, one in enumerate(places)})
+        proposed.update(
+            {TopicPartition(topic, number): replicas for number, replicas in enumerate(assignment)}
+        )
     print(f"Current partition replica assignment\n{as_plan(present)}\n")
     print(f"Proposed partition reassignment configuration\n{as_plan(proposed)}")

@@ -1,4 +1,4 @@
-"""`barnabas reassign-partitions --execute` and `--cancel`: start the moves of a plan, or stop them."""
+"""`barnabas reassign-partitions --execute` and `--cancel`: start or cancel the reassignments of a plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sized
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.cli.framework.exits import CommandError, Exit
-from barnabas.cli.framework.kafka_errors import exit_code, words
+from barnabas.cli.framework.kafka_errors import exit_code, message_of
 from barnabas.cli.reassign_partitions.plan import Plan, as_plan, assignments_of, check_plan, read_plan
 from barnabas.cli.reassign_partitions.throttles import (
     clear_throttles,
@@ -39,8 +39,8 @@ VERIFY_WARNING = (
 def execute(admin: Admin, options: Namespace) -> None:
     plan = read_plan(options.reassignment_json_file)
     check_plan(plan)
-    moving = admin.list_partition_reassignments()
-    if moving and not options.additional:
+    active = admin.list_partition_reassignments()
+    if active and not options.additional:
         raise CommandError(ALREADY_MOVING)
     _check_brokers(admin, plan)
     present = assignments_of(admin, plan)
@@ -50,14 +50,14 @@ def execute(admin: Admin, options: Namespace) -> None:
     if rate is not None or folder_rate is not None:
         print(VERIFY_WARNING)
     if rate is not None:
-        throttle_topics(admin, moving, plan, present)
-        throttle_brokers(admin, moving, plan, present, rate)
+        throttle_topics(admin, active, plan, present)
+        throttle_brokers(admin, active, plan, present, rate)
     if folder_rate is not None:
         throttle_folders(admin, plan, folder_rate)
     outcomes = admin.alter_partition_reassignments(
         plan.targets, allow_replication_factor_change=not options.disallow_replication_factor_change
     )
-    _refuse(outcomes.errors, "Error reassigning partition(s):")
+    _raise_errors(outcomes.errors, "Error reassigning partition(s):")
     print(f"Successfully started partition reassignment{_plural(plan.targets)} for {_listed(plan.targets)}")
     if plan.folders:
         move_folders(admin, plan.folders, options)
@@ -69,18 +69,18 @@ def _rate(given: int | None) -> int | None:
 
 def _check_brokers(admin: Admin, plan: Plan) -> None:
     alive = {node.id for node in admin.describe_cluster().nodes}
-    for broker in sorted({one for replicas in plan.targets.values() for one in replicas}):
+    for broker in sorted({replica for replicas in plan.targets.values() for replica in replicas}):
         if broker not in alive:
             raise CommandError(f"Error: Unknown broker id {broker}", Exit.NOT_FOUND)
 
 
-def _refuse(errors: Mapping[TopicPartition, KafkaError], headline: str) -> None:
-    """Tell each error on a line of its own below the headline, and end with the worst."""
+def _raise_errors(errors: Mapping[TopicPartition, KafkaError], headline: str) -> None:
+    """Prints each error on its own line below the headline, and raises with the highest exit code."""
     if not errors:
         return
     sys.stdout.flush()
     print(headline, file=sys.stderr)
-    *others, last = (f"{one}: {words(errors[one])}" for one in sorted(errors))
+    *others, last = (f"{partition}: {message_of(errors[partition])}" for partition in sorted(errors))
     for line in others:
         print(line, file=sys.stderr)
     raise CommandError(last, max(exit_code(error) for error in errors.values()))
@@ -95,7 +95,7 @@ def _listed(partitions: Mapping[TopicPartition, object] | list[TopicPartition]) 
 
 
 def move_folders(admin: Admin, moves: Mapping[TopicPartitionReplica, str], options: Namespace) -> None:
-    """Start to move replicas between folders; one that is still on its way to its broker is tried again."""
+    """Starts moves between log directories; retries replicas that their broker does not have yet."""
     clock = SystemClock()
     timeout_ms = DEFAULT_TIMEOUT_MS if options.timeout is None else options.timeout
     deadline_ns = clock.monotonic_ns() + timeout_ms * _NS_PER_MS
@@ -107,7 +107,7 @@ def move_folders(admin: Admin, moves: Mapping[TopicPartitionReplica, str], optio
                 f"{replica.topic}-{replica.partition} with broker {replica.broker_id} "
             )
         if pending and clock.monotonic_ns() >= deadline_ns:
-            names = ",".join("-".join(map(str, one)) for one in sorted(pending, key=_by_broker))
+            names = ",".join("-".join(map(str, replica)) for replica in sorted(pending, key=_by_broker))
             raise CommandError(
                 f"Timed out before log directory move{_plural(pending)} could be started for: {names}",
                 Exit.TIMED_OUT,
@@ -125,17 +125,21 @@ def _started(admin: Admin, moves: Mapping[TopicPartitionReplica, str]) -> list[T
     for replica, error in outcomes.errors.items():
         if error.code is not ErrorCode.REPLICA_NOT_AVAILABLE:
             name = "-".join(map(str, replica))
-            raise CommandError(f"Error: Failed to alter dir for {name}: {words(error)}", exit_code(error))
+            raise CommandError(
+                f"Error: Failed to alter dir for {name}: {message_of(error)}", exit_code(error)
+            )
     return sorted(outcomes.values_by_key, key=_by_broker)
 
 
 def cancel(admin: Admin, options: Namespace) -> None:
     plan = read_plan(options.reassignment_json_file)
-    moving = sorted(admin.list_partition_reassignments(plan.targets)) if plan.parts else []
-    if moving:
-        outcomes = admin.alter_partition_reassignments(dict.fromkeys(moving))
-        _refuse(outcomes.errors, f"Error cancelling partition reassignment{_plural(outcomes.errors)} for:")
-        print(f"Successfully cancelled partition reassignment{_plural(moving)} for: {_listed(moving)}")
+    active = sorted(admin.list_partition_reassignments(plan.targets)) if plan.parts else []
+    if active:
+        outcomes = admin.alter_partition_reassignments(dict.fromkeys(active))
+        _raise_errors(
+            outcomes.errors, f"Error cancelling partition reassignment{_plural(outcomes.errors)} for:"
+        )
+        print(f"Successfully cancelled partition reassignment{_plural(active)} for: {_listed(active)}")
     else:
         print("None of the specified partition reassignments are active.")
     states = folder_states(admin, plan.folders)

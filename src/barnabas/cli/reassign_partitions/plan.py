@@ -1,4 +1,4 @@
-"""What the files of reassign-partitions say, and the plans that it prints."""
+"""The files that reassign-partitions reads, and the plans that it prints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Assignments = Mapping[TopicPartition, Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where partitions are to go, and where replicas are to lie, if a folder is named."""
+    """The target replicas of partitions, and the target log directories of replicas, if given."""
 
     parts: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
     folders: Mapping[TopicPartitionReplica, str]
@@ -41,10 +41,10 @@ def read_plan(path: str) -> Plan:
     """A --reassignment-json-file."""
     data = _read(path)
     parts, folders = [], {}
-    for one in items(data, "partitions", dict, path) if "partitions" in data else ():
-        partition = TopicPartition(field(one, "topic", str, path), field(one, "partition", int, path))
-        replicas = items(one, "replicas", int, path)
-        names = items(one, "log_dirs", str, path) if "log_dirs" in one else [ANY_FOLDER] * len(replicas)
+    for entry in items(data, "partitions", dict, path) if "partitions" in data else ():
+        partition = TopicPartition(field(entry, "topic", str, path), field(entry, "partition", int, path))
+        replicas = items(entry, "replicas", int, path)
+        names = items(entry, "log_dirs", str, path) if "log_dirs" in entry else [ANY_FOLDER] * len(replicas)
         if len(names) != len(replicas):
             raise UsageError(
                 f"Error: Size of replicas list {_shown(replicas)} is different from size of log dirs list "
@@ -63,8 +63,8 @@ def _read(path: str) -> dict[str, Any]:
         check_version(data, path)
     except CommandError as error:
         raise CommandError(f"Error: {error}", error.code) from error
-    found: dict[str, Any] = data
-    return found
+    plan: dict[str, Any] = data
+    return plan
 
 
 def _shown(values: Sequence[object]) -> str:
@@ -72,7 +72,7 @@ def _shown(values: Sequence[object]) -> str:
 
 
 def check_plan(plan: Plan) -> None:
-    """What --execute must not start."""
+    """Raises UsageError for plans that --execute must not start."""
     if not plan.parts:
         raise UsageError("Error: Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in plan.parts):
@@ -94,16 +94,16 @@ def check_plan(plan: Plan) -> None:
 
 
 def duplicates(values: Iterable[T]) -> list[T]:
-    """Those that come more than once."""
-    all_of_them = list(values)
-    return [one for one in dict.fromkeys(all_of_them) if all_of_them.count(one) > 1]
+    """The values that occur more than once."""
+    listed = list(values)
+    return [value for value in dict.fromkeys(listed) if listed.count(value) > 1]
 
 
 def read_topics(path: str) -> list[str]:
     """A --topics-to-move-json-file."""
     data = _read(path)
     listed = items(data, "topics", dict, path) if "topics" in data else []
-    topics = [field(one, "topic", str, path) for one in listed]
+    topics = [field(entry, "topic", str, path) for entry in listed]
     twice = duplicates(topics)
     if twice:
         raise UsageError(f"Error: List of topics to reassign contains duplicate entries: {_shown(twice)}")
@@ -125,40 +125,40 @@ def read_brokers(text: str) -> list[int]:
 
 
 def assignments_of_topics(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, ...]]:
-    """Where the replicas of topics are now."""
-    found = admin.describe_topics(topics)
-    for name in found:
-        error = found.error_of(name)
+    """The current assignment of topics."""
+    described = admin.describe_topics(topics)
+    for name in described:
+        error = described.error_of(name)
         if error is not None and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise UnknownTopicOrPartitionError(f"Topic {name} not found.")
     return {
-        TopicPartition(topic.name, one.partition): one.replicas
-        for topic in found.raise_first().values()
-        for one in topic.partitions
+        TopicPartition(topic.name, info.partition): info.replicas
+        for topic in described.raise_first().values()
+        for info in topic.partitions
     }
 
 
 def assignments_of(admin: Admin, plan: Plan) -> dict[TopicPartition, tuple[int, ...]]:
-    """Where the replicas of a plan's partitions are now."""
+    """The current assignment of the partitions of a plan."""
     present = assignments_of_topics(admin, plan.topics)
-    missing = [str(one) for one in plan.targets if one not in present]
+    missing = [str(partition) for partition in plan.targets if partition not in present]
     if missing:
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition: {', '.join(missing)}"
         )
-    return {one: present[one] for one in plan.targets}
+    return {partition: present[partition] for partition in plan.targets}
 
 
 def as_plan(assignments: Assignments) -> str:
-    """As a file for --execute, in one line."""
+    """The contents of a file for --execute, in one line."""
     partitions = [
         {
-            "topic": one.topic,
-            "partition": one.partition,
-            "replicas": list(assignments[one]),
-            "log_dirs": [ANY_FOLDER] * len(assignments[one]),
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "replicas": list(assignments[partition]),
+            "log_dirs": [ANY_FOLDER] * len(assignments[partition]),
         }
-        for one in sorted(assignments)
+        for partition in sorted(assignments)
     ]
-    page = {"version": 1, "partitions": partitions}
-    return json.dumps(page, separators=(",", ":"), ensure_ascii=False)
+    data = {"version": 1, "partitions": partitions}
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)

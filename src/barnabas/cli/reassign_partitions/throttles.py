@@ -1,4 +1,4 @@
-"""Limits to how fast replicas move: which brokers and topics get them, and taking them away again."""
+"""Replication throttles: which brokers and topics get them, and how they are removed."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
 Moving = Mapping[TopicPartition, Reassignment]
 Present = Mapping[TopicPartition, tuple[int, ...]]
-# Who sends, and who receives.
-Ways = dict[TopicPartition, tuple[set[int], set[int]]]
+# The brokers that send, and those that receive.
+Routes = dict[TopicPartition, tuple[set[int], set[int]]]
 
 
-def ways_of(moving: Moving, plan: Plan, present: Present) -> Ways:
-    """Of every partition that moves or is to move."""
-    ways: Ways = {}
+def routes_of(moving: Moving, plan: Plan, present: Present) -> Routes:
+    """The senders and receivers of every partition that is or will be reassigned."""
+    routes: Routes = {}
     for partition, move in moving.items():
         adding = set(move.adding_replicas)
-        ways[partition] = (set(move.replicas) - adding, adding)
+        routes[partition] = (set(move.replicas) - adding, adding)
     for partition, replicas in plan.targets.items():
-        sources = ways[partition][0] if partition in ways else set(present[partition])
-        ways[partition] = (sources, set(replicas) - sources)
-    return ways
+        sources = routes[partition][0] if partition in routes else set(present[partition])
+        routes[partition] = (sources, set(replicas) - sources)
+    return routes
 
 
 def throttle_topics(admin: Admin, moving: Moving, plan: Plan, present: Present) -> None:
-    """Tell brokers which replicas the limit is for."""
-    ways = ways_of(moving, plan, present)
+    """Sets the throttled replicas of the topics."""
+    routes = routes_of(moving, plan, present)
     changes = {}
-    for topic in sorted({partition.topic for partition in ways}):
-        own = {one.partition: way for one, way in ways.items() if one.topic == topic}
+    for topic in sorted({partition.topic for partition in routes}):
+        own = {partition.partition: route for partition, route in routes.items() if partition.topic == topic}
         changes[ConfigResource(ConfigResourceType.TOPIC, topic)] = [
             AlterConfig(
-                LEADER_REPLICAS, _replicas((n, broker) for n, way in own.items() for broker in way[0])
+                LEADER_REPLICAS, _replicas((n, broker) for n, route in own.items() for broker in route[0])
             ),
             AlterConfig(
-                FOLLOWER_REPLICAS, _replicas((n, broker) for n, way in own.items() for broker in way[1])
+                FOLLOWER_REPLICAS, _replicas((n, broker) for n, route in own.items() for broker in route[1])
             ),
         ]
     admin.incremental_alter_configs(changes).raise_first()
@@ -57,7 +57,9 @@ def _replicas(pairs: Iterable[tuple[int, int]]) -> str:
 
 
 def throttle_brokers(admin: Admin, moving: Moving, plan: Plan, present: Present, rate: int) -> None:
-    brokers = {one for way in ways_of(moving, plan, present).values() for side in way for one in side}
+    brokers = {
+        broker for route in routes_of(moving, plan, present).values() for side in route for broker in side
+    }
     changes = [AlterConfig(LEADER_RATE, str(rate)), AlterConfig(FOLLOWER_RATE, str(rate))]
     _alter_brokers(admin, brokers, changes)
     print(f"The inter-broker throttle limit was set to {rate} B/s")
@@ -70,16 +72,16 @@ def throttle_folders(admin: Admin, plan: Plan, rate: int) -> None:
 
 
 def _alter_brokers(admin: Admin, brokers: Iterable[int], changes: list[AlterConfig]) -> None:
-    resources = [ConfigResource(ConfigResourceType.BROKER, str(one)) for one in sorted(brokers)]
+    resources = [ConfigResource(ConfigResourceType.BROKER, str(broker)) for broker in sorted(brokers)]
     if resources:
         admin.incremental_alter_configs(dict.fromkeys(resources, changes)).raise_first()
 
 
 def clear_throttles(admin: Admin, plan: Plan) -> None:
-    """Of all brokers: nobody knows any more which of them took part."""
+    """Clears the throttles of all brokers: which of them took part is no longer known."""
     brokers = sorted(
         {node.id for node in admin.describe_cluster().nodes}
-        | {one for replicas in plan.targets.values() for one in replicas}
+        | {broker for replicas in plan.targets.values() for broker in replicas}
     )
     print(f"Clearing broker-level throttles on broker{_plural(brokers)} {','.join(map(str, brokers))}")
     _alter_brokers(

@@ -1,4 +1,4 @@
-"""`barnabas reassign-partitions --verify`: how far the moves of a plan are."""
+"""`barnabas reassign-partitions --verify`: the progress of the reassignments of a plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def verify(admin: Admin, options: Namespace) -> Exit:
     plan = read_plan(options.reassignment_json_file)
     moving = admin.list_partition_reassignments()
     print("Status of partition reassignment:")
-    present = replicas_now(admin, plan)
+    present = current_replicas(admin, plan)
     for partition, replicas in sorted(plan.targets.items()):
         if partition in moving:
             print(f"Reassignment of partition {partition} is still in progress.")
@@ -30,9 +30,12 @@ def verify(admin: Admin, options: Namespace) -> Exit:
                 f"{_ids(present.get(partition, ()))} rather than {_ids(replicas)}."
             )
     states = folder_states(admin, plan.folders)
-    lines = [folder_line(one, states[one], plan.folders[one]) for one in sorted(states, key=_by_broker)]
+    lines = [
+        folder_line(replica, states[replica], plan.folders[replica])
+        for replica in sorted(states, key=_by_broker)
+    ]
     print("\n".join(lines))
-    # A plan that asks for no folders has none to wait for.
+    # A plan without log directories has no moves between them to wait for.
     if (
         not moving
         and not any(state.future_path for state in states.values())
@@ -50,18 +53,18 @@ def _ids(brokers: tuple[int, ...]) -> str:
     return ",".join(map(str, brokers))
 
 
-def replicas_now(admin: Admin, plan: Plan) -> dict[TopicPartition, tuple[int, ...]]:
-    """Where the partitions of a plan are; those that do not exist are left out."""
+def current_replicas(admin: Admin, plan: Plan) -> dict[TopicPartition, tuple[int, ...]]:
+    """The current replicas of a plan's partitions; missing partitions are left out."""
     if not plan.topics:
         return {}
-    found = admin.describe_topics(plan.topics)
-    for error in found.errors.values():
+    described = admin.describe_topics(plan.topics)
+    for error in described.errors.values():
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise error
     return {
-        TopicPartition(topic.name, one.partition): one.replicas
-        for topic in found.values_by_key.values()
-        for one in topic.partitions
+        TopicPartition(topic.name, info.partition): info.replicas
+        for topic in described.values_by_key.values()
+        for info in topic.partitions
     }
 
 
@@ -72,7 +75,7 @@ def folder_states(
 
 
 def folder_line(replica: TopicPartitionReplica, state: ReplicaLogDir, target: str) -> str:
-    """How far the move of one replica to a folder is."""
+    """The progress of moving a replica to a log directory."""
     name = f"{replica.topic}-{replica.partition}"
     if state.current_path is None:
         return (

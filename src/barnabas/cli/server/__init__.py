@@ -1,1 +1,1 @@
-"""Servers as processes: dev, server-start, server-stop, status."""
+"""Server processes: dev, server-start, server-stop, status."""

@@ -1,7 +1,7 @@
-"""`barnabas dev`: one process, nothing to set up, on this machine only.
+"""`barnabas dev`: a broker for development, without setup, on this machine only.
 
-A broker and its controller in one, formatted on the way; data in a temporary folder that goes with it, or in
-a folder that stays.
+Broker and controller in one process, with storage formatted automatically; the data is in a temporary folder
+that is deleted at the end, or in a given folder.
 """
 
 from __future__ import annotations
@@ -30,19 +30,23 @@ NODE_ID = 1
 
 
 def run(arguments: Sequence[str]) -> int:
-    parser = ArgumentParser(PROGRAM, "Run one broker for development, on this machine only.")
+    parser = ArgumentParser(PROGRAM, "Run a broker for development, on this machine only.")
     add = parser.add_argument
     add(
         "--port",
         type=whole_number(0, MAX_PORT),
         default=DEFAULT_PORT,
         metavar="PORT",
-        help="where it listens (default 9092)",
+        help="port to listen on (default 9092)",
     )
-    add("--data", metavar="FOLDER", help="keep the data here; without it, it is gone at the end")
+    add(
+        "--data",
+        metavar="FOLDER",
+        help="keep the data here (default: a temporary folder, deleted at the end)",
+    )
     add("--override", action="append", default=[], metavar="KEY=VALUE", help="set an option; may be repeated")
     add("--metrics", metavar="[HOST:]PORT", help="serve metrics for Prometheus at http://HOST:PORT/metrics")
-    add("--log-format", choices=FORMATS, default="text", help="how log lines look (default text)")
+    add("--log-format", choices=FORMATS, default="text", help="format of log lines (default text)")
     add("--verbose", action="store_true", help="log more than warnings")
     options = parser.parse(arguments)
     with _data_folder(options.data) as folder:
@@ -70,8 +74,8 @@ def _serve(options: Namespace, folder: str) -> int:
     from barnabas.config.errors import ConfigError
     from barnabas.config.node.node import read_node
 
-    def listening(info: ServerInfo) -> None:
-        _greet(info, folder, kept=options.data is not None)
+    def on_listening(info: ServerInfo) -> None:
+        _print_summary(info, folder, kept=options.data is not None)
 
     metrics_at = parse_metrics(options.metrics)
     overrides = overrides_of(PROGRAM, options.override)
@@ -79,7 +83,7 @@ def _serve(options: Namespace, folder: str) -> int:
         node = read_node({**settings(options.port, folder), **overrides})
         format_data(node, folder)
         with logging_to(None, options.log_format, logging.INFO if options.verbose else logging.WARNING):
-            return ServerProcess(node, listening, metrics_at=metrics_at).run()
+            return ServerProcess(node, on_listening, metrics_at=metrics_at).run()
     except ConfigError as error:
         raise CommandError(f"barnabas: {error}") from error
     except CommandError as error:
@@ -90,7 +94,7 @@ def _serve(options: Namespace, folder: str) -> int:
 
 
 def settings(port: int, folder: str) -> dict[str, str]:
-    """What a broker of its own needs; the controller takes any free port, as nobody else needs it."""
+    """The configuration of a single node; the controller uses any free port: no other node connects to it."""
     return {
         "process.roles": "broker,controller",
         "node.id": str(NODE_ID),
@@ -107,8 +111,8 @@ def settings(port: int, folder: str) -> dict[str, str]:
 
 
 def format_data(node: object, folder: str) -> None:
-    """Format the folder if it is not: under a new cluster id, or the one it has."""
-    from barnabas.cli.storage.format import carry_out, make_plan
+    """Formats the folder if necessary, with a new cluster id or the existing one."""
+    from barnabas.cli.storage.format import format_all, make_plan
     from barnabas.config.node.node import Node
     from barnabas.runtime.clock import SystemClock
     from barnabas.runtime.disk.folder_disk import FolderDisk
@@ -120,7 +124,7 @@ def format_data(node: object, folder: str) -> None:
     before = MetaPropertiesEnsemble.load(disk, node.log_dirs)
     if not before.unformatted:
         return
-    asked = Namespace(
+    options = Namespace(
         cluster_id=before.cluster_id or str(random_uuid(random)),
         release_version=None,
         feature=[],
@@ -130,16 +134,16 @@ def format_data(node: object, folder: str) -> None:
         initial_controllers=None,
     )
     with contextlib.redirect_stdout(io.StringIO()):
-        carry_out(make_plan(asked, node, random), disk, random, SystemClock(), ignore_formatted=True)
+        format_all(make_plan(options, node, random), disk, random, SystemClock(), ignore_formatted=True)
 
 
-def _greet(info: ServerInfo, folder: str, *, kept: bool) -> None:
-    place = info.listeners["PLAINTEXT"]
-    data = f"kept in {folder}" if kept else f"in {folder}, gone at the end; --data FOLDER keeps it"
-    flag = f" --bootstrap-server {place}" if _needs_flag(info, place) else ""
+def _print_summary(info: ServerInfo, folder: str, *, kept: bool) -> None:
+    address = info.listeners["PLAINTEXT"]
+    data = f"kept in {folder}" if kept else f"in {folder}, deleted at the end; use --data FOLDER to keep it"
+    flag = f" --bootstrap-server {address}" if _needs_flag(info, address) else ""
     print(
-        f"barnabas: a broker listens on {place} (cluster {info.cluster_id})\n"
-        f"  bootstrap servers  {place}\n"
+        f"barnabas: a broker listens on {address} (cluster {info.cluster_id})\n"
+        f"  bootstrap servers  {address}\n"
         f"  data               {data}\n"
         f"  see it             barnabas status\n"
         f"  try it             echo hello | barnabas produce greetings --create{flag}\n"
@@ -148,16 +152,16 @@ def _greet(info: ServerInfo, folder: str, *, kept: bool) -> None:
     sys.stdout.flush()
 
 
-def _needs_flag(info: ServerInfo, place: str) -> bool:
-    """Whether a command without --bootstrap-server could reach another broker than this one."""
+def _needs_flag(info: ServerInfo, address: str) -> bool:
+    """Whether a command without --bootstrap-server could reach another broker."""
     from barnabas.cli.friendly.framework import BOOTSTRAP_VARIABLE
     from barnabas.cli.server.running_servers import running_servers
     from barnabas.runtime.disk.folder_disk import FolderDisk
 
-    if place != f"{HOST}:{DEFAULT_PORT}" or os.environ.get(BOOTSTRAP_VARIABLE, place) != place:
+    if address != f"{HOST}:{DEFAULT_PORT}" or os.environ.get(BOOTSTRAP_VARIABLE, address) != address:
         return True
     try:
         servers = running_servers(FolderDisk())
     except OSError:
         return False
-    return any("broker" in one.roles and one.pid != info.pid for one in servers)
+    return any("broker" in server.roles and server.pid != info.pid for server in servers)

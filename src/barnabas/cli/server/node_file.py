@@ -1,4 +1,4 @@
-"""The file that configures a node, as commands read it."""
+"""Reads the configuration file of a node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def read_properties(disk: Disk, path: str) -> dict[str, str]:
     """Keys and values of a .properties file; an error names the file."""
     size = disk.size(path)
     if size > LARGEST_FILE:
-        raise CommandError(f"{path}: a configuration file has at most {LARGEST_FILE} bytes, this one {size}")
+        raise CommandError(
+            f"{path}: the file has {size} bytes, a configuration file has at most {LARGEST_FILE}"
+        )
     try:
         return loads(disk.read_bytes(path))
     except PropertiesError as error:
@@ -25,7 +27,7 @@ def read_properties(disk: Disk, path: str) -> dict[str, str]:
 
 
 def node_of(disk: Disk, path: str) -> Node:
-    """The node that a file configures, for tools that do not start it; unknown options are warned of."""
+    """The node that a file configures, for tools that do not start it; warns of unknown options."""
     try:
         node = parse_node(read_properties(disk, path))
     except ConfigError as error:
@@ -36,7 +38,7 @@ def node_of(disk: Disk, path: str) -> Node:
 
 
 def overrides_of(program: str, arguments: Sequence[str]) -> dict[str, str]:
-    """What `--override key=value` sets; anything else is a wrong command line."""
+    """The options of `--override key=value`; raises UsageError."""
     try:
         return parse_overrides(arguments)
     except ConfigError as error:

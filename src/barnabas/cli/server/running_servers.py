@@ -1,10 +1,7 @@
-"""Which servers run on this machine: each keeps a file in the state folder, and a lock on it while it lives.
+"""The servers that run on this machine: each has a file in the state folder, and holds a lock on it.
 
-What lives here: that file, for `server-start`, `server-stop` and `status`.  What may not: sockets, and what a
-server does.
-
-A process id alone proves nothing, as numbers are used again; the lock goes with the process, however it
-ends.
+A process id alone proves nothing, because ids are reused; the lock is released when the process ends, in
+whatever way.
 """
 
 from __future__ import annotations
@@ -17,12 +14,12 @@ from barnabas.runtime.disk.disk import Disk, Lock
 
 _INFO, _LOCK = ".pid", ".lock"
 STATE_VARIABLE = "BARNABAS_STATE"
-LOG_VARIABLE = "LOG_DIR"  # Of Apache Kafka's own scripts.
+LOG_VARIABLE = "LOG_DIR"  # As in Apache Kafka's scripts.
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a server says of itself.  Listeners: name to host:port as clients reach it."""
+    """A running server.  Listeners: name to advertised host:port."""
 
     pid: int
     node_id: int
@@ -37,7 +34,7 @@ class ServerInfo:
 
 
 def state_folder() -> str:
-    """Where a user's servers leave their files: $BARNABAS_STATE, or the place that XDG gives."""
+    """The folder for the files of a user's servers: $BARNABAS_STATE, or the one that XDG defines."""
     given = os.environ.get(STATE_VARIABLE)
     if given:
         return given
@@ -49,13 +46,13 @@ def log_folder() -> str:
     return os.environ.get(LOG_VARIABLE) or os.path.join(state_folder(), "logs")
 
 
-def no_place(error: OSError, folder: str, variable: str) -> str:
-    """Why a folder of ours cannot be used, and which variable names another."""
+def unusable_folder(error: OSError, folder: str, variable: str) -> str:
+    """Why a folder cannot be used, and which variable sets another."""
     return f"{folder}: {error.strerror or error}; set {variable} to a folder that this user may write"
 
 
 class Registration:
-    """This process among the running servers."""
+    """Registers this process as a running server."""
 
     def __init__(self, disk: Disk, info: ServerInfo) -> None:
         folder = os.path.join(state_folder(), "run")
@@ -65,18 +62,18 @@ class Registration:
         self._lock: Lock = disk.lock(self._path + _LOCK)
         disk.write_atomically(self._path + _INFO, json.dumps(asdict(info)).encode(), sync=False)
 
-    def end(self) -> None:
+    def remove(self) -> None:
         self._disk.remove(self._path + _INFO)
         self._lock.release()
         self._disk.remove(self._path + _LOCK)
 
 
 def running_servers(disk: Disk) -> list[ServerInfo]:
-    """All that live, by node id; files of those that ended without a word are swept away."""
+    """All running servers, sorted by node id; files of crashed servers are removed."""
     folder = os.path.join(state_folder(), "run")
     if not disk.is_folder(folder):
         return []
-    found = []
+    servers = []
     for name in disk.names(folder):
         if not name.endswith(_INFO):
             continue
@@ -85,11 +82,11 @@ def running_servers(disk: Disk) -> list[ServerInfo]:
             disk.remove(path)
             continue
         try:
-            found.append(ServerInfo(**json.loads(disk.read_bytes(path))))
+            servers.append(ServerInfo(**json.loads(disk.read_bytes(path))))
         except (OSError, ValueError, TypeError):
-            # It ended between two looks, or another release wrote it.
+            # The server has just ended, or another release wrote the file.
             continue
-    return sorted(found, key=lambda info: (info.node_id, info.pid))
+    return sorted(servers, key=lambda info: (info.node_id, info.pid))
 
 
 def is_running(disk: Disk, info: ServerInfo) -> bool:
@@ -97,7 +94,7 @@ def is_running(disk: Disk, info: ServerInfo) -> bool:
 
 
 def is_alive(disk: Disk, path: str) -> bool:
-    """Whether somebody holds the lock."""
+    """Whether a process holds the lock."""
     if not disk.exists(path + _LOCK):
         return False
     try:

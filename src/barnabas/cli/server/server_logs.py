@@ -1,4 +1,4 @@
-"""Logs of a server: lines on stderr or in a rotating file, as text for people or JSON for machines."""
+"""The logs of a server: on stderr or in a rotating file, as text or JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from barnabas.base.log_text import LONGEST_LINE, shown
 
-# A log file is set aside when it has this many bytes; so many of them are kept.
+# A log file is rotated at this size; this many old files are kept.
 MAX_LOG_BYTES = 64 << 20
 KEPT_LOGS = 9
 FORMATS = ("text", "json")
@@ -25,17 +25,17 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging has named it
-        """One line, whatever a client has put into it: nobody can forge the next."""
+        """One line, whatever text a client sends: it cannot forge a log line."""
         record.message = shown(record.message, LONGEST_LINE)
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802  # logging has named it
-        """Indented, so that no line of it looks like one of the log."""
+        """Indented, so that no line of it looks like a log line."""
         return textwrap.indent(super().formatException(ei), "    ")
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: time in milliseconds, level, logger, message, and the traceback of a fault."""
+    """One object per line: time in milliseconds, level, logger, message, and the traceback of an error."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, object] = {
@@ -51,12 +51,14 @@ class JsonFormatter(logging.Formatter):
 
 @contextlib.contextmanager
 def logging_to(path: str | None, form: str, level: int = logging.INFO) -> Iterator[None]:
-    """Meanwhile what this process logs goes to a rotating file, or to stderr."""
+    """In this context the process logs to a rotating file, or to stderr."""
     handler: logging.Handler
     if path is None:
         handler = logging.StreamHandler(sys.stderr)
     else:
-        from logging.handlers import RotatingFileHandler  # Only a daemon needs it, and it costs some ms.
+        from logging.handlers import (
+            RotatingFileHandler,
+        )  # Imported lazily: only a daemon needs it, and it takes some ms.
 
         handler = RotatingFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=KEPT_LOGS, encoding="utf-8")
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())

@@ -1,8 +1,8 @@
-"""A server as a process: the loop, its doors, signals, and the way from start to exit code.
+"""A server process: the event loop, its interfaces, signals, and the lifecycle from start to exit code.
 
-What lives here: what `server-start` and `dev` share.  What may not: command lines and files of settings.
+Shared by `server-start` and `dev`; command lines and configuration files belong there.  It does not use
 
-There is no asyncio here: the reactor alone carries a broker, and importing less makes it listen sooner.
+asyncio: the reactor is all a broker needs, and fewer imports make it start faster.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from barnabas.cli.server.running_servers import (
     STATE_VARIABLE,
     Registration,
     ServerInfo,
-    no_place,
     state_folder,
+    unusable_folder,
 )
 from barnabas.config.errors import ConfigError
 from barnabas.config.node.node import Node
@@ -44,10 +44,10 @@ from barnabas.storage.refused import StorageRefused
 
 logger = logging.getLogger(__name__)
 
-# server.max.startup.time.ms, if nobody sets it.
+# The default of server.max.startup.time.ms.
 NO_LIMIT = 2**63 - 1
-# Signals that come closer together are one wish: timeout(1) and terminals tell a process and its whole group.
-SAME_WISH_NS = 500_000_000
+# Signals within this time count as one: timeout(1) and terminals signal a process and its process group.
+SAME_SIGNAL_NS = 500_000_000
 
 
 class ServerProcess:
@@ -79,7 +79,7 @@ class ServerProcess:
         self._registration: Registration | None = None
         self._failure: BaseException | None = None
         self._is_stopping = False
-        self._stop_asked_ns: int | None = None
+        self._stop_requested_ns: int | None = None
         self._has_stopped = False
         try:
             self._broker = Broker(
@@ -103,12 +103,12 @@ class ServerProcess:
         )
 
     def run(self) -> int:
-        """Serve until a signal or a fault ends it.  CommandError says why it could not start."""
-        heard = [signal.SIGTERM, signal.SIGINT]
+        """Serves until a signal or a fatal error.  Raises CommandError if the node could not start."""
+        signals = [signal.SIGTERM, signal.SIGINT]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            # A terminal that goes away is a reason to stop in order; under nohup it is none.
-            heard.append(signal.SIGHUP)
-        before = {number: signal.signal(number, self._on_signal) for number in heard}
+            # A closed terminal stops the node cleanly, except under nohup.
+            signals.append(signal.SIGHUP)
+        before = {number: signal.signal(number, self._on_signal) for number in signals}
         try:
             self._start()
             while not self._has_stopped:
@@ -135,7 +135,7 @@ class ServerProcess:
             self._fail(error)
 
     def _open_metrics(self) -> None:
-        """Before anything else, so that nobody is served by a node that then ends for want of this port."""
+        """Called first, so that no client is served by a node that then fails because this port is in use."""
         if self._metrics_at is not None:
             with taking(self._metrics_at, "--metrics"):
                 serve_metrics(
@@ -151,7 +151,7 @@ class ServerProcess:
             limit_ms = self._node.settings["server.max.startup.time.ms"]
             limit = f"server.max.startup.time.ms={limit_ms}"
             self._fail(
-                CommandError(f"barnabas: the start took longer than {limit}; raise it or find out why")
+                CommandError(f"barnabas: the start took longer than {limit}; raise it, or look for the cause")
             )
 
     def _started(self) -> None:
@@ -160,10 +160,10 @@ class ServerProcess:
         try:
             self._registration = Registration(self._disk, info)
         except OSError as error:
-            self._fail(CommandError(f"barnabas: {no_place(error, state_folder(), STATE_VARIABLE)}"))
+            self._fail(CommandError(f"barnabas: {unusable_folder(error, state_folder(), STATE_VARIABLE)}"))
             return
-        # What was made until now stays for good: the collector need not look at it again and again, which
-        # would hold the loop for some milliseconds each time.
+        # Objects created so far live as long as the process: freezing them saves the garbage collector from
+        # scanning them, which would stall the loop for some milliseconds each time.
         gc.freeze()
         self._on_listening(info)
 
@@ -182,14 +182,14 @@ class ServerProcess:
             log_dirs=list(node.log_dirs),
         )
 
-    # Stopping -------------------------------------------------------------------------------------------
+    # Stopping --------------------------------------------------------------------------------------------
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         now_ns = self._clock.monotonic_ns()
-        if self._stop_asked_ns is None:
-            self._stop_asked_ns = now_ns
-        elif now_ns - self._stop_asked_ns >= SAME_WISH_NS:
-            # Whoever asks again does not want to wait for the end of the draining.
+        if self._stop_requested_ns is None:
+            self._stop_requested_ns = now_ns
+        elif now_ns - self._stop_requested_ns >= SAME_SIGNAL_NS:
+            # A second request does not wait for the draining.
             os._exit(Exit.INTERRUPTED)
         if self._is_stopping:
             return
@@ -197,7 +197,7 @@ class ServerProcess:
         self._reactor.post(self._stop)
 
     def _fail(self, error: BaseException) -> None:
-        """The broker cannot start, or cannot go on: stop what there is of it, then say why."""
+        """The broker cannot start or continue: stops it, then reports the error."""
         if self._failure is None:
             self._failure = error
             self._is_stopping = True
@@ -217,14 +217,14 @@ class ServerProcess:
 
     def _close(self) -> None:
         if self._registration is not None:
-            self._registration.end()
+            self._registration.remove()
         self._network.close()
         self._threads.close()
         self._reactor.close()
 
 
 def _explained(failure: BaseException) -> CommandError:
-    """One line for a person, with the code that fits."""
+    """One line for the user."""
     if isinstance(failure, CommandError):
         return failure
     if _is_out_of_files(failure):
@@ -232,13 +232,13 @@ def _explained(failure: BaseException) -> CommandError:
     if isinstance(failure, ConfigError | StorageRefused | CannotListenError):
         return CommandError(f"barnabas: {failure}")
     if isinstance(failure, OSError):
-        where = f"{failure.filename}: " if failure.filename else ""
-        return CommandError(f"barnabas: {where}{explain(failure)}")
+        path = f"{failure.filename}: " if failure.filename else ""
+        return CommandError(f"barnabas: {path}{explain(failure)}")
     return CommandError(f"barnabas: the server failed: {failure}")
 
 
 def _is_out_of_files(failure: BaseException | None) -> bool:
-    """Whether that is what lies behind it, however it was told."""
+    """Whether EMFILE or ENFILE is in the chain of causes."""
     while failure is not None:
         if isinstance(failure, OSError) and failure.errno in (errno.EMFILE, errno.ENFILE):
             return True
@@ -247,4 +247,4 @@ def _is_out_of_files(failure: BaseException | None) -> bool:
 
 
 def _log_fault(error: Exception) -> None:
-    logger.error("a fault on the loop; it goes on", exc_info=error)
+    logger.error("unhandled error on the event loop", exc_info=error)

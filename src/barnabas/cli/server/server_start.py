@@ -1,4 +1,4 @@
-"""`barnabas server-start`: runs a node as its file says, here or as a daemon."""
+"""`barnabas server-start`: runs a node from its server.properties, in the foreground or as a daemon."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ _FAILED = b"failed "
 
 
 def run(arguments: Sequence[str]) -> int:
-    parser = KafkaParser(PROGRAM, "Run a node as a server.properties file says.")
+    parser = KafkaParser(PROGRAM, "Run a node from a server.properties file.")
     add = parser.add_argument
     add("file", metavar="FILE", help="the server.properties to use")
     add(
         "-daemon",
         "--daemon",
         action="store_true",
-        help="return as soon as it listens, or say why it does not",
+        help="run in the background; return when the node listens or has failed",
     )
     add(
         "--override",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="set an option in place of the file; may be repeated",
+        help="override an option of the file; may be repeated",
     )
     add(
         "--metrics",
         metavar="[HOST:]PORT",
-        help="serve metrics for Prometheus at http://HOST:PORT/metrics (host 127.0.0.1 unless given)",
+        help="serve metrics for Prometheus at http://HOST:PORT/metrics (default host 127.0.0.1)",
     )
-    add("--log-format", choices=FORMATS, default="text", help="how log lines look (default text)")
+    add("--log-format", choices=FORMATS, default="text", help="format of log lines (default text)")
     options = parser.parse(arguments)
-    return _start_daemon(options) if options.daemon else _run_here(options, None)
+    return _start_daemon(options) if options.daemon else _run_in_process(options, None)
 
 
-def _run_here(options: Namespace, ready_fd: int | None) -> int:
-    """Serve in this process; tell whoever waits at the descriptor when it listens."""
+def _run_in_process(options: Namespace, ready_fd: int | None) -> int:
+    """Serves in this process; writes to the descriptor when the node listens."""
     from barnabas.cli.server.node_file import overrides_of, read_properties
     from barnabas.cli.server.running_servers import ServerInfo
     from barnabas.cli.server.server_process import ServerProcess
@@ -64,32 +64,32 @@ def _run_here(options: Namespace, ready_fd: int | None) -> int:
         node = read_node({**given, **overrides})
         log = None if ready_fd is None else _log_path(node.node_id)
 
-        def listening(info: ServerInfo) -> None:
+        def on_listening(info: ServerInfo) -> None:
             if ready_fd is not None:
                 os.write(ready_fd, _LISTENING + f"{info.pid} {log}\n".encode())
                 os.close(ready_fd)
 
         config = os.path.abspath(options.file)
-        with logging_to(log, options.log_format), _last_words(log):
-            return ServerProcess(node, listening, config=config, log=log, metrics_at=metrics_at).run()
+        with logging_to(log, options.log_format), _logging_fatal_error(log):
+            return ServerProcess(node, on_listening, config=config, log=log, metrics_at=metrics_at).run()
     except ConfigError as error:
         raise CommandError(f"{options.file}: {error}") from error
 
 
 def _log_path(node_id: int) -> str:
-    from barnabas.cli.server.running_servers import LOG_VARIABLE, log_folder, no_place
+    from barnabas.cli.server.running_servers import LOG_VARIABLE, log_folder, unusable_folder
 
     folder = log_folder()
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise CommandError(f"barnabas: {no_place(error, folder, LOG_VARIABLE)}") from error
+        raise CommandError(f"barnabas: {unusable_folder(error, folder, LOG_VARIABLE)}") from error
     return os.path.join(folder, f"server-{node_id}.log")
 
 
 @contextlib.contextmanager
-def _last_words(log: str | None) -> Iterator[None]:
-    """Why it ends is in the log, too: nobody may be at the terminal of a daemon any more."""
+def _logging_fatal_error(log: str | None) -> Iterator[None]:
+    """Logs the fatal error too: a daemon has no terminal."""
     try:
         yield
     except Exception as error:
@@ -114,31 +114,31 @@ def parse_metrics(text: str | None) -> Address | None:
     return Address(host.strip("[]") or "127.0.0.1", int(port))
 
 
-# As a daemon ----------------------------------------------------------------------------------------------
+# As a daemon ------------------------------------------------------------------------------------------------
 
 
 def _start_daemon(options: Namespace) -> int:
-    """Fork; the parent waits until the child listens or has failed, and passes on what it says."""
+    """Forks; the parent waits until the child listens or has failed, and reports the result."""
     read_fd, write_fd = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
         os.close(read_fd)
-        _be_daemon(options, write_fd)
+        _run_daemon(options, write_fd)
     os.close(write_fd)
     with os.fdopen(read_fd, "rb") as pipe:
-        told = pipe.read()
-    if told.startswith(_LISTENING):
-        pid, _, log = told[len(_LISTENING) :].decode().strip().partition(" ")
+        message = pipe.read()
+    if message.startswith(_LISTENING):
+        pid, _, log = message[len(_LISTENING) :].decode().strip().partition(" ")
         print(f"barnabas: the server listens (pid {pid}, log {log})")
         return Exit.OK
-    line = told[len(_FAILED) :].decode().strip() if told.startswith(_FAILED) else ""
+    line = message[len(_FAILED) :].decode().strip() if message.startswith(_FAILED) else ""
     raise CommandError(line or f"barnabas: the server ended before it listened (pid {child})")
 
 
-def _be_daemon(options: Namespace, ready_fd: int) -> NoReturn:
-    """The child: in a session of its own, without a terminal; never returns."""
+def _run_daemon(options: Namespace, ready_fd: int) -> NoReturn:
+    """Runs in the child, in a new session without a terminal; never returns."""
     from barnabas.cli.main import explain
 
     code = int(Exit.FAILED)
@@ -148,10 +148,10 @@ def _be_daemon(options: Namespace, ready_fd: int) -> NoReturn:
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
-        code = _run_here(options, ready_fd)
+        code = _run_in_process(options, ready_fd)
     except Exception as error:
         line, code = explain(error)
-        # After it has listened nobody waits there any more.
+        # Once the node listens, the parent has closed the pipe.
         with contextlib.suppress(OSError):
             os.write(ready_fd, _FAILED + line.encode())
     finally:

@@ -1,4 +1,4 @@
-"""`barnabas server-stop`: tells servers on this machine to stop, and waits until they have."""
+"""`barnabas server-stop`: stops servers on this machine, and waits for them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from barnabas.runtime.disk.folder_disk import FolderDisk
 from barnabas.runtime.loop.reactor import Reactor
 
 PROGRAM = "barnabas server-stop"
-LOOK_AGAIN_MS = 50
+POLL_MS = 50
 _MS = 1_000_000
 
 
 def run(arguments: Sequence[str]) -> int:
-    parser = ArgumentParser(
-        PROGRAM, "Stop the servers of this user on this machine; all unless one is named."
-    )
+    parser = ArgumentParser(PROGRAM, "Stop the servers of this user on this machine.")
     add = parser.add_argument
     add("--node-id", type=integer, metavar="N", help="only the server with this node id")
     add("--process-role", choices=("broker", "controller"), help="only servers with this role")
@@ -43,16 +41,16 @@ def run(arguments: Sequence[str]) -> int:
     if not chosen:
         raise CommandError("barnabas: no server to stop; see barnabas status", Exit.NOT_FOUND)
     for info in chosen:
-        _tell(info)
+        _send_signal(info)
     _wait(disk, chosen, options.timeout)
     return Exit.OK
 
 
-def _tell(info: ServerInfo) -> None:
+def _send_signal(info: ServerInfo) -> None:
     try:
         os.kill(info.pid, signal.SIGTERM)
     except ProcessLookupError:
-        return  # It was quicker.
+        return  # It has already ended.
     except PermissionError as error:
         raise CommandError(
             f"barnabas: node {info.node_id} (pid {info.pid}) belongs to another user", Exit.DENIED
@@ -68,10 +66,10 @@ def _wait(disk: FolderDisk, chosen: list[ServerInfo], timeout_s: int) -> None:
                 if reactor.clock.monotonic_ns() > deadline_ns:
                     raise CommandError(
                         f"barnabas: node {info.node_id} (pid {info.pid}) has not stopped within "
-                        f"{timeout_s} s; its log, {info.log or 'on its terminal'}, says what it is doing",
+                        f"{timeout_s} s; see its log ({info.log or 'on its terminal'})",
                         Exit.TIMED_OUT,
                     )
-                reactor.serve(LOOK_AGAIN_MS * _MS)
+                reactor.serve(POLL_MS * _MS)
             print(f"barnabas: node {info.node_id} (pid {info.pid}) has stopped")
     finally:
         reactor.close()

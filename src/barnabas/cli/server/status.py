@@ -1,4 +1,4 @@
-"""`barnabas status`: which servers run on this machine, and whether they answer."""
+"""`barnabas status`: the servers that run on this machine, and whether they respond."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 PROGRAM = "barnabas status"
 METADATA_VERSION = 9
-EVERYWHERE = ("::", "0.0.0.0", "")
+ANY_ADDRESS = ("::", "0.0.0.0", "")
 
 
 def run(arguments: Sequence[str]) -> int:
     parser = ArgumentParser(
-        PROGRAM, "Show the servers of this user on this machine, and whether they answer."
+        PROGRAM, "Show the servers of this user on this machine, and whether they respond."
     )
     add_output(parser)
     options = parser.parse(arguments)
     servers = running_servers(FolderDisk())
     if not servers:
         raise CommandError(
-            "barnabas: no server runs here; barnabas server-start FILE starts one", Exit.NOT_FOUND
+            "barnabas: no server is running; start one with barnabas server-start FILE", Exit.NOT_FOUND
         )
-    rows = [_look_at(info) for info in servers]
+    rows = [_server_row(info) for info in servers]
     if options.output in ("table", "wide"):
         for row in rows:
             print(_line(row))
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     return Exit.OK if all(row["answers"] for row in rows) else Exit.UNREACHABLE
 
 
-def _look_at(info: ServerInfo) -> dict[str, object]:
+def _server_row(info: ServerInfo) -> dict[str, object]:
     row: dict[str, object] = {
         **asdict(info),
         "up_seconds": max(0, SystemClock().wall_ms() - info.started_ms) // 1_000,
@@ -51,23 +51,23 @@ def _look_at(info: ServerInfo) -> dict[str, object]:
     if "broker" not in info.roles:
         return row
     try:
-        seen = _metadata(info)
+        metadata = _metadata(info)
     except CommandError as error:
         return {**row, "answers": False, "fault": str(error)}
-    partitions = [one for topic in seen.topics for one in topic.partitions]
-    wanted = all_operations()
+    partitions = [partition for topic in metadata.topics for partition in topic.partitions]
+    all_bits = all_operations()
     return {
         **row,
-        "brokers": len(seen.brokers),
-        "topics": len(seen.topics),
+        "brokers": len(metadata.brokers),
+        "topics": len(metadata.topics),
         "partitions": len(partitions),
-        "partitions_without_leader": sum(one.leader_id < 0 for one in partitions),
-        "topics_may_be_hidden": seen.cluster_authorized_operations & wanted != wanted,
+        "partitions_without_leader": sum(partition.leader_id < 0 for partition in partitions),
+        "topics_may_be_hidden": metadata.cluster_authorized_operations & all_bits != all_bits,
     }
 
 
 def all_operations() -> int:
-    """All that a cluster may be asked for; without an authorizer, everybody may do all of it."""
+    """All operations on a cluster; without an authorizer, everyone may perform them."""
     from barnabas.security.acls import Operation
 
     operations = (
@@ -83,27 +83,29 @@ def all_operations() -> int:
 
 
 def _metadata(info: ServerInfo) -> MetadataResponse:
-    # Only needed when there is a server to ask: help must not wait for it.
-    from barnabas.cli.framework.single_request import ask
+    # Imported lazily, so that help is fast.
+    from barnabas.cli.framework.single_request import send_request
     from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
     from barnabas.runtime.network.network import Address
 
     host, _, port = next(iter(info.listeners.values())).rpartition(":")
     host = host.strip("[]")
-    server = Address("127.0.0.1" if host in EVERYWHERE else host, int(port))
+    server = Address("127.0.0.1" if host in ANY_ADDRESS else host, int(port))
     request = MetadataRequest(
         topics=None, allow_auto_topic_creation=False, include_cluster_authorized_operations=True
     )
-    return ask(server, request, METADATA_VERSION, MetadataResponse)
+    return send_request(server, request, METADATA_VERSION, MetadataResponse)
 
 
 def _line(row: dict[str, object]) -> str:
     listeners = row["listeners"]
     assert isinstance(listeners, dict)
-    places = ", ".join(f"{name} {place}" for name, place in listeners.items())
+    addresses = ", ".join(f"{name} {address}" for name, address in listeners.items())
     roles = row["roles"]
     assert isinstance(roles, list)
-    text = f"node {row['node_id']}  pid {row['pid']}  {','.join(roles)}  {places}  up {row['up_seconds']} s"
+    text = (
+        f"node {row['node_id']}  pid {row['pid']}  {','.join(roles)}  {addresses}  up {row['up_seconds']} s"
+    )
     if not row["answers"]:
         return f"{text}  DOES NOT ANSWER: {row['fault']}"
     if "topics" in row:
@@ -111,5 +113,5 @@ def _line(row: dict[str, object]) -> str:
         if row["partitions_without_leader"]:
             text += f" ({row['partitions_without_leader']} WITHOUT LEADER)"
         if row["topics_may_be_hidden"]:
-            text += " that anybody may see; an authorizer hides others, ask as somebody who may see them"
+            text += " visible to anonymous clients; an authorizer may hide others"
     return text

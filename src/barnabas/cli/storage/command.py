@@ -1,6 +1,6 @@
-"""`barnabas storage`: format data folders, look into them, look up feature levels.
+"""`barnabas storage`: format data folders, inspect them, look up feature levels.
 
-The options and the texts are those of Apache Kafka's kafka-storage; usage errors end with 2 instead of 1.
+The options and messages are those of Apache Kafka's kafka-storage; usage errors exit with 2 instead of 1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RELEASES = f"The minimum is {OLDEST_METADATA_VERSION}; the default is {LATEST_S
 
 
 def run(arguments: Sequence[str]) -> int:
-    description = "Format data folders, look into them, look up feature levels."
+    description = "Format data folders, inspect them, look up feature levels."
     return Tool(PROGRAM, description, SUBCOMMANDS, make_parser=ArgumentParser).run(arguments)
 
 
@@ -38,22 +38,22 @@ def _declare_info(parser: ArgumentParser) -> None:
 def _declare_format(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--config", "-c", required=True, metavar="FILE", help="the server.properties to use")
-    add("--cluster-id", "-t", required=True, metavar="ID", help="the id of the cluster, see `random-uuid`")
+    add("--cluster-id", "-t", required=True, metavar="ID", help="the cluster id, see `random-uuid`")
     add(
         "--add-scram",
         "-S",
         action="append",
         default=[],
         metavar="CREDENTIAL",
-        help="a SCRAM credential to start with, as 'SCRAM-SHA-256=[name=alice,password=alice-secret]' or "
+        help="an initial SCRAM credential, as 'SCRAM-SHA-256=[name=alice,password=alice-secret]' or "
         '\'SCRAM-SHA-512=[name=alice,iterations=8192,salt="N3E=",saltedpassword="YCE="]\'; may be repeated',
     )
-    add("--ignore-formatted", "-g", action="store_true", help="pass over folders that are formatted already")
+    add("--ignore-formatted", "-g", action="store_true", help="skip folders that are already formatted")
     add(
         "--release-version",
         "-r",
         metavar="RELEASE",
-        help=f"the release whose feature levels the cluster starts with. {_RELEASES}",
+        help=f"the release that determines the initial feature levels. {_RELEASES}",
     )
     add(
         "--feature",
@@ -61,7 +61,7 @@ def _declare_format(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=LEVEL",
-        help="start with this level of a feature, as in `kraft.version=1`; may be repeated",
+        help="the initial level of a feature, as in `kraft.version=1`; may be repeated",
     )
     quorum = parser.add_mutually_exclusive_group()
     quorum.add_argument(
@@ -74,7 +74,7 @@ def _declare_format(parser: ArgumentParser) -> None:
         "--no-initial-controllers",
         "-N",
         action="store_true",
-        help="do not write the voters of a dynamic quorum: this node will be told or will join",
+        help="do not write the voters of a dynamic quorum: this node learns them or joins later",
     )
     quorum.add_argument(
         "--initial-controllers",
@@ -91,7 +91,7 @@ def _declare_version_mapping(parser: ArgumentParser) -> None:
         "-r",
         metavar="RELEASE",
         default=LATEST_STABLE_METADATA_VERSION.name,
-        help=f"the release whose feature levels are shown. {_RELEASES}",
+        help=f"the release whose feature levels to show. {_RELEASES}",
     )
 
 
@@ -128,20 +128,20 @@ def version_mapping_command(parser: ArgumentParser, options: Namespace) -> int:
 
 
 def feature_dependencies_command(parser: ArgumentParser, options: Namespace) -> int:
-    for wanted in options.feature:
-        name, equals, text = wanted.partition("=")
+    for text in options.feature:
+        name, equals, level_text = text.partition("=")
         if not equals:
-            raise UsageError(f"{PROGRAM} feature-dependencies: {wanted} has no level; write it as NAME=LEVEL")
-        level = short_number(text)
+            raise UsageError(f"{PROGRAM} feature-dependencies: {text} has no level; write NAME=LEVEL")
+        level = short_number(level_text)
         if level is None:
-            raise CommandError(f"Invalid version format: {text} for feature {name}")
+            raise CommandError(f"Invalid version format: {level_text} for feature {name}")
         for line in dependency_lines(name, level):
             print(line)
     return Exit.OK
 
 
 def dependency_lines(name: str, level: int) -> list[str]:
-    """What one level of a feature needs of others."""
+    """The dependencies of a feature level."""
     if name == METADATA_VERSION:
         try:
             return [f"{name}={level} ({metadata_version_at(level)}) has no dependencies."]
@@ -175,24 +175,20 @@ def format_command(parser: ArgumentParser, options: Namespace) -> int:
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {
-    "info": Subcommand(
-        "show what the data folders of this node are formatted for", _declare_info, info_command
-    ),
-    "format": Subcommand(
-        "make the data folders of this node part of a cluster", _declare_format, format_command
-    ),
+    "info": Subcommand("show the cluster and node of the data folders", _declare_info, info_command),
+    "format": Subcommand("format the data folders of this node", _declare_format, format_command),
     "version-mapping": Subcommand(
-        "show the feature levels that belong to a release",
+        "show the feature levels of a release",
         _declare_version_mapping,
         version_mapping_command,
     ),
     "feature-dependencies": Subcommand(
-        "show which other levels a feature's level needs",
+        "show which other levels a feature level requires",
         _declare_feature_dependencies,
         feature_dependencies_command,
     ),
     "random-uuid": Subcommand(
-        "print a random id, fit for a cluster or a directory",
+        "print a random id for a cluster or a directory",
         no_flags,
         random_uuid_command,
     ),

@@ -1,7 +1,7 @@
-"""`barnabas storage format`: makes data folders part of a cluster, in the files that Apache Kafka writes.
+"""`barnabas storage format`: formats data folders, with the files that Apache Kafka writes.
 
-Everything is checked before anything is written; meta.properties comes last in each folder, so that one
-which was not finished counts as not formatted.
+Everything is checked before anything is written; meta.properties is written last in each folder, so that an
+interrupted format counts as not formatted.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ ALL_INTERFACES = "0.0.0.0"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be written."""
+    """The data to write."""
 
     cluster_id: str
     node: Node
     version: MetadataVersion
     kraft_version: int
     records: list[Message]
-    voters: tuple[InitialVoter, ...]  # Empty: the quorum is static, or its voters are not written here.
+    voters: tuple[InitialVoter, ...]  # Empty for a static quorum, or if the voters are not written.
 
     @property
     def own_voter(self) -> InitialVoter | None:
         return next((voter for voter in self.voters if voter.node_id == self.node.node_id), None)
 
     def description(self, folder: str) -> str:
-        """Apache Kafka's word for what a folder is to be."""
+        """Apache Kafka's name for the kind of folder."""
         if folder != self.node.metadata_log_dir:
             return "data directory"
         if not self.voters:
@@ -84,18 +84,20 @@ def format_folders(options: Namespace) -> int:
     except ValueError as error:
         raise CommandError(str(error)) from error
     warn_of_cluster_id(plan.cluster_id)
-    return carry_out(plan, disk, random, clock, ignore_formatted=options.ignore_formatted)
+    return format_all(plan, disk, random, clock, ignore_formatted=options.ignore_formatted)
 
 
 def make_plan(options: Namespace, node: Node, random: Random) -> Plan:
-    """Check all that was asked for; ValueError or CommandError in Apache Kafka's words."""
+    """Checks the options; raises ValueError or CommandError with Apache Kafka's messages."""
     if node.mode is not Mode.KRAFT:
         raise CommandError(
             "The kafka configuration file appears to be for a legacy cluster. "
             "Formatting is only supported for clusters in KRaft mode."
         )
     if not options.cluster_id.strip():
-        raise UsageError(f"{PROGRAM}: the cluster id is empty; take one from `barnabas storage random-uuid`")
+        raise UsageError(
+            f"{PROGRAM}: the cluster id is empty; create one with `barnabas storage random-uuid`"
+        )
     release = options.release_version and metadata_version_named(options.release_version)
     chosen = dict(parse_level(text) for text in options.feature)
     voters = choose_voters(options, node, random)
@@ -117,7 +119,7 @@ def make_plan(options: Namespace, node: Node, random: Random) -> Plan:
 
 
 def parse_level(text: str) -> tuple[str, int]:
-    """Read `feature=level`."""
+    """Parses `feature=level`."""
     name, equals, level = text.partition("=")
     if not equals:
         raise ValueError(f"Can't parse feature=level string {text}: equals sign not found.")
@@ -128,7 +130,7 @@ def parse_level(text: str) -> tuple[str, int]:
 
 
 def choose_voters(options: Namespace, node: Node, random: Random) -> tuple[InitialVoter, ...]:
-    """The first voters of a dynamic quorum, if this node is to write them."""
+    """The initial voters of a dynamic quorum, if this node writes them."""
     if options.initial_controllers is not None:
         return parse_voters(options.initial_controllers)
     if options.standalone:
@@ -142,20 +144,20 @@ def choose_voters(options: Namespace, node: Node, random: Random) -> tuple[Initi
 
 
 def standalone_voter(node: Node, random: Random) -> InitialVoter:
-    """This node as the only voter, reached where its controller listener is."""
+    """This node as the only voter, at its controller listener."""
     if not node.is_controller:
         raise CommandError("You can only use --standalone on a controller.")
     listener = node.listeners.advertised_controllers[0]
     host = "localhost" if listener.host in (None, ALL_INTERFACES) else listener.host
-    assert host is not None  # None was replaced just now.
+    assert host is not None  # None was replaced above.
     return InitialVoter(node.node_id, host, listener.port, random_uuid(random))
 
 
-def carry_out(plan: Plan, disk: Disk, random: Random, clock: Clock, *, ignore_formatted: bool) -> int:
-    """Format what is not formatted yet; 1 if a folder had to be left out."""
+def format_all(plan: Plan, disk: Disk, random: Random, clock: Clock, *, ignore_formatted: bool) -> int:
+    """Formats the folders that are not formatted yet; returns 1 if a folder failed."""
     folders = sorted({*plan.node.log_dirs, plan.node.metadata_log_dir})
     before = MetaPropertiesEnsemble.load(disk, folders)
-    refuse_others(before, plan)
+    check_ownership(before, plan)
     if before.by_dir and not ignore_formatted:
         raise CommandError(
             f"Log directory {next(iter(before.by_dir))} is already formatted. "
@@ -169,21 +171,21 @@ def carry_out(plan: Plan, disk: Disk, random: Random, clock: Clock, *, ignore_fo
     if not before.unformatted:
         print("All of the log directories are already formatted.")
     refuse_files(before.unformatted, disk)
-    taken = set(before.directory_ids.values())
+    used_ids = set(before.directory_ids.values())
     for folder in before.unformatted:
-        taken.add(format_folder(plan, folder, disk, random, clock, taken))
+        used_ids.add(format_folder(plan, folder, disk, random, clock, used_ids))
     return Exit.FAILED if before.failed else Exit.OK
 
 
 def format_folder(
-    plan: Plan, folder: str, disk: Disk, random: Random, clock: Clock, taken: set[Uuid]
+    plan: Plan, folder: str, disk: Disk, random: Random, clock: Clock, used_ids: set[Uuid]
 ) -> Uuid:
-    """Write a folder's files; the id that the folder has now."""
+    """Writes the files of a folder; returns its directory id."""
     description = plan.description(folder)
     print(f"Formatting {description} {folder} with {METADATA_VERSION} {plan.version}.")
     dynamic = bool(plan.voters) and folder == plan.node.metadata_log_dir
     own = plan.own_voter if dynamic else None
-    directory_id = fresh_id(random, taken) if own is None else own.directory_id
+    directory_id = fresh_id(random, used_ids) if own is None else own.directory_id
     now_ms = clock.wall_ms()
     properties = MetaProperties(V1, plan.cluster_id, plan.node.node_id, directory_id)
     write_file(disk, folder, BOOTSTRAP_FILE, bootstrap_checkpoint(plan.records, now_ms))
@@ -196,7 +198,7 @@ def format_folder(
 
 
 def write_file(disk: Disk, folder: str, name: str, content: bytes) -> None:
-    """Write a file and make its folder if that is missing."""
+    """Writes a file, and creates its folder if necessary."""
     try:
         disk.make_folder(folder)
         disk.write_atomically(f"{folder}/{name}", content)
@@ -205,12 +207,12 @@ def write_file(disk: Disk, folder: str, name: str, content: bytes) -> None:
         raise CommandError(message, code_for(error)) from error
 
 
-def fresh_id(random: Random, taken: set[Uuid]) -> Uuid:
-    """An id that no other folder of this node has."""
-    drawn = random_uuid(random)
-    while drawn in taken:
-        drawn = random_uuid(random)
-    return drawn
+def fresh_id(random: Random, used_ids: set[Uuid]) -> Uuid:
+    """A directory id that no other folder of this node has."""
+    directory_id = random_uuid(random)
+    while directory_id in used_ids:
+        directory_id = random_uuid(random)
+    return directory_id
 
 
 def refuse_files(folders: Iterable[str], disk: Disk) -> None:
@@ -219,8 +221,8 @@ def refuse_files(folders: Iterable[str], disk: Disk) -> None:
             raise CommandError(f"{folder} is not a directory")
 
 
-def refuse_others(ensemble: MetaPropertiesEnsemble, plan: Plan) -> None:
-    """Folders of another cluster or node are not touched, and nothing else is either."""
+def check_ownership(ensemble: MetaPropertiesEnsemble, plan: Plan) -> None:
+    """Refuses to format anything if a folder belongs to another cluster or node."""
     for folder, properties in ensemble.by_dir.items():
         path = f"{folder}/{META_PROPERTIES}"
         if properties.cluster_id is not None and properties.cluster_id != plan.cluster_id:
@@ -240,14 +242,14 @@ def refuse_others(ensemble: MetaPropertiesEnsemble, plan: Plan) -> None:
 
 
 def warn_of_cluster_id(cluster_id: str) -> None:
-    """Apache Kafka takes any text; tools that expect an id may not."""
+    """Apache Kafka accepts any text, but tools that expect an id may not."""
     try:
         if len(cluster_id) == UUID_CHARACTERS and Uuid.parse(cluster_id):
             return
     except ValueError:
         pass
     print(
-        f"The cluster id {cluster_id!r} is not an id of {UUID_CHARACTERS} characters as "
-        "`barnabas storage random-uuid` prints them; it is taken as it is.",
+        f"The cluster id {cluster_id!r} is not an id of {UUID_CHARACTERS} characters, as "
+        "`barnabas storage random-uuid` prints; it is used unchanged.",
         file=sys.stderr,
     )

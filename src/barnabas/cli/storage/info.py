@@ -1,4 +1,4 @@
-"""`barnabas storage info`: which cluster and node the data folders belong to, and what is wrong with them."""
+"""`barnabas storage info`: the cluster and node of the data folders, and problems with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.storage.refused import DamagedFile
 
 
 def show_info(config: str) -> int:
-    """Print what is found; 1 if there is a problem."""
+    """Prints the findings; returns 1 if there is a problem."""
     disk = FolderDisk()
     node = node_of(disk, config)
     folders = sorted({*node.log_dirs, node.metadata_log_dir})
@@ -31,7 +31,7 @@ def show_info(config: str) -> int:
 
 
 def examine(disk: Disk, folders: list[str]) -> tuple[list[str], list[MetaProperties], list[str]]:
-    """The folders that exist, what they are formatted for, and what is wrong."""
+    """The folders that exist, their meta properties, and the problems."""
     found: list[str] = []
     properties: list[MetaProperties] = []
     problems: list[str] = []

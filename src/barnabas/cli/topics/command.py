@@ -39,52 +39,52 @@ def make_parser() -> KafkaParser:
     parser = KafkaParser(
         PROGRAM,
         "Create, list, describe, alter or delete topics.",
-        "Exactly one of --create, --list, --describe, --alter and --delete is given.",
+        "Give exactly one of --create, --list, --describe, --alter and --delete.",
     )
     add = parser.add_argument
     add_connection_flags(parser, old_zookeeper=True)
     add("--create", action="store_true", help="create a topic")
     add("--list", action="store_true", help="print the names of topics")
     add("--describe", action="store_true", help="print topics and their partitions")
-    add("--alter", action="store_true", help="raise the number of partitions")
+    add("--alter", action="store_true", help="increase the number of partitions")
     add("--delete", action="store_true", help="delete topics")
     add("--topic", metavar="TOPIC", help="the topic; except for --create, a regular expression")
     add("--topic-id", metavar="ID", help="the topic to describe, by its id")
-    add("--partitions", type=integer, metavar="COUNT", help="how many partitions it gets")
-    add("--replication-factor", type=integer, metavar="COUNT", help="how many replicas each partition gets")
+    add("--partitions", type=integer, metavar="COUNT", help="number of partitions")
+    add("--replication-factor", type=integer, metavar="COUNT", help="number of replicas of each partition")
     add(
         "--replica-assignment",
         metavar="B1:B2,B1:B2,...",
-        help="the brokers of each partition by hand; the first leads",
+        help="the replicas of each partition; the first is the preferred leader",
     )
     add(
         "--config",
         action="append",
         metavar="NAME=VALUE",
-        help="an option of the topic to be created; may be repeated",
+        help="an option of the new topic; may be repeated",
     )
     add("--delete-config", action="append", metavar="NAME", help=SUPPRESS)
-    add("--if-exists", action="store_true", help="a topic that is not there is no error")
-    add("--if-not-exists", action="store_true", help="a topic that is there already is no error")
-    add("--exclude-internal", action="store_true", help="leave out the topics of the system itself")
-    add("--topics-with-overrides", action="store_true", help="only topics with options of their own")
-    add("--under-replicated-partitions", action="store_true", help="only those that lack a replica in sync")
-    add("--unavailable-partitions", action="store_true", help="only those without a leader")
+    add("--if-exists", action="store_true", help="ignore a topic that does not exist")
+    add("--if-not-exists", action="store_true", help="ignore a topic that already exists")
+    add("--exclude-internal", action="store_true", help="omit internal topics")
+    add("--topics-with-overrides", action="store_true", help="only topics with overridden options")
+    add("--under-replicated-partitions", action="store_true", help="only under-replicated partitions")
+    add("--unavailable-partitions", action="store_true", help="only partitions without a leader")
     add(
         "--under-min-isr-partitions",
         action="store_true",
-        help="only those with fewer replicas in sync than min.insync.replicas",
+        help="only partitions with fewer in-sync replicas than min.insync.replicas",
     )
     add(
         "--at-min-isr-partitions",
         action="store_true",
-        help="only those with exactly min.insync.replicas in sync",
+        help="only partitions with exactly min.insync.replicas in-sync replicas",
     )
     add(
         "--partition-size-limit-per-response",
         type=integer,
         metavar="COUNT",
-        help="ask for this many partitions at a time (default 2000)",
+        help="maximum number of partitions per response (default 2000)",
     )
     return parser
 
@@ -93,28 +93,28 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser()
     options = parser.parse(arguments)
     action = check_flags(FlagRules(parser, options), options)
-    from barnabas.cli.framework.kafka_errors import told_as
+    from barnabas.cli.framework.kafka_errors import error_prefix
 
-    with told_as(FAILED):
+    with error_prefix(FAILED):
         new_topic = checked_topic(options) if action in ("--create", "--alter") else None
         if action == "--describe":
             from barnabas.cli.topics.describe import describe
 
-            with open_admin(parser, options) as everything:
-                describe(everything, options)
+            with open_admin(parser, options) as full_admin:
+                describe(full_admin, options)
             return Exit.OK
         with open_topic_admin(parser, options) as admin:
             if new_topic is not None:
-                new_topic.carry_out(admin)
+                new_topic.apply(admin)
             elif action == "--list":
-                print("\n".join(found_topics(admin, options)))
+                print("\n".join(selected_topics(admin, options)))
             else:
                 delete(admin, options)
     return Exit.OK
 
 
 def check_flags(rules: FlagRules, options: Namespace) -> str:
-    """The action; what does not go together is refused in Apache Kafka's words."""
+    """The action; conflicting flags are refused with Apache Kafka's messages."""
     action = rules.exactly_one(
         ACTIONS,
         "Command must include exactly one action: --list, --describe, --create, --alter or --delete",
@@ -166,8 +166,8 @@ FLAGS_OF_ACTIONS = {
 }
 
 
-def found_topics(admin: AnyAdmin, options: Namespace) -> list[str]:
-    """The names that --topic means, sorted; all without it."""
+def selected_topics(admin: AnyAdmin, options: Namespace) -> list[str]:
+    """The topics that --topic matches, sorted; all topics without it."""
     from barnabas.cli.framework.topic_filter import matching_topics
 
     names = admin.list_topics(include_internal=not options.exclude_internal)
@@ -175,8 +175,8 @@ def found_topics(admin: AnyAdmin, options: Namespace) -> list[str]:
 
 
 def existing_topics(admin: AnyAdmin, options: Namespace) -> list[str]:
-    """The same, and not none of them, unless --if-exists is given."""
-    names = found_topics(admin, options)
+    """The same; raises if there are none, unless --if-exists is given."""
+    names = selected_topics(admin, options)
     if not names and options.topic and not options.if_exists:
         raise CommandError(f"{FAILED}Topic '{options.topic}' does not exist as expected", Exit.NOT_FOUND)
     return names
@@ -189,7 +189,7 @@ def delete(admin: AnyAdmin, options: Namespace) -> None:
 
 
 def checked_topic(options: Namespace) -> NewTopic:
-    """What --create and --alter say of a topic, checked before anybody is asked."""
+    """The topic of --create or --alter, checked before the cluster is contacted."""
     from barnabas.config import TOPIC
 
     configs = dict(_config(text) for text in options.config or ())
@@ -217,32 +217,34 @@ def _config(text: str) -> tuple[str, str]:
 
 
 def replica_assignment(text: str | None) -> list[list[int]]:
-    """`1:2,2:3` as the brokers of each partition."""
-    placed: list[list[int]] = []
+    """`1:2,2:3` as the replicas of each partition."""
+    assignment: list[list[int]] = []
     for number, part in enumerate(text.split(",") if text else ()):
         try:
-            brokers = [integer(word.strip()) for word in part.split(":")]
+            brokers = [integer(broker.strip()) for broker in part.split(":")]
         except ArgumentTypeError as error:
             raise UsageError(f'{FAILED}For input string: "{part}"') from error
-        twice = list(dict.fromkeys(one for one in brokers if brokers.count(one) > 1))
+        twice = list(dict.fromkeys(broker for broker in brokers if brokers.count(broker) > 1))
         if twice:
-            found = ",".join(map(str, twice))
-            raise UsageError(f"{FAILED}Partition replica lists may not contain duplicate entries: {found}")
-        placed.append(brokers)
-        if len(brokers) != len(placed[0]):
+            duplicates = ",".join(map(str, twice))
+            raise UsageError(
+                f"{FAILED}Partition replica lists may not contain duplicate entries: {duplicates}"
+            )
+        assignment.append(brokers)
+        if len(brokers) != len(assignment[0]):
             raise UsageError(f"{FAILED}Partition {number} has different replication factor: {brokers}")
-    return placed
+    return assignment
 
 
 class NewTopic:
-    """A topic to be created, or to get more partitions."""
+    """A topic to create, or to add partitions to."""
 
-    def __init__(self, options: Namespace, configs: dict[str, str], placed: list[list[int]]) -> None:
+    def __init__(self, options: Namespace, configs: dict[str, str], assignment: list[list[int]]) -> None:
         self._options = options
         self._configs = configs
-        self._placed = placed
+        self._assignment = assignment
 
-    def carry_out(self, admin: AnyAdmin) -> None:
+    def apply(self, admin: AnyAdmin) -> None:
         if self._options.create:
             self._create(admin)
         else:
@@ -255,15 +257,15 @@ class NewTopic:
         options, name = self._options, self._options.topic
         if "." in name or "_" in name:
             print(COLLISION_WARNING, file=sys.stderr)
-        wanted = calls.NewTopic(
+        new_topic = calls.NewTopic(
             name,
             calls.BROKER_DEFAULT if options.partitions is None else options.partitions,
             calls.BROKER_DEFAULT if options.replication_factor is None else options.replication_factor,
-            dict(enumerate(self._placed)) or None,
+            dict(enumerate(self._assignment)) or None,
             self._configs,
         )
         try:
-            admin.create_topics([wanted]).raise_first()
+            admin.create_topics([new_topic]).raise_first()
         except TopicAlreadyExistsError:
             if not options.if_not_exists:
                 raise
@@ -275,8 +277,8 @@ class NewTopic:
         if not names:
             return
         assignments = None
-        if self._placed:
+        if self._assignment:
             present = admin.describe_topics(names).raise_first()
-            assignments = {name: self._placed[len(present[name].partitions) :] for name in names}
+            assignments = {name: self._assignment[len(present[name].partitions) :] for name in names}
         counts = dict.fromkeys(names, self._options.partitions)
         admin.create_partitions(counts, assignments=assignments).raise_first()

@@ -1,4 +1,4 @@
-"""`barnabas topics --describe`: a line for each topic and one for each of its partitions."""
+"""`barnabas topics --describe`: a line per topic, and one per partition."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Configs = Mapping[str, ConfigEntry]
 
 
 def describe(admin: Admin, options: Namespace) -> None:
-    """Print what is asked for, in the order in which Apache Kafka's tool prints it."""
+    """Prints the selected topics, in the order of Apache Kafka's tool."""
     topics = described_topics(admin, options)
     resources = {topic.name: ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics}
     configs = admin.describe_configs(resources.values())
-    page = _Page(options, {node.id for node in admin.describe_cluster().nodes}, moves_of(admin, topics))
+    printer = _Printer(options, {node.id for node in admin.describe_cluster().nodes}, moves_of(admin, topics))
     for topic in topics:
-        page.show(topic, configs[resources[topic.name]])
+        printer.show(topic, configs[resources[topic.name]])
 
 
 def described_topics(admin: Admin, options: Namespace) -> list[TopicDescription]:
@@ -35,9 +35,9 @@ def described_topics(admin: Admin, options: Namespace) -> list[TopicDescription]
         return _by_id(admin, topic_id, options)
     names = existing_topics(admin, options)
     limit = options.partition_size_limit_per_response or PARTITIONS_PER_RESPONSE
-    found = admin.describe_topics(names, partition_size_limit_per_response=limit).raise_first()
-    # Apache Kafka's client gives them in a hash map that is made for this many.
-    return [found[name] for name in hash_map_order(names, buckets_for(len(names)))]
+    described = admin.describe_topics(names, partition_size_limit_per_response=limit).raise_first()
+    # Apache Kafka's client returns them in a hash map of this capacity.
+    return [described[name] for name in hash_map_order(names, buckets_for(len(names)))]
 
 
 def _topic_id(text: str | None) -> Uuid:
@@ -50,7 +50,7 @@ def _topic_id(text: str | None) -> Uuid:
 
 
 def _by_id(admin: Admin, topic_id: Uuid, options: Namespace) -> list[TopicDescription]:
-    known = {one.id for one in admin.list_topics(include_internal=not options.exclude_internal).values()}
+    known = {topic.id for topic in admin.list_topics(include_internal=not options.exclude_internal).values()}
     if topic_id in known:
         return [admin.describe_topics([topic_id])[topic_id]]
     if not options.if_exists:
@@ -59,8 +59,8 @@ def _by_id(admin: Admin, topic_id: Uuid, options: Namespace) -> list[TopicDescri
 
 
 def moves_of(admin: Admin, topics: list[TopicDescription]) -> Mapping[TopicPartition, Reassignment]:
-    """Moves of replicas that are under way; none where they may not be seen."""
-    partitions = [TopicPartition(topic.name, one.partition) for topic in topics for one in topic.partitions]
+    """The active reassignments; empty if this user is not allowed to list them."""
+    partitions = [TopicPartition(topic.name, info.partition) for topic in topics for info in topic.partitions]
     if not partitions:
         return {}
     try:
@@ -72,14 +72,14 @@ def moves_of(admin: Admin, topics: list[TopicDescription]) -> Mapping[TopicParti
 
 
 def replication_factor(partition: PartitionDescription, move: Reassignment | None) -> int:
-    """How many replicas it is to have; of a move that has just ended the replicas themselves tell."""
+    """The target replication factor; if a reassignment has just ended, the number of replicas."""
     if move is not None and {*move.adding_replicas, *move.removing_replicas} & set(partition.replicas):
         return len(move.replicas) - len(move.adding_replicas)
     return len(partition.replicas)
 
 
-class _Page:
-    """Knows which lines are wanted, and prints them."""
+class _Printer:
+    """Selects the lines and prints them."""
 
     def __init__(
         self, options: Namespace, alive: set[int], moves: Mapping[TopicPartition, Reassignment]
@@ -107,19 +107,19 @@ class _Page:
             )
         if self._options.topics_with_overrides:
             return
-        least = int(configs["min.insync.replicas"].value or 1)
+        min_isr = int(configs["min.insync.replicas"].value or 1)
         for partition in topic.partitions:
             move = self._moves.get(TopicPartition(topic.name, partition.partition))
-            if self._all_partitions or self._is_wanted(partition, move, least):
+            if self._all_partitions or self._is_selected(partition, move, min_isr):
                 print(partition_line(topic.name, partition, move))
 
-    def _is_wanted(self, partition: PartitionDescription, move: Reassignment | None, least: int) -> bool:
+    def _is_selected(self, partition: PartitionDescription, move: Reassignment | None, min_isr: int) -> bool:
         options, leader, in_sync = self._options, partition.leader, len(partition.isr)
         return bool(
             (options.under_replicated_partitions and replication_factor(partition, move) > in_sync)
             or (options.unavailable_partitions and leader not in self._alive)
-            or (options.under_min_isr_partitions and (leader is None or in_sync < least))
-            or (options.at_min_isr_partitions and in_sync == least)
+            or (options.under_min_isr_partitions and (leader is None or in_sync < min_isr))
+            or (options.at_min_isr_partitions and in_sync == min_isr)
         )
 
 

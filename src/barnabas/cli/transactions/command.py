@@ -1,4 +1,4 @@
-"""`barnabas transactions`: look at transactions, find those that hang, and end them.
+"""`barnabas transactions`: describe transactions, find hanging ones, and abort them.
 
 The commands, flags and lines are those of Apache Kafka's kafka-transactions.
 """
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 PROGRAM = "barnabas transactions"
 NONE = "None"
 NOT_KNOWN = -1
-# How long a transaction may last by default before it counts as hanging.
+# The default duration after which a transaction may count as hanging.
 DEFAULT_MAX_MINUTES = 15
-WHICH = (
+IDENTIFICATION = (
     "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above)"
     " or with --producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
 )
@@ -42,7 +42,7 @@ def _declare_list(parser: ArgumentParser) -> None:
     add = parser.add_argument
     duration_help = "only transactions that have lasted longer than this; negative for all"
     add("--duration-filter", type=long_integer, default=-1, metavar="MS", help=duration_help)
-    add("--transactional-id-pattern", metavar="REGEX", help="only those whose whole id matches")
+    add("--transactional-id-pattern", metavar="REGEX", help="only transactional ids that match")
 
 
 def _declare_describe(parser: ArgumentParser) -> None:
@@ -57,29 +57,31 @@ def _declare_partition(parser: ArgumentParser) -> None:
 
 def _declare_describe_producers(parser: ArgumentParser) -> None:
     _declare_partition(parser)
-    parser.add_argument("--broker-id", type=integer, metavar="ID", help="ask this replica, not the leader")
+    parser.add_argument(
+        "--broker-id", type=integer, metavar="ID", help="query this replica instead of the leader"
+    )
 
 
 def _declare_abort(parser: ArgumentParser) -> None:
     _declare_partition(parser)
     add = parser.add_argument
-    add("--start-offset", type=long_integer, metavar="OFFSET", help="where the transaction starts")
-    add("--producer-id", type=long_integer, metavar="ID", help="or: whose it is")
-    add("--producer-epoch", type=integer, metavar="EPOCH", help="and the epoch of that producer")
-    add("--coordinator-epoch", type=integer, metavar="EPOCH", help="and that of its coordinator")
+    add("--start-offset", type=long_integer, metavar="OFFSET", help="the start offset of the transaction")
+    add("--producer-id", type=long_integer, metavar="ID", help="or: the producer id")
+    add("--producer-epoch", type=integer, metavar="EPOCH", help="and its epoch")
+    add("--coordinator-epoch", type=integer, metavar="EPOCH", help="and the epoch of its coordinator")
 
 
 def _declare_find_hanging(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--topic", metavar="TOPIC", help="the topic to search")
-    add("--partition", type=whole_number(0), metavar="NUMBER", help="only this partition of it")
-    add("--broker-id", type=integer, metavar="ID", help="search what this broker has replicas of")
+    add("--partition", type=whole_number(0), metavar="NUMBER", help="only this partition")
+    add("--broker-id", type=integer, metavar="ID", help="search the partitions with a replica on this broker")
     add(
         "--max-transaction-timeout",
         type=whole_number(0),
         default=DEFAULT_MAX_MINUTES,
         metavar="MINUTES",
-        help=f"what is younger does not hang (default {DEFAULT_MAX_MINUTES})",
+        help=f"ignore transactions that are younger (default {DEFAULT_MAX_MINUTES})",
     )
 
 
@@ -88,30 +90,30 @@ def _declare_force_terminate(parser: ArgumentParser) -> None:
 
 
 @contextmanager
-def failing(what: str) -> Iterator[None]:
-    """What the cluster refuses within is told as Apache Kafka's tool tells it."""
+def error_prefix(prefix: str) -> Iterator[None]:
+    """Reports errors of the cluster in this context as Apache Kafka's tool does."""
     from barnabas.base.errors import KafkaError
     from barnabas.cli.framework.kafka_errors import exit_code
 
     try:
         yield
     except KafkaError as error:
-        raise CommandError(f"{what}: {error.message.rstrip('.')}.", exit_code(error)) from error
+        raise CommandError(f"{prefix}: {error.message.rstrip('.')}.", exit_code(error)) from error
 
 
-# Looking ----------------------------------------------------------------------------------------------------
+# Describing -------------------------------------------------------------------------------------------------
 
 
 def list_command(parser: ArgumentParser, options: Namespace) -> int:
-    with open_admin(parser, options) as admin, failing("Failed to list transactions"):
-        found = admin.list_transactions(
+    with open_admin(parser, options) as admin, error_prefix("Failed to list transactions"):
+        results = admin.list_transactions(
             duration_ms=options.duration_filter,
             transactional_id_pattern=options.transactional_id_pattern,
         ).raise_first()
         rows = [
-            (one.transactional_id, broker, one.producer_id, one.state)
-            for broker, listings in sorted(found.items())
-            for one in listings
+            (listing.transactional_id, broker, listing.producer_id, listing.state)
+            for broker, listings in sorted(results.items())
+            for listing in listings
         ]
     print(tabbed_table(("TransactionalId", "Coordinator", "ProducerId", "TransactionState"), rows), end="")
     return Exit.OK
@@ -123,13 +125,13 @@ def describe_command(parser: ArgumentParser, options: Namespace) -> int:
     name = options.transactional_id
     with (
         open_admin(parser, options) as admin,
-        failing(f"Failed to describe transaction state of transactional-id `{name}`"),
+        error_prefix(f"Failed to describe transaction state of transactional-id `{name}`"),
     ):
-        one = admin.describe_transactions([name])[name]
+        transaction = admin.describe_transactions([name])[name]
     started_ms, lasted_ms = NONE, NONE
-    if one.transaction_start_time_ms is not None:
-        started_ms = str(one.transaction_start_time_ms)
-        lasted_ms = str(SystemClock().wall_ms() - one.transaction_start_time_ms)
+    if transaction.transaction_start_time_ms is not None:
+        started_ms = str(transaction.transaction_start_time_ms)
+        lasted_ms = str(SystemClock().wall_ms() - transaction.transaction_start_time_ms)
     headers = (
         "CoordinatorId",
         "TransactionalId",
@@ -142,15 +144,15 @@ def describe_command(parser: ArgumentParser, options: Namespace) -> int:
         "TopicPartitions",
     )
     row = (
-        one.coordinator_id,
+        transaction.coordinator_id,
         name,
-        one.producer_id,
-        one.producer_epoch,
-        one.state,
-        one.transaction_timeout_ms,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.state,
+        transaction.transaction_timeout_ms,
         started_ms,
         lasted_ms,
-        ",".join(map(str, sorted(one.partitions))),
+        ",".join(map(str, sorted(transaction.partitions))),
     )
     print(tabbed_table(headers, [row]), end="")
     return Exit.OK
@@ -159,13 +161,13 @@ def describe_command(parser: ArgumentParser, options: Namespace) -> int:
 def describe_producers_command(parser: ArgumentParser, options: Namespace) -> int:
     from barnabas.client.model import TopicPartition
 
-    place = TopicPartition(options.topic, options.partition)
-    where = "leader" if options.broker_id is None else f"broker {options.broker_id}"
+    partition = TopicPartition(options.topic, options.partition)
+    target = "leader" if options.broker_id is None else f"broker {options.broker_id}"
     with (
         open_admin(parser, options) as admin,
-        failing(f"Failed to describe producers for partition {place} on {where}"),
+        error_prefix(f"Failed to describe producers for partition {partition} on {target}"),
     ):
-        found = admin.describe_producers([place], broker_id=options.broker_id)[place]
+        producers = admin.describe_producers([partition], broker_id=options.broker_id)[partition]
     headers = (
         "ProducerId",
         "ProducerEpoch",
@@ -176,14 +178,14 @@ def describe_producers_command(parser: ArgumentParser, options: Namespace) -> in
     )
     rows = [
         (
-            one.producer_id,
-            one.producer_epoch,
-            one.coordinator_epoch,
-            one.last_sequence,
-            one.last_timestamp,
-            NONE if one.current_txn_start_offset == NOT_KNOWN else one.current_txn_start_offset,
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.coordinator_epoch,
+            producer.last_sequence,
+            producer.last_timestamp,
+            NONE if producer.current_txn_start_offset == NOT_KNOWN else producer.current_txn_start_offset,
         )
-        for one in found
+        for producer in producers
     ]
     print(tabbed_table(headers, rows), end="")
     return Exit.OK
@@ -201,43 +203,43 @@ def find_hanging_command(parser: ArgumentParser, options: Namespace) -> int:
     return Exit.OK
 
 
-# Ending -----------------------------------------------------------------------------------------------------
+# Aborting ---------------------------------------------------------------------------------------------------
 
 
 def abort_command(parser: ArgumentParser, options: Namespace) -> int:
     if options.start_offset is None:
         if options.producer_id is None:
-            raise UsageError(WHICH)
+            raise UsageError(IDENTIFICATION)
         for flag in ("producer_epoch", "coordinator_epoch"):
             if getattr(options, flag) is None:
                 raise UsageError(f"Missing required argument --{flag.replace('_', '-')}")
     from barnabas.client.admin.transactions import AbortTransactionSpec
     from barnabas.client.model import TopicPartition
 
-    place = TopicPartition(options.topic, options.partition)
+    partition = TopicPartition(options.topic, options.partition)
     with open_admin(parser, options) as admin:
         if options.start_offset is None:
-            # A producer that never ended a transaction has no coordinator epoch yet; 0 is below all.
+            # A producer that has never completed a transaction has no coordinator epoch yet; 0 is the lowest.
             epoch = max(options.coordinator_epoch, 0)
-            spec = AbortTransactionSpec(place, options.producer_id, options.producer_epoch, epoch)
+            spec = AbortTransactionSpec(partition, options.producer_id, options.producer_epoch, epoch)
         else:
-            spec = _open_at(admin, place, options.start_offset)
-        with failing(f"Failed to abort transaction {spec}"):
+            spec = _open_at(admin, partition, options.start_offset)
+        with error_prefix(f"Failed to abort transaction {spec}"):
             admin.abort_transaction(spec)
     return Exit.OK
 
 
-def _open_at(admin: Admin, place: TopicPartition, offset: int) -> AbortTransactionSpec:
+def _open_at(admin: Admin, partition: TopicPartition, offset: int) -> AbortTransactionSpec:
     from barnabas.client.admin.transactions import AbortTransactionSpec
 
-    with failing(f"Failed to validate producer state for partition {place}"):
-        producers = admin.describe_producers([place])[place]
-    for one in producers:
-        if one.current_txn_start_offset == offset:
-            epoch = max(one.coordinator_epoch, 0)
-            return AbortTransactionSpec(place, one.producer_id, one.producer_epoch, epoch)
+    with error_prefix(f"Failed to validate producer state for partition {partition}"):
+        producers = admin.describe_producers([partition])[partition]
+    for producer in producers:
+        if producer.current_txn_start_offset == offset:
+            epoch = max(producer.coordinator_epoch, 0)
+            return AbortTransactionSpec(partition, producer.producer_id, producer.producer_epoch, epoch)
     raise CommandError(
-        f"Could not find any open transactions starting at offset {offset} on partition {place}",
+        f"Could not find any open transactions starting at offset {offset} on partition {partition}",
         Exit.NOT_FOUND,
     )
 
@@ -246,7 +248,7 @@ def force_terminate_command(parser: ArgumentParser, options: Namespace) -> int:
     name = options.transactionalId
     with (
         open_admin(parser, options) as admin,
-        failing(f"Failed to force terminate transactionalId `{name}`"),
+        error_prefix(f"Failed to force terminate transactionalId `{name}`"),
     ):
         admin.force_terminate_transaction(name)
     return Exit.OK
@@ -256,20 +258,18 @@ SUBCOMMANDS = {
     "list": Subcommand("list transactions", _declare_list, list_command),
     "describe": Subcommand("show the state of a transactional id", _declare_describe, describe_command),
     "describe-producers": Subcommand(
-        "show the producers that a partition remembers",
+        "show the active producers of a partition",
         _declare_describe_producers,
         describe_producers_command,
     ),
-    "abort": Subcommand("abort a transaction that hangs in a partition", _declare_abort, abort_command),
-    "find-hanging": Subcommand(
-        "find transactions that nobody will end", _declare_find_hanging, find_hanging_command
-    ),
+    "abort": Subcommand("abort a hanging transaction of a partition", _declare_abort, abort_command),
+    "find-hanging": Subcommand("find hanging transactions", _declare_find_hanging, find_hanging_command),
     "forceTerminateTransaction": Subcommand(
-        "abort the transaction that an id has open", _declare_force_terminate, force_terminate_command
+        "abort the open transaction of a transactional id", _declare_force_terminate, force_terminate_command
     ),
 }
 
 
 def run(arguments: Sequence[str]) -> int:
-    description = "Look at transactions, find those that hang, and end them."
+    description = "Describe transactions, find hanging ones, and abort them."
     return Tool(PROGRAM, description, SUBCOMMANDS, _declare).run(arguments)

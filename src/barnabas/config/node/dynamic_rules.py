@@ -1,8 +1,8 @@
-"""What a running broker takes in one step: pools that grow or shrink too far at once, and retentions that
-contradict each other, are refused (KIP-226, KIP-405).
+"""Rules for a dynamic configuration change: thread pools must not grow or shrink too far in one step, and
+retention settings must not contradict each other (KIP-226, KIP-405).
 
-What lives here: rules between the settings in force and the ones that are wanted.  What may not: which
-options are dynamic at all (layers.py), and rules that a file is held to as well (rules.py).
+Contains rules between the current settings and the new ones.  Which options are dynamic belongs in layers.py;
+rules that also apply to a file belong in rules.py.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ UNLIMITED = -1
 AS_THE_WHOLE = -2
 
 
-def check_step(current: Settings, wanted: Settings) -> None:
-    """Refuse what Apache Kafka's broker would not change to while it runs, in its words."""
-    for broken in _broken(current, wanted):
+def check_step(current: Settings, new: Settings) -> None:
+    """Raises ConfigError for a change that Apache Kafka's broker rejects at run time, in its wording."""
+    for broken in _broken(current, new):
         raise ConfigError(
             f"Invalid value org.apache.kafka.common.config.ConfigException: {broken}"
             " for configuration Invalid dynamic configuration"
         )
 
 
-def _broken(current: Settings, wanted: Settings) -> Iterator[str]:
+def _broken(current: Settings, new: Settings) -> Iterator[str]:
     for name in THREAD_COUNTS:
-        yield from _pool(name, current[name], wanted[name])
-    for name, text in wanted.given.items():
+        yield from _pool(name, current[name], new[name])
+    for name, text in new.given.items():
         if name != NETWORK_THREADS == base_name(name):
             known = current.given.get(name, current[NETWORK_THREADS])
             yield from _pool(NETWORK_THREADS, int(known), int(text))
-    yield from _cleaners(current[CLEANER_THREADS], wanted[CLEANER_THREADS])
-    defaults = topic_defaults(wanted)
-    yield from _local("log.local.retention.ms", "log.retention.ms", wanted, defaults["retention.ms"])
-    yield from _local("log.local.retention.bytes", "log.retention.bytes", wanted, defaults["retention.bytes"])
+    yield from _cleaners(current[CLEANER_THREADS], new[CLEANER_THREADS])
+    defaults = topic_defaults(new)
+    yield from _local("log.local.retention.ms", "log.retention.ms", new, defaults["retention.ms"])
+    yield from _local("log.local.retention.bytes", "log.retention.bytes", new, defaults["retention.bytes"])
 
 
 def _pool(name: str, known: int, count: int) -> Iterator[str]:
-    said = f"Dynamic thread count update validation failed for {name}={count}, value should"
+    prefix = f"Dynamic thread count update validation failed for {name}={count}, value should"
     if count < known // 2:
-        yield f"{said} be at least half the current value {known}"
+        yield f"{prefix} be at least half the current value {known}"
     elif count > known * 2:
-        yield f"{said} not be greater than double the current value {known}"
+        yield f"{prefix} not be greater than double the current value {known}"
 
 
 def _cleaners(known: int, count: int) -> Iterator[str]:
@@ -64,12 +64,12 @@ def _cleaners(known: int, count: int) -> Iterator[str]:
         yield f"Log cleaner threads cannot be increased to more than double the current value {known}"
 
 
-def _local(name: str, whole_name: str, wanted: Settings, whole: int) -> Iterator[str]:
-    local = wanted[name]
+def _local(name: str, whole_name: str, new: Settings, whole: int) -> Iterator[str]:
+    local = new[name]
     if whole == UNLIMITED or local == AS_THE_WHOLE:
         return
-    said = f"Invalid value {local} for configuration {name}: Value must not be"
+    prefix = f"Invalid value {local} for configuration {name}: Value must not be"
     if local == UNLIMITED:
-        yield f"{said} -1 as {whole_name} value is set as {whole}."
+        yield f"{prefix} -1 as {whole_name} value is set as {whole}."
     elif local > whole:
-        yield f"{said} more than {whole_name} property value: {whole}"
+        yield f"{prefix} more than {whole_name} property value: {whole}"

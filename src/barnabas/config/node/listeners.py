@@ -1,4 +1,4 @@
-"""Listeners: `NAME://host:port`, the security protocol of each name, and which of them are for whom."""
+"""Listeners: `NAME://host:port`, the security protocol of each name, and the role each listener serves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One listener; without a host it means every interface."""
+    """One listener; without a host it listens on all interfaces."""
 
     listener_name: str
     security_protocol: str
@@ -41,7 +41,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """What a node opens and what it tells others."""
+    """The listeners that a node opens and advertises."""
 
     listeners: tuple[Endpoint, ...]
     advertised: tuple[Endpoint, ...]
@@ -56,12 +56,13 @@ class Listeners:
 
     @property
     def controllers(self) -> tuple[Endpoint, ...]:
-        """The listeners on which a controller answers."""
+        """The listeners on which a controller accepts requests."""
         return tuple(end for end in self.listeners if end.listener_name in self.controller_names)
 
     @property
     def advertised_controllers(self) -> tuple[Endpoint, ...]:
-        """The controller listeners as others reach them: advertised, or else as they were opened."""
+        """The addresses of the controller listeners: the advertised ones, or else the listeners
+        themselves."""
         known = {end.listener_name: end for end in (*self.controllers, *self.advertised)}
         return tuple(known[name] for name in self.controller_names if name in known)
 
@@ -72,7 +73,7 @@ def split_list(text: str | None) -> list[str]:
 
 
 def split_map(option: str, text: str) -> dict[str, str]:
-    """`key:value` pairs; the last colon divides, so that a key may be an IPv6 address."""
+    """`key:value` pairs; the last colon separates, so that a key may be an IPv6 address."""
     pairs = {}
     for part in split_list(text):
         key, colon, value = part.rpartition(":")
@@ -84,13 +85,13 @@ def split_map(option: str, text: str) -> dict[str, str]:
 
 
 def read_listeners(settings: Settings) -> Listeners:
-    """Read the options that concern listeners; rules between them and the node's roles are in node.py."""
+    """Parse the listener options; rules between them and the node's roles are in node.py."""
     names = tuple(split_list(settings[CONTROLLER_NAMES]))
     protocols = _protocols(settings, names)
     opened = _endpoints(settings[LISTENERS], protocols)
     _refuse_same_ports(opened, settings[LISTENERS])
-    told = settings[ADVERTISED]
-    advertised = opened if told is None else _endpoints(told, protocols)
+    configured = settings[ADVERTISED]
+    advertised = opened if configured is None else _endpoints(configured, protocols)
     return Listeners(opened, advertised, names, _inter_broker_name(settings, protocols), protocols)
 
 
@@ -102,7 +103,7 @@ def _protocols(settings: Settings, controller_names: Iterable[str]) -> dict[str,
             raise ConfigError(why, allowed=", ".join(SECURITY_PROTOCOLS))
         protocols[name.upper()] = protocol.upper()
     if settings.mode is Mode.KRAFT and not settings.is_given(PROTOCOL_MAP):
-        # A controller listener needs no entry of its own while nothing here is encrypted or authenticated.
+        # A controller listener needs no entry of its own while no listener is encrypted or authenticated.
         opened = (part.partition("://")[0].upper() for part in split_list(settings[LISTENERS]))
         used = {*controller_names, *opened}
         if used.isdisjoint(SECURITY_PROTOCOLS[1:]):
@@ -159,7 +160,7 @@ def _refuse_same_port(port: int, sharing: list[Endpoint], text: str) -> None:
 
 
 def _ip_version(host: str | None) -> Any:
-    import ipaddress  # It costs a few milliseconds, and only a rare configuration asks.
+    import ipaddress  # It costs a few milliseconds, and only a rare configuration needs it.
 
     try:
         return ipaddress.ip_address(host or "").version

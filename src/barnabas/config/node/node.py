@@ -1,5 +1,5 @@
-"""The configuration of a node as a whole: its mode, role, listeners, quorum and folders, and the rules
-between them (M-C1, M-J1)."""
+"""The configuration of a node as a whole: its mode, roles, listeners, quorum and log directories, and the
+rules between them (M-C1, M-J1)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CONTROLLER_ROLE = "controller"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node's settings, and what follows from several of them together."""
+    """A node's settings, and the values derived from several of them."""
 
     settings: Settings
     node_id: int
@@ -54,7 +54,7 @@ class Node:
 
     @property
     def is_broker(self) -> bool:
-        """Whether it serves clients; in ZooKeeper mode every node does."""
+        """Whether the node is a broker; in ZooKeeper mode every node is."""
         return self.mode is Mode.ZOOKEEPER or BROKER_ROLE in self.roles
 
     @property
@@ -71,20 +71,20 @@ class Node:
 
 
 def mode_of(given: Mapping[str, object]) -> Mode:
-    """A file that gives no role means ZooKeeper mode."""
+    """A file without process.roles means ZooKeeper mode."""
     roles = given.get(ROLES)
     return Mode.ZOOKEEPER if roles is None or not str(roles).strip() else Mode.KRAFT
 
 
 def read_node(given: Mapping[str, object]) -> Node:
-    """Parse and check all that a node is started with; the first thing wrong is refused with one line."""
+    """Parse and check the configuration that a node starts with; raises ConfigError for the first error."""
     node = parse_node(given)
     refuse_unbuilt_security(node.settings)
     return node
 
 
 def parse_node(given: Mapping[str, object]) -> Node:
-    """As `read_node`, for tools that start nothing: there a protection need not be built to be configured."""
+    """Like `read_node`, for tools that start no node: accepts security options that are not implemented."""
     settings = BROKER.parse(with_both_ids(given), mode_of(given))
     roles = _roles(settings)
     node = Node(
@@ -207,11 +207,11 @@ def _control_plane_rules(node: Node, name: str) -> Iterator[str]:
     option, listeners = "control.plane.listener.name", node.listeners
     if name not in listeners.protocols:
         yield f"Listener with {name} defined in {option} not found in {PROTOCOL_MAP}."
-    told = [end.listener_name for end in listeners.advertised_to_clients]
-    if name not in told:
+    advertised = [end.listener_name for end in listeners.advertised_to_clients]
+    if name not in advertised:
         yield (
             f"{option} must be a listener name defined in {ADVERTISED}. The valid options based on currently "
-            f"configured listeners are {','.join(told)}"
+            f"configured listeners are {','.join(advertised)}"
         )
     if name == listeners.inter_broker_name:
         yield (
@@ -224,9 +224,9 @@ def _listener_rules(node: Node) -> Iterator[str]:
     listeners = node.listeners
     if node.is_broker:
         yield from _advertised_rules(node)
-    # A controller that listens on 0.0.0.0 tells its own address, but what is advertised must be reachable.
-    is_told = node.settings[ADVERTISED] is not None
-    for end in listeners.advertised if is_told else listeners.advertised_to_clients:
+    # A controller that listens on 0.0.0.0 announces its own address, but an advertised one must be reachable.
+    is_configured = node.settings[ADVERTISED] is not None
+    for end in listeners.advertised if is_configured else listeners.advertised_to_clients:
         if end.host == "0.0.0.0":
             yield (
                 f"{ADVERTISED} cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."
@@ -242,17 +242,17 @@ def _listener_rules(node: Node) -> Iterator[str]:
 
 def _advertised_rules(node: Node) -> Iterator[str]:
     listeners = node.listeners
-    told = [end.listener_name for end in listeners.advertised_to_clients]
-    if not told:
+    advertised = [end.listener_name for end in listeners.advertised_to_clients]
+    if not advertised:
         hint = "" if node.mode is Mode.ZOOKEEPER else f" Perhaps all listeners appear in {CONTROLLER_NAMES}?"
         yield f"There must be at least one broker advertised listener.{hint}"
-    valid = f"The valid options based on currently configured listeners are {','.join(told)}"
-    if listeners.inter_broker_name not in told:
+    valid = f"The valid options based on currently configured listeners are {','.join(advertised)}"
+    if listeners.inter_broker_name not in advertised:
         yield f"{INTER_BROKER_NAME} must be a listener name defined in {ADVERTISED}. {valid}"
     opened = [end.listener_name for end in listeners.listeners]
-    if not set(told) <= set(opened):
+    if not set(advertised) <= set(opened):
         yield (
             f"{ADVERTISED} listener names must be equal to or a subset of the ones defined in {LISTENERS}. "
-            f"Found {','.join(told)}. The valid options based on the current configuration "
+            f"Found {','.join(advertised)}. The valid options based on the current configuration "
             f"are {','.join(opened)}"
         )

@@ -1,4 +1,4 @@
-"""What a command line adds to a file: `--override key=value`, as often as one likes."""
+"""`--override key=value` arguments of a command line, which take precedence over the file."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from barnabas.config.errors import ConfigError
 
 
 def parse_overrides(arguments: Iterable[str]) -> dict[str, str]:
-    """The keys and values of `--override` arguments; the last one of a key counts.
+    """The keys and values of `--override` arguments; the last value of a key wins.
 
-    Apache Kafka sets a key without `=` to nothing; whoever forgot the value does not want that.
+    Apache Kafka sets a key without `=` to an empty value; here it is an error, since the value was probably
+    forgotten.
     """
     values = {}
     for argument in arguments:

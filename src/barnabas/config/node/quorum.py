@@ -20,17 +20,17 @@ LAST_PORT = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a node is reached."""
+    """The address of a node."""
 
     host: str
     port: int
 
 
 def parse_voters(entries: Sequence[str]) -> dict[int, Address]:
-    """The voters of a static quorum by id; of two entries with one id the later counts."""
+    """The voters of a static quorum by id; the later of two entries with the same id wins."""
     voters: dict[int, Address] = {}
     for entry in entries:
-        # Java's split drops empty parts at the end, so one trailing @ goes unnoticed there and here.
+        # Java's split drops empty trailing parts, so one trailing @ goes unnoticed there and here.
         parts = entry.rstrip("@").split("@")
         if len(parts) != 2:
             raise ConfigError(f"Invalid configuration value for {VOTERS}. {_VOTER_FORM}")
@@ -41,7 +41,7 @@ def parse_voters(entries: Sequence[str]) -> dict[int, Address]:
 
 
 def parse_bootstrap_servers(entries: Sequence[str]) -> tuple[Address, ...]:
-    """The addresses at which a dynamic quorum is found (KIP-853)."""
+    """The bootstrap addresses of a dynamic quorum (KIP-853)."""
     return tuple(_address(entry, entry, BOOTSTRAP_SERVERS, _SERVER_FORM) for entry in entries)
 
 

@@ -1,6 +1,6 @@
-"""Rules between the options of a broker that have nothing to do with its role or its listeners.
+"""Rules between the options of a broker that do not concern its roles or its listeners.
 
-Each rule is one sentence, Apache Kafka's own where it has one; the first that is broken stops the start.
+Each rule is one sentence, Apache Kafka's own where it has one; the first violation prevents startup.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from barnabas.config.topics import topic_defaults
 MIB = 1024 * 1024
 _LAST_CODEC = 4
 _ASSIGNOR_PACKAGE = "org.apache.kafka.coordinator.group.assignor."
-# Assignors by their short names and by those of the Java classes that configuration files of old carry.
+# Assignors by their short names and by the Java class names that older configuration files contain.
 ASSIGNORS = {
     "group.consumer.assignors": {
         "uniform": "uniform",
@@ -31,7 +31,7 @@ _HOST_CHARACTERS = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN
 
 
 def check_rules(settings: Settings) -> None:
-    """Stop at the first rule that these settings break."""
+    """Raises ConfigError for the first rule that these settings violate."""
     for broken in _broken_rules(settings):
         raise ConfigError(broken)
 
@@ -62,13 +62,13 @@ def _log_rules(settings: Settings) -> Iterator[str]:
 
 
 def log_dirs(settings: Settings) -> tuple[str, ...]:
-    """The data folders: log.dirs, or log.dir where that is not set."""
+    """The log directories: log.dirs, or log.dir if that is not set."""
     listed = settings["log.dirs"]
     return tuple(split_list(settings["log.dir"] if listed is None else listed))
 
 
 def _release_rules(settings: Settings) -> Iterator[str]:
-    """Brokers that speak an old protocol cannot pass on records of a newer format (ZooKeeper mode)."""
+    """Brokers that use an old protocol version cannot send records of a newer format (ZooKeeper mode)."""
     name, protocol = "log.message.format.version", "inter.broker.protocol.version"
     if name not in settings or not settings[protocol].startswith(("0.", "1.", "2.")):
         return
@@ -119,7 +119,7 @@ def _connection_rules(settings: Settings) -> Iterator[str]:
 
 
 def connections_by_address(settings: Settings) -> dict[str, int]:
-    """The limits of single addresses, read from max.connections.per.ip.overrides."""
+    """The limits per address, from max.connections.per.ip.overrides."""
     counts = {}
     for address, count in split_map(_OVERRIDES, settings[_OVERRIDES]).items():
         if not (count.isascii() and count.isdecimal() and len(count) < 10):

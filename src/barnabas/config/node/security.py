@@ -1,5 +1,5 @@
-"""A configured protection that does not exist yet stops the start: never a silent fall-back to plain text or
-to everybody being allowed everything."""
+"""A configured protection that is not implemented prevents startup: there is no silent fallback to plain text
+or to allowing everything."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def refuse_unbuilt_security(settings: Settings, built: frozenset[Feature] = BUILT_FEATURES) -> None:
-    """Stop with one line if these settings ask for a protection that nothing here would give."""
+    """Raises ConfigError if these settings require a protection that is not implemented."""
     _refuse_providers(settings)
     if settings.scope == "broker":
         _refuse_listeners(read_listeners(settings), built)
@@ -50,7 +50,7 @@ def _refuse_protocol(protocol: str, who: str, built: frozenset[Feature]) -> None
 
 
 def _refuse_authorizer(class_name: str) -> None:
-    """Another class than the one we know would have judged otherwise."""
+    """A custom authorizer might make other decisions than the one implemented here."""
     if class_name not in ("", STANDARD_AUTHORIZER):
         raise ConfigError(
             f"The authorizer {class_name} is not built yet; set {AUTHORIZER}={STANDARD_AUTHORIZER},"

@@ -1,7 +1,7 @@
-"""Broker options under other names: older units, the two names of a node's number, and listener prefixes.
+"""Broker options under other names: other time units, the two names of a node's id, and listener prefixes.
 
-`log.retention.hours` is another way to say `log.retention.ms`, and `listener.name.internal.max.connections`
-is `max.connections` for one listener only.
+`log.retention.hours` is a synonym of `log.retention.ms`, and `listener.name.internal.max.connections` is
+`max.connections` for one listener only.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# The nearest comes first; any of a family that is set at run time pushes the whole family aside.
+# The nearest comes first; setting any of a family at run time overrides the whole family.
 _FAMILIES = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
@@ -30,16 +30,16 @@ _MECHANISM_OPTIONS = (
 
 
 def base_name(name: str) -> str:
-    """The option that a name with a listener prefix stands for; any other name as it is."""
+    """The option behind a name with a listener prefix; any other name unchanged."""
     match = _LISTENER_PREFIX.fullmatch(name)
     if match is None:
         return name
-    rest = match[1]
-    return next((option for option in _MECHANISM_OPTIONS if rest.endswith(option)), rest)
+    suffix = match[1]
+    return next((option for option in _MECHANISM_OPTIONS if suffix.endswith(option)), suffix)
 
 
 def synonyms_of(name: str, *, with_base: bool) -> tuple[str, ...]:
-    """All names that may give the value of the broker option `name`, nearest first."""
+    """All names that may provide the value of the broker option `name`, nearest first."""
     if name in _BY_NAME:
         return _BY_NAME[name]
     base = base_name(name)
@@ -47,7 +47,7 @@ def synonyms_of(name: str, *, with_base: bool) -> tuple[str, ...]:
 
 
 def with_both_ids(given: Mapping[str, object]) -> dict[str, object]:
-    """node.id and broker.id are one thing: whichever is set sets the other."""
+    """node.id and broker.id are the same option: setting one sets the other."""
     both = dict(given)
     for name, other in (("broker.id", "node.id"), ("node.id", "broker.id")):
         if name in given and other not in given:

@@ -1,1 +1,1 @@
-"""The rows: every option of a scope, in files by theme.  Nothing but rows lives here."""
+"""The option tables of each scope, in files by theme.  Contains rows only."""

@@ -1,11 +1,11 @@
-"""Options that a broker has only while it runs: an administrator sets them, no file holds them."""
+"""Dynamic-only broker options: an administrator sets them at run time; they cannot be set in a file."""
 
 from __future__ import annotations
 
 from barnabas.config.features import Feature
 from barnabas.config.option import CLUSTER_WIDE, LONG, MEDIUM, Option
 
-# A row stands on two lines, the facts and the words, which the formatter would tear apart.
+# Each row takes two lines, one for its fields and one for its doc; the formatter would break them up.
 # fmt: off
 ROWS: tuple[Option, ...] = (
     Option("leader.replication.throttled.rate", LONG, "9223372036854775807", "[0,...]", MEDIUM, Feature.OTHER_QUOTAS, update_mode=CLUSTER_WIDE,
@@ -13,5 +13,5 @@ ROWS: tuple[Option, ...] = (
     Option("follower.replication.throttled.rate", LONG, "9223372036854775807", "[0,...]", MEDIUM, Feature.OTHER_QUOTAS, update_mode=CLUSTER_WIDE,
         doc="Bytes per second that a follower fetches for throttled replicas."),
     Option("replica.alter.log.dirs.io.max.bytes.per.second", LONG, "9223372036854775807", "[0,...]", MEDIUM, Feature.OTHER_QUOTAS, update_mode=CLUSTER_WIDE,
-        doc="Bytes per second with which replicas move between data folders."),
+        doc="Bytes per second at which replicas move between log directories."),
 )

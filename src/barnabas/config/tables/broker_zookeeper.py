@@ -1,4 +1,4 @@
-"""What only ZooKeeper mode has: the ensemble, and secrets kept in it."""
+"""Options of ZooKeeper mode only: the ensemble, and secrets stored in it."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from barnabas.config.option import (
     Option,
 )
 
-# A row stands on two lines, the facts and the words, which the formatter would tear apart.
+# Each row takes two lines, one for its fields and one for its doc; the formatter would break them up.
 # fmt: off
 ROWS: tuple[Option, ...] = (
     Option("zookeeper.connect", STRING, None, None, HIGH, Feature.ZOOKEEPER, only=ZOOKEEPER,
-        doc="Addresses of the ensemble: host:port, separated by commas, with an optional path at the end."),
+        doc="Addresses of the ensemble: host:port, separated by commas, with an optional chroot path at the end."),
     Option("zookeeper.connection.timeout.ms", INT, None, None, HIGH, Feature.ZOOKEEPER, only=ZOOKEEPER,
-        doc="How long the first connection may take; zookeeper.session.timeout.ms unless set."),
+        doc="Timeout of the connection; if unset, zookeeper.session.timeout.ms."),
     Option("zookeeper.session.timeout.ms", INT, "18000", None, HIGH, Feature.ZOOKEEPER, only=ZOOKEEPER,
-        doc="Silence after which ZooKeeper ends the broker's session."),
+        doc="Timeout of the broker's ZooKeeper session."),
     Option("zookeeper.max.in.flight.requests", INT, "10", "[1,...]", HIGH, Feature.ZOOKEEPER, only=ZOOKEEPER,
-        doc="Unanswered requests to ZooKeeper before the broker waits."),
+        doc="Maximum number of unacknowledged requests to ZooKeeper."),
     Option("zookeeper.metadata.migration.enable", BOOLEAN, "false", None, HIGH, Feature.MIGRATION, only=ZOOKEEPER,
-        doc="Whether the cluster is on its way from ZooKeeper to KRaft."),
+        doc="Whether the cluster is migrating from ZooKeeper to KRaft."),
     Option("zookeeper.metadata.migration.min.batch.size", INT, "200", "[1,...]", MEDIUM, Feature.MIGRATION, only=ZOOKEEPER, internal=True,
         doc="Records per batch while metadata is copied from ZooKeeper."),
     Option("zookeeper.set.acl", BOOLEAN, "false", None, HIGH, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
-        doc="Whether the znodes are protected by ZooKeeper's access lists."),
+        doc="Whether znodes are protected by ZooKeeper ACLs."),
     Option("zookeeper.clientCnxnSocket", STRING, None, None, MEDIUM, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
-        doc="Java class of the connection to ZooKeeper, set together with TLS."),
+        doc="Java class of the connection to ZooKeeper, required for TLS."),
     Option("zookeeper.ssl.client.enable", BOOLEAN, "false", None, MEDIUM, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
         doc="Whether the connection to ZooKeeper uses TLS."),
     Option("zookeeper.ssl.cipher.suites", LIST, None, None, LOW, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
         doc="Cipher suites towards ZooKeeper."),
     Option("zookeeper.ssl.crl.enable", BOOLEAN, "false", None, LOW, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
-        doc="Whether revocation lists are asked."),
+        doc="Whether certificate revocation lists are checked."),
     Option("zookeeper.ssl.ocsp.enable", BOOLEAN, "false", None, LOW, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
-        doc="Whether revocation is asked online."),
+        doc="Whether revocation is checked online (OCSP)."),
     Option("zookeeper.ssl.enabled.protocols", LIST, None, None, LOW, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
         doc="TLS versions towards ZooKeeper."),
     Option("zookeeper.ssl.protocol", STRING, "TLSv1.2", None, LOW, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
@@ -64,7 +64,7 @@ ROWS: tuple[Option, ...] = (
     Option("password.encoder.secret", PASSWORD, None, None, MEDIUM, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
         doc="Secret that encrypts passwords set at run time."),
     Option("password.encoder.old.secret", PASSWORD, None, None, MEDIUM, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
-        doc="Former secret, while it is being replaced."),
+        doc="Previous secret, while it is being rotated."),
     Option("password.encoder.cipher.algorithm", STRING, "AES/CBC/PKCS5Padding", None, LOW, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
         doc="Cipher for those passwords."),
     Option("password.encoder.keyfactory.algorithm", STRING, None, None, LOW, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
@@ -72,5 +72,5 @@ ROWS: tuple[Option, ...] = (
     Option("password.encoder.key.length", INT, "128", "[8,...]", LOW, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
         doc="Length of that key in bits."),
     Option("password.encoder.iterations", INT, "4096", "[1024,...]", LOW, Feature.ZOOKEEPER_SECURITY, only=ZOOKEEPER,
-        doc="Rounds of that derivation."),
+        doc="Iterations of that derivation."),
 )

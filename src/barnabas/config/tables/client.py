@@ -1,4 +1,4 @@
-"""What producer, consumer and admin client have in common."""
+"""Options that producer, consumer and admin client share."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from barnabas.config.option import (
     Option,
 )
 
-# A row stands on two lines, the facts and the words, which the formatter would tear apart.
+# Each row takes two lines, one for its fields and one for its doc; the formatter would break them up.
 # fmt: off
 ROWS: tuple[Option, ...] = (
     Option("client.dns.lookup", STRING, "use_all_dns_ips", "[use_all_dns_ips, resolve_canonical_bootstrap_servers_only]", MEDIUM, Feature.CLIENT,
-        doc="Whether all addresses of a host name are tried, or its canonical names."),
+        doc="Whether the client tries all addresses of a host name or its canonical names."),
     Option("metadata.max.age.ms", LONG, "300000", "[0,...]", LOW, Feature.CLIENT,
-        doc="Age at which metadata is asked for again."),
+        doc="Age at which metadata is refreshed."),
     Option("metadata.recovery.strategy", STRING, "rebootstrap", "(case insensitive) [REBOOTSTRAP, NONE]", LOW, Feature.CLIENT, zookeeper={"default": "none"},
-        doc="Whether a client that knows no live broker starts over from its bootstrap servers."),
+        doc="Whether a client that can reach no known broker rebootstraps from its bootstrap servers."),
     Option("metadata.recovery.rebootstrap.trigger.ms", LONG, "300000", "[0,...]", LOW, Feature.CLIENT, only=KRAFT,
-        doc="Time without metadata after which it does so."),
+        doc="Time without metadata after which it rebootstraps."),
     Option("auto.include.jmx.reporter", BOOLEAN, "true", None, LOW, Feature.NONE, only=ZOOKEEPER,
-        doc="Whether metrics appear in JMX although the reporters do not name it."),
+        doc="Whether metrics appear in JMX even if the reporters do not include it."),
     Option("metrics.num.samples", INT, "2", "[1,...]", LOW, Feature.METRICS,
-        doc="Windows of samples that a rate is averaged over."),
+        doc="Number of samples that a rate is computed from."),
     Option("metrics.recording.level", STRING, "INFO", "[INFO, DEBUG, TRACE]", LOW, Feature.METRICS,
-        doc="How detailed the recorded metrics are."),
+        doc="Recording level of metrics."),
     Option("metrics.sample.window.ms", LONG, "30000", "[0,...]", LOW, Feature.METRICS,
-        doc="Length of one window of samples."),
+        doc="Duration of one sample."),
     Option("send.buffer.bytes", INT, "131072", "[-1,...]", MEDIUM, Feature.CLIENT,
-        doc="Send buffer asked for on sockets; -1 leaves it to the system."),
+        doc="Send buffer requested for sockets; -1 leaves it to the operating system."),
     Option("reconnect.backoff.ms", LONG, "50", "[0,...]", LOW, Feature.CLIENT,
-        doc="First pause before a broker is connected to again."),
+        doc="Initial backoff before reconnecting to a broker."),
     Option("reconnect.backoff.max.ms", LONG, "1000", "[0,...]", LOW, Feature.CLIENT,
-        doc="Longest such pause."),
+        doc="Maximum backoff."),
     Option("request.timeout.ms", INT, "30000", "[0,...]", MEDIUM, Feature.CLIENT,
-        doc="How long the client waits for an answer."),
+        doc="How long the client waits for a response."),
     Option("retry.backoff.ms", LONG, "100", "[0,...]", LOW, Feature.CLIENT,
-        doc="First pause before a request is sent again."),
+        doc="Initial backoff before a request is retried."),
     Option("retry.backoff.max.ms", LONG, "1000", "[0,...]", LOW, Feature.CLIENT,
-        doc="Longest such pause."),
+        doc="Maximum backoff."),
     Option("socket.connection.setup.timeout.ms", LONG, "10000", None, MEDIUM, Feature.CLIENT,
-        doc="First limit for setting up a connection; it grows with each failure."),
+        doc="Initial timeout for setting up a connection; it grows with each failure."),
     Option("socket.connection.setup.timeout.max.ms", LONG, "30000", None, MEDIUM, Feature.CLIENT,
-        doc="Where the growth of that limit ends."),
+        doc="Maximum timeout for setting up a connection."),
 )

@@ -1,4 +1,4 @@
-"""How tokens prove who somebody is (SASL/OAUTHBEARER): the options that brokers and clients have alike."""
+"""SASL/OAUTHBEARER: the options that brokers and clients share."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from barnabas.config.option import (
     Option,
 )
 
-# A row stands on two lines, the facts and the words, which the formatter would tear apart.
+# Each row takes two lines, one for its fields and one for its doc; the formatter would break them up.
 # fmt: off
 ROWS: tuple[Option, ...] = (
     Option("sasl.oauthbearer.token.endpoint.url", STRING, None, None, MEDIUM, Feature.SASL,
-        doc="Where tokens are asked for."),
+        doc="URL of the token endpoint."),
     Option("sasl.oauthbearer.scope", STRING, None, None, MEDIUM, Feature.SASL, only=KRAFT,
-        doc="Scope that is asked for."),
+        doc="Scope that is requested."),
     Option("sasl.oauthbearer.scope.claim.name", STRING, "scope", None, LOW, Feature.SASL,
         doc="Claim that holds a token's scope."),
     Option("sasl.oauthbearer.sub.claim.name", STRING, "sub", None, LOW, Feature.SASL,
         doc="Claim that holds a token's subject."),
     Option("sasl.oauthbearer.expected.audience", LIST, None, None, LOW, Feature.SASL,
-        doc="Audiences of which a token must name one."),
+        doc="Accepted audiences of a token."),
     Option("sasl.oauthbearer.expected.issuer", STRING, None, None, LOW, Feature.SASL,
-        doc="Issuer that a token must name."),
+        doc="Expected issuer of a token."),
     Option("sasl.oauthbearer.clock.skew.seconds", INT, "30", None, LOW, Feature.SASL,
-        doc="How far the issuer's clock may differ from ours."),
+        doc="Allowed difference between the issuer's clock and the local one."),
     Option("sasl.oauthbearer.jwks.endpoint.url", STRING, None, None, MEDIUM, Feature.SASL,
-        doc="Where the issuer's keys are found."),
+        doc="URL of the issuer's keys (JWKS)."),
     Option("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, "3600000", None, LOW, Feature.SASL,
-        doc="How often those keys are read again."),
+        doc="How often those keys are refreshed."),
     Option("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, "100", None, LOW, Feature.SASL,
-        doc="First pause before a failed reading is tried again."),
+        doc="Initial backoff before a failed refresh is retried."),
     Option("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, "10000", None, LOW, Feature.SASL,
-        doc="Longest such pause."),
+        doc="Maximum backoff."),
     Option("sasl.oauthbearer.jwt.retriever.class", CLASS, "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever", None, MEDIUM, Feature.SASL, only=KRAFT,
-        doc="Class that fetches tokens."),
+        doc="Class that retrieves tokens."),
     Option("sasl.oauthbearer.jwt.validator.class", CLASS, "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator", None, MEDIUM, Feature.SASL, only=KRAFT,
-        doc="Class that checks tokens."),
+        doc="Class that validates tokens."),
     Option("sasl.oauthbearer.client.credentials.client.id", STRING, None, None, MEDIUM, Feature.SASL, only=KRAFT,
         doc="Client id for the client-credentials grant."),
     Option("sasl.oauthbearer.client.credentials.client.secret", PASSWORD, None, None, MEDIUM, Feature.SASL, only=KRAFT,
@@ -61,15 +61,15 @@ ROWS: tuple[Option, ...] = (
     Option("sasl.oauthbearer.assertion.claim.jti.include", BOOLEAN, "false", None, MEDIUM, Feature.SASL, only=KRAFT,
         doc="Whether an assertion carries a unique id."),
     Option("sasl.oauthbearer.assertion.claim.nbf.seconds", INT, "60", "[0,...,3600]", LOW, Feature.SASL, only=KRAFT,
-        doc="Seconds by which an assertion is valid before now."),
+        doc="Seconds before the current time from which an assertion is valid."),
     Option("sasl.oauthbearer.assertion.claim.sub", STRING, None, None, MEDIUM, Feature.SASL, only=KRAFT,
         doc="Subject claim of an assertion."),
     Option("sasl.oauthbearer.assertion.file", STRING, None, None, MEDIUM, Feature.SASL, only=KRAFT,
-        doc="File with a ready assertion."),
+        doc="File with a pre-generated assertion."),
     Option("sasl.oauthbearer.assertion.private.key.file", STRING, None, None, MEDIUM, Feature.SASL, only=KRAFT,
         doc="File with the key that signs assertions."),
     Option("sasl.oauthbearer.assertion.private.key.passphrase", PASSWORD, None, None, MEDIUM, Feature.SASL, only=KRAFT,
         doc="Passphrase of that key."),
     Option("sasl.oauthbearer.assertion.template.file", STRING, None, None, MEDIUM, Feature.SASL, only=KRAFT,
-        doc="File with claims and headers to start an assertion from."),
+        doc="Template file with claims and headers of an assertion."),
 )

@@ -11,7 +11,7 @@ _PATTERN = re.compile(
 )
 _NANOS = 1_000_000_000
 _MOST_SECONDS = 2**63 - 1
-# Longer texts than this cannot stand for a duration that fits; they are refused before they are read.
+# A longer text cannot be a duration that fits; it is rejected before it is parsed.
 _LONGEST_TEXT = 200
 
 
@@ -22,7 +22,7 @@ def parse_duration_ns(text: str) -> int:
         raise ValueError(f"{text!r} is not a duration such as PT1H30M or P2D")
     sign, days, time, hours, minutes, seconds, fraction = match.groups()
     if (time is not None and len(time) == 1) or (days, hours, minutes, seconds) == (None, None, None, None):
-        raise ValueError(f"{text!r} names no part of a duration")
+        raise ValueError(f"{text!r} contains no part of a duration")
     total = int(days or 0) * 86_400 + int(hours or 0) * 3_600 + int(minutes or 0) * 60 + int(seconds or 0)
     if abs(total) > _MOST_SECONDS:
         raise ValueError(f"{text!r} is too long a duration")

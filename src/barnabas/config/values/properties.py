@@ -1,7 +1,7 @@
-"""Java .properties files, read and written as java.util.Properties does it.
+"""Java .properties files, read and written as java.util.Properties does.
 
-What lives here: the text format and nothing else; opening files is up to the caller.  Bytes are ISO-8859-1,
-as Apache Kafka reads them; other characters are written as \\uXXXX.
+Contains the text format only; opening files is up to the caller.  Bytes are ISO-8859-1, as Apache Kafka reads
+them; other characters are written as \\uXXXX.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 ENCODING = "iso-8859-1"
-# A configuration is small; what is larger is not one, and is refused before it is taken apart.
+# A configuration file is small; a larger file is rejected before it is parsed.
 LARGEST_FILE = 4 * 1024 * 1024
 
 _BLANKS = " \t\f"
@@ -22,11 +22,11 @@ _SECONDS_PER_DAY = 86_400
 
 
 class PropertiesError(ValueError):
-    """A file that is no .properties file; the text says where and why."""
+    """Not a valid .properties file; the text says where and why."""
 
 
 def loads(data: bytes) -> dict[str, str]:
-    """The keys and values of a file; a key that comes twice has its last value."""
+    """The keys and values of a file; the last value of a repeated key wins."""
     if len(data) > LARGEST_FILE:
         raise PropertiesError(f"the file has {len(data)} bytes, at most {LARGEST_FILE} are allowed")
     values = {}
@@ -40,7 +40,8 @@ def loads(data: bytes) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments and blank ones, continuations joined, each with the number of its first line."""
+    """Lines without comments and blank lines, continuations joined, each with the number of its first
+    line."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not lines[-1]:
         lines.pop()
@@ -65,15 +66,15 @@ def _is_continued(line: str) -> bool:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Key and value of a logical line: the first bare blank, `=` or `:` ends the key."""
+    """Key and value of a logical line: the first unescaped blank, `=` or `:` ends the key."""
     end = 0
     while end < len(line) and line[end] not in _BLANKS and line[end] not in _SEPARATORS:
         end += 2 if line[end] == "\\" else 1
     end = min(end, len(line))
-    rest = line[end:].lstrip(_BLANKS)
-    if rest[:1] and rest[0] in _SEPARATORS:
-        rest = rest[1:].lstrip(_BLANKS)
-    return line[:end], rest
+    value = line[end:].lstrip(_BLANKS)
+    if value[:1] and value[0] in _SEPARATORS:
+        value = value[1:].lstrip(_BLANKS)
+    return line[:end], value
 
 
 def _unescape(text: str) -> str:
@@ -103,18 +104,18 @@ def _unicode(digits: str) -> str:
             raise ValueError(digits)
         return chr(int(digits, 16))
     except ValueError:
-        # The digits may be anything, a line break included: what is said of them stays one line.
+        # The digits may be any characters, a line break included: the message must stay on one line.
         shown = digits if digits.isprintable() else ascii(digits)[1:-1]
         raise PropertiesError(f"Malformed \\uxxxx encoding: \\u{shown}") from None
 
 
 def _join_surrogates(text: str) -> str:
-    """Java's strings hold UTF-16 units; a pair of them is one character here."""
+    """Java's strings hold UTF-16 code units; a surrogate pair is one character here."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def dumps(values: Mapping[str, str], comments: str | None = None, time_ms: int | None = None) -> bytes:
-    """The file that Properties.store writes, in the order given; without a time it has no date line."""
+    """The file that Properties.store writes, in the given order; without a time there is no date line."""
     lines = []
     if comments is not None:
         lines.append(_comment(comments))
@@ -127,10 +128,10 @@ def dumps(values: Mapping[str, str], comments: str | None = None, time_ms: int |
 def _comment(text: str) -> str:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     marked = [line if line[:1] and line[0] in "#!" else f"#{line}" for line in lines]
-    first, rest = f"#{lines[0]}", marked[1:]
+    first, others = f"#{lines[0]}", marked[1:]
     escaped = (
         "".join(character if ord(character) <= 0xFF else _units(character) for character in line)
-        for line in (first, *rest)
+        for line in (first, *others)
     )
     return "\n".join(escaped)
 
@@ -163,7 +164,7 @@ def format_date(time_ms: int) -> str:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a number of days since 1970, by eras of 400 years that begin in March."""
+    """Year, month and day of a number of days since 1970, using 400-year eras that begin in March."""
     era, day_of_era = divmod(days + 719_468, 146_097)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)

@@ -1,7 +1,7 @@
-"""What a value must satisfy by itself, read from the same words that Apache Kafka prints.
+"""Validation of a single value, derived from the text of valid values that Apache Kafka prints.
 
-A row says `[1,...]` or `[compact, delete]`; from those words come the check, the refusal and the reference
-page.  Rules between several options are in broker.py and clients.py.
+A row says `[1,...]` or `[compact, delete]`; the validator, the error message and the reference page are
+derived from that text.  Rules between several options are in node/rules.py and clients.py.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _CASE_INSENSITIVE = "(case insensitive) "
 
 
 def validator_of(option: Option) -> Validator | None:
-    """The check that the row's `valid` words stand for."""
-    words = option.valid
-    if words is None:
+    """The validator that the row's `valid` text describes."""
+    valid = option.valid
+    if valid is None:
         return None
-    special = _BY_NAME.get(option.name) or _BY_WORDS.get(words)
+    special = _BY_NAME.get(option.name) or _BY_TEXT.get(valid)
     if special is not None:
         return special
-    bounds = _RANGE.fullmatch(words)
+    bounds = _RANGE.fullmatch(valid)
     if bounds is not None:
         return _between(bounds[1], bounds[2])
-    if words.startswith(_CASE_INSENSITIVE):
-        return _one_of_ignoring_case(_names(words.removeprefix(_CASE_INSENSITIVE)))
-    names = _names(words)
+    if valid.startswith(_CASE_INSENSITIVE):
+        return _one_of_ignoring_case(_names(valid.removeprefix(_CASE_INSENSITIVE)))
+    names = _names(valid)
     if "0.8.0" in names:
         return _release(names)
     return _each_of(names) if option.type is Type.LIST else _one_of(names)
 
 
-def _names(words: str) -> list[str]:
-    if not (words.startswith("[") and words.endswith("]")):
-        raise ValueError(f"no check is known for the valid values {words!r}")
-    return words[1:-1].split(", ")
+def _names(valid: str) -> list[str]:
+    if not (valid.startswith("[") and valid.endswith("]")):
+        raise ValueError(f"no validator is known for the valid values {valid!r}")
+    return valid[1:-1].split(", ")
 
 
 def _between(least: str, most: str | None) -> Validator:
@@ -154,7 +154,7 @@ def _acknowledgement_mode(name: str, value: Any) -> None:
 
 def _release(names: list[str]) -> Validator:
     """A release by its full name, its short one, or any of its patch releases: 3.5-IV2, 3.5, 3.5.1."""
-    # A release that was still in the making has no short name yet.
+    # A release under development has no short name yet.
     known = {*names, *(name.partition("-")[0] for name in names if not name.startswith("4."))}
 
     def check(name: str, value: Any) -> None:
@@ -182,7 +182,7 @@ _BY_NAME: dict[str, Validator] = {
         "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'", "earliest", "latest"
     ),
 }
-_BY_WORDS: dict[str, Validator] = {
+_BY_TEXT: dict[str, Validator] = {
     "non-null string": _non_null,
     "non-empty string": _non_empty_text,
     "[1,...,9] or -1": _gzip_level,

@@ -1,7 +1,7 @@
-"""From text to a typed value and back, exactly as Apache Kafka's ConfigDef does both.
+"""Conversion of text to typed values and back, exactly as Apache Kafka's ConfigDef does it.
 
-What lives here: Java's rules of trimming, numbers, booleans and lists, and Java's way of printing a double.
-What may not: any knowledge of a single option.
+Contains Java's rules for trimming, numbers, booleans and lists, and Java's formatting of doubles.  Nothing
+here knows a particular option.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from barnabas.config.errors import invalid_value
 from barnabas.config.option import Option, Type
 
-# String.trim() takes off every character up to the blank, and no other kind of white space.
+# String.trim() strips every character up to the space, and no other kind of white space.
 JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
 _DOUBLE = re.compile(
@@ -27,7 +27,7 @@ HIDDEN = "[hidden]"
 
 
 class Password:
-    """A secret that no log line, message or answer shows; `value` is for the one who needs it."""
+    """A secret that no log line, message or response shows; read `value` to use it."""
 
     __slots__ = ("value",)
 
@@ -45,10 +45,10 @@ class Password:
 
 
 def parse_value(option: Option, value: object) -> Any:
-    """The typed form of what a file or a caller gave for `option`.
+    """The typed form of the value that a file or a caller gave for `option`.
 
-    Text is read as Java reads it; a value that has the right type already is taken as it is.  `None` stays
-    `None`, as a key without a value does in Apache Kafka.
+    Text is parsed as Java parses it; a value that already has the right type is taken unchanged.  `None`
+    stays `None`, like a key without a value in Apache Kafka.
     """
     if value is None:
         return None
@@ -62,9 +62,9 @@ def parse_value(option: Option, value: object) -> Any:
 
 
 def allowed_values(option: Option) -> str:
-    """What an option takes, in words for a person: `INT, [1,...]`."""
-    words = "true, false" if option.type is Type.BOOLEAN else str(option.type)
-    return words if option.valid is None else f"{words}, {option.valid}"
+    """The values an option accepts, for humans: `INT, [1,...]`."""
+    accepted = "true, false" if option.type is Type.BOOLEAN else str(option.type)
+    return accepted if option.valid is None else f"{accepted}, {option.valid}"
 
 
 class _RefusedError(Exception):
@@ -93,12 +93,12 @@ def _parse_text(kind: Type, text: str) -> Any:
 
 def _parse_integer(kind: Type, text: str) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
-    # isdecimal() is what Character.digit() takes, but Java looks at UTF-16 units and so refuses the rest.
+    # isdecimal() accepts what Character.digit() does, but Java works on UTF-16 units and so rejects the rest.
     if not digits.isdecimal() or max(map(ord, digits)) > _LAST_BMP_CHARACTER:
         raise _RefusedError(f"Not a number of type {kind}")
     try:
         return _in_range(kind, int(text))
-    except ValueError:  # Python refuses to read thousands of digits; no type of ours is that wide.
+    except ValueError:  # Python does not parse thousands of digits; no integer type is that wide.
         raise _RefusedError(f"Not a number of type {kind}") from None
 
 
@@ -110,7 +110,7 @@ def _in_range(kind: Type, number: int) -> int:
 
 
 def _parse_double(text: str) -> float:
-    # parseDouble trims by itself, takes a type suffix, and knows NaN and Infinity in this spelling only.
+    # parseDouble trims by itself, accepts a type suffix, and knows NaN and Infinity in this spelling only.
     if _DOUBLE.fullmatch(text):
         return float(text.rstrip("fFdD"))
     if _HEX_DOUBLE.fullmatch(text):
@@ -151,7 +151,7 @@ _WRONG_TYPE = {
 
 
 def format_value(option: Option, value: Any) -> str | None:
-    """The text of a typed value, as DescribeConfigs shows it; nothing of a secret."""
+    """The text of a typed value, as DescribeConfigs shows it; secrets are hidden."""
     if value is None:
         return None
     match option.type:
@@ -181,7 +181,7 @@ def format_double(number: float) -> str:
 
 
 def _decimal_parts(number: float) -> tuple[str, str, int]:
-    """Sign, significant digits and the exponent of the first of them, from Python's shortest form."""
+    """Sign, significant digits and the exponent of the first digit, from Python's shortest form."""
     mantissa, _, exponent = f"{number!r}".partition("e")
     sign = "-" if mantissa.startswith("-") else ""
     whole, _, fraction = mantissa.lstrip("-").partition(".")

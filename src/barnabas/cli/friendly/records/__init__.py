@@ -1,1 +1,1 @@
-"""`barnabas produce`, `consume` and `tail`: records, places in logs, times."""
+"""`barnabas produce`, `consume` and `tail`: records, positions in logs, times."""

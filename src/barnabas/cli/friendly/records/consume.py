@@ -1,4 +1,4 @@
-"""`barnabas consume`: print records, from a place to a place; `-f` goes on with what comes."""
+"""`barnabas consume`: print records between two positions; `-f` follows new records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from barnabas.cli.friendly.framework import (
 )
 from barnabas.cli.friendly.output import Printer
 from barnabas.cli.friendly.records import envelope
-from barnabas.cli.friendly.records.times import PLACES
+from barnabas.cli.friendly.records.times import POSITIONS
 
 if TYPE_CHECKING:
     from barnabas.batch.engine.consume import ConsumerRecord
@@ -28,27 +28,32 @@ PROGRAM = "barnabas consume"
 
 
 def make_parser() -> FriendlyParser:
-    parser = FriendlyParser(PROGRAM, "Print the records of topics, up to where they end now.")
+    parser = FriendlyParser(PROGRAM, "Print the records of topics, up to their current end.")
     add = parser.add_argument
-    add("topic", nargs="+", metavar="TOPIC", help="which")
-    add("--from", dest="start", metavar="PLACE", help=f"where to start: {PLACES}; default earliest")
-    add("--to", dest="end", metavar="PLACE", help="where to end, likewise; default latest")
-    add("-f", "--follow", action="store_true", help="go on with records as they come")
-    add("-n", "--count", type=whole_number(1), metavar="N", help="end after so many records")
+    add("topic", nargs="+", metavar="TOPIC", help="topics to read")
+    add("--from", dest="start", metavar="POSITION", help=f"where to start: {POSITIONS}; default earliest")
+    add("--to", dest="end", metavar="POSITION", help="where to end; default latest")
+    add("-f", "--follow", action="store_true", help="keep printing new records")
+    add("-n", "--count", type=whole_number(1), metavar="N", help="exit after N records")
     add(
         "-p",
         "--partition",
         type=whole_number(0),
         action="append",
         metavar="N",
-        help="only this one; may be repeated",
+        help="only this partition; may be repeated",
     )
-    add("-g", "--group", metavar="GROUP", help="read as a member of this group, and commit what was printed")
-    add("--uncommitted", action="store_true", help="also records of transactions that are open or aborted")
+    add(
+        "-g",
+        "--group",
+        metavar="GROUP",
+        help="read as a member of this group, and commit the printed records",
+    )
+    add("--uncommitted", action="store_true", help="include records of open and aborted transactions")
     add(
         "--value-only",
         action="store_true",
-        help="print the bytes of the values, a line each, and nothing else",
+        help="print only the bytes of the values, one per line",
     )
     add_output(parser)
     add_cluster(parser)
@@ -62,16 +67,16 @@ def run(arguments: Sequence[str]) -> int:
         options.partition or options.end or options.start not in (None, "earliest", "latest")
     ):
         parser.error(
-            "with --group the group knows where to go on: --from earliest or latest is for its first time"
+            "--group starts at the committed offsets: only --from earliest or latest, for a new group"
         )
     if options.end and options.follow:
-        parser.error("--to ends it, --follow does not: give one of them")
+        parser.error("--to and --follow cannot be combined")
     show(options, _read(parser, options))
     return Exit.OK
 
 
 def _taken(polls: Iterable[list[ConsumerRecord]], count: int | None) -> Iterator[list[ConsumerRecord]]:
-    """No more than so many records."""
+    """At most `count` records."""
     left = count
     for records in polls:
         if left is not None and len(records) >= left:
@@ -94,8 +99,10 @@ def _read(parser: FriendlyParser, options: Namespace) -> Iterator[list[ConsumerR
             yield from read_as_member(consumer, options.topic, options.count, is_endless=options.follow)
         return
     starts, ends = _range(parser, options)
-    total = None if options.follow else sum(max(0, ends[where] - starts[where]) for where in starts)
-    # On a terminal the records themselves show how far it is.
+    total = (
+        None if options.follow else sum(max(0, ends[partition] - starts[partition]) for partition in starts)
+    )
+    # On a terminal the records themselves show the progress.
     with (
         Consumer(settings) as consumer,
         Progress("reading", total, is_shown=not sys.stdout.isatty()) as progress,
@@ -110,7 +117,7 @@ def consumer_settings(parser: FriendlyParser, options: Namespace) -> dict[str, o
     settings = client_options(parser, options)
     settings["isolation.level"] = "read_uncommitted" if options.uncommitted else "read_committed"
     settings["enable.auto.commit"] = "false"
-    # The log may be cut or cleaned while it is read: what is left is what is wanted.
+    # Retention or compaction may delete records while they are read: continue with the remaining ones.
     settings["auto.offset.reset"] = "earliest"
     if options.group:
         settings["group.id"] = options.group
@@ -119,8 +126,8 @@ def consumer_settings(parser: FriendlyParser, options: Namespace) -> dict[str, o
 
 
 def _check_topics(parser: FriendlyParser, options: Namespace) -> None:
-    """A group would wait for a topic that is not there."""
-    from barnabas.cli.friendly.records.places import partitions_of
+    """A group would wait for a topic that does not exist."""
+    from barnabas.cli.friendly.records.positions import partitions_of
 
     with open_admin(parser, options) as admin:
         for topic in options.topic:
@@ -130,20 +137,22 @@ def _check_topics(parser: FriendlyParser, options: Namespace) -> None:
 def _range(
     parser: FriendlyParser, options: Namespace
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where to start and to end in each partition, within what is there."""
-    from barnabas.cli.friendly.records.places import log_edges, partitions_of, place_option, resolve
+    """The start and end offset in each partition, within the log."""
+    from barnabas.cli.friendly.records.positions import log_ranges, partitions_of, position_option, resolve
 
-    start = place_option(parser, "--from", options.start or "earliest")
-    end = place_option(parser, "--to", options.end or "latest")
+    start = position_option(parser, "--from", options.start or "earliest")
+    end = position_option(parser, "--to", options.end or "latest")
     with open_admin(parser, options) as admin:
         partitions = [
-            where for topic in options.topic for where in partitions_of(admin, topic, options.partition)
+            partition
+            for topic in options.topic
+            for partition in partitions_of(admin, topic, options.partition)
         ]
-        edges = log_edges(admin, partitions)
-        starts, ends = resolve(admin, start, edges), resolve(admin, end, edges)
+        ranges = log_ranges(admin, partitions)
+        starts, ends = resolve(admin, start, ranges), resolve(admin, end, ranges)
     return (
-        {where: min(max(starts[where], first), last) for where, (first, last) in edges.items()},
-        {where: min(ends[where], last) for where, (_, last) in edges.items()},
+        {partition: min(max(starts[partition], first), last) for partition, (first, last) in ranges.items()},
+        {partition: min(ends[partition], last) for partition, (_, last) in ranges.items()},
     )
 
 
@@ -151,7 +160,7 @@ def _range(
 
 
 def show(options: Namespace, polls: Iterable[list[ConsumerRecord]]) -> None:
-    """Print records as they come."""
+    """Prints records as they arrive."""
     if options.value_only:
         out = sys.stdout.buffer
         for records in polls:

@@ -1,6 +1,6 @@
-"""Records as JSON objects: what `consume -o jsonl` prints is what `produce` reads, byte for byte.
+"""Records as JSON objects: `produce` reads back exactly what `consume -o jsonl` prints.
 
-Keys, values and headers are text where they are UTF-8; where they are not, the field's name ends with
+Keys, values and headers that are UTF-8 are text; otherwise the name of the field ends with
 `_base64`:
 
     {"topic": "t", "partition": 0, "offset": 7, "timestamp": 1700000000000, "key": "a", "value_base64":
@@ -32,7 +32,10 @@ FIELDS = frozenset(
 
 def _show_headers(headers: object) -> str:
     assert isinstance(headers, list)
-    return ",".join(f"{one['key']}={one.get('value', one.get('value' + BASE64))}" for one in headers) or "-"
+    return (
+        ",".join(f"{header['key']}={header.get('value', header.get('value' + BASE64))}" for header in headers)
+        or "-"
+    )
 
 
 COLUMNS = (
@@ -47,7 +50,7 @@ COLUMNS = (
 
 
 def row_of(record: ConsumerRecord) -> Row:
-    """A record that was read."""
+    """The row of a consumed record."""
     return {
         "topic": record.topic,
         "partition": record.partition,
@@ -66,7 +69,7 @@ def name_of(row: Row) -> str:
 def _field(name: str, value: object) -> dict[str, str | None]:
     if value is None:
         return {name: None}
-    assert isinstance(value, bytes), "no deserialiser is set"
+    assert isinstance(value, bytes), "no deserializer is set"
     try:
         return {name: value.decode("utf-8")}
     except UnicodeDecodeError:
@@ -74,8 +77,8 @@ def _field(name: str, value: object) -> dict[str, str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A record to be sent."""
+class RecordToSend:
+    """A record parsed from the input."""
 
     topic: str | None
     partition: int | None
@@ -85,54 +88,56 @@ class Given:
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-def looks_like_one(line: bytes) -> bool:
-    """Whether a line is a record as `row_of` gives it, and not somebody's JSON value."""
+def is_record_line(line: bytes) -> bool:
+    """Whether a line is a record as printed from `row_of`, and not an arbitrary JSON value."""
     try:
-        found = json.loads(line)
+        data = json.loads(line)
     except ValueError:
         return False
-    is_ours = isinstance(found, dict) and "offset" in found and found.keys() <= FIELDS
-    return is_ours and ("value" in found or "value" + BASE64 in found)
+    has_fields = isinstance(data, dict) and "offset" in data and data.keys() <= FIELDS
+    return has_fields and ("value" in data or "value" + BASE64 in data)
 
 
-def parse(line: bytes) -> Given:
-    """A record from its line; ValueError says what is wrong with it."""
-    found = json.loads(line)
-    if not isinstance(found, dict):
+def parse(line: bytes) -> RecordToSend:
+    """Parses a line; raises ValueError."""
+    data = json.loads(line)
+    if not isinstance(data, dict):
         raise ValueError("a record is a JSON object with at least a value")
-    unknown = sorted(found.keys() - FIELDS)
+    unknown = sorted(data.keys() - FIELDS)
     if unknown:
-        raise ValueError(f"a record has no field {unknown[0]}; it may have {', '.join(sorted(FIELDS))}")
-    headers = found.get("headers", [])
-    if not isinstance(headers, list) or not all(isinstance(one, dict) and "key" in one for one in headers):
+        raise ValueError(f"unknown field {unknown[0]}; a record has {', '.join(sorted(FIELDS))}")
+    headers = data.get("headers", [])
+    if not isinstance(headers, list) or not all(
+        isinstance(header, dict) and "key" in header for header in headers
+    ):
         raise ValueError('headers are a list of {"key": …, "value": …}')
-    return Given(
-        topic=_typed(found, "topic", str),
-        partition=_typed(found, "partition", int),
-        timestamp_ms=_typed(found, "timestamp", int),
-        key=_bytes(found, "key"),
-        value=_bytes(found, "value"),
-        headers=tuple((str(one["key"]), _bytes(one, "value")) for one in headers),
+    return RecordToSend(
+        topic=_typed(data, "topic", str),
+        partition=_typed(data, "partition", int),
+        timestamp_ms=_typed(data, "timestamp", int),
+        key=_bytes(data, "key"),
+        value=_bytes(data, "value"),
+        headers=tuple((str(header["key"]), _bytes(header, "value")) for header in headers),
     )
 
 
-def _typed(found: Mapping[str, object], name: str, kind: type[T]) -> T | None:
-    value = found.get(name)
+def _typed(data: Mapping[str, object], name: str, kind: type[T]) -> T | None:
+    value = data.get(name)
     if value is None or (isinstance(value, kind) and not isinstance(value, bool)):
         return value
-    raise ValueError(f"{name} is a {kind.__name__}, not {value!r}")
+    raise ValueError(f"{name} must be a {kind.__name__}, not {value!r}")
 
 
-def _bytes(found: Mapping[str, object], name: str) -> bytes | None:
-    encoded = found.get(name + BASE64)
+def _bytes(data: Mapping[str, object], name: str) -> bytes | None:
+    encoded = data.get(name + BASE64)
     if encoded is not None:
         try:
             return base64.b64decode(str(encoded), validate=True)
         except binascii.Error as error:
             raise ValueError(f"{name}{BASE64}: {error}") from None
-    value = found.get(name)
+    value = data.get(name)
     if value is None:
         return None
-    # What is no text was not printed by consume, but a program may well write {"value": {"id": 1}}.
+    # consume prints only text, but another program may write {"value": {"id": 1}}.
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8")

@@ -1,4 +1,4 @@
-"""`barnabas produce`: send lines, or records as `consume -o jsonl` prints them."""
+"""`barnabas produce`: send lines, or records printed by `consume -o jsonl`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from barnabas.cli.friendly.framework import (
     add_output,
     client_options,
     open_admin,
-    tell_errors,
+    report_errors,
 )
 from barnabas.cli.friendly.output import Column, Printer
 from barnabas.cli.friendly.records import envelope
-from barnabas.cli.friendly.records.envelope import Given
+from barnabas.cli.friendly.records.envelope import RecordToSend
 
 if TYPE_CHECKING:
     from barnabas.base.errors import KafkaError
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 PROGRAM = "barnabas produce"
 LINES, RECORDS, AUTO = "lines", "jsonl", "auto"
-# No broker takes a record of such a size.
+# No broker accepts a record of this size.
 MAX_LINE_BYTES = 256 * 1024 * 1024
-# Of the reasons why records were refused, so many are told.
-MAX_TOLD = 10
+# How many different errors are reported.
+MAX_ERRORS_SHOWN = 10
 COLUMNS = (
     Column("topic"),
     Column("partition", is_number=True),
@@ -45,35 +45,44 @@ COLUMNS = (
 def make_parser() -> FriendlyParser:
     parser = FriendlyParser(
         PROGRAM,
-        "Send each line of files, or of what is typed or piped in, as the value of a record.",
-        "What `barnabas consume -o jsonl` prints is read back as the same records, keys and headers "
-        "included.",
+        "Send each line of files or of the standard input as the value of a record.",
+        "The output of `barnabas consume -o jsonl` is read back as the same records, with keys and headers.",
     )
     add = parser.add_argument
-    add("topic", metavar="TOPIC", help="where to; - takes the topic that each record of a JSONL input names")
-    add("file", nargs="*", default=[], metavar="FILE", help="what to send (default: stdin)")
+    add(
+        "topic", metavar="TOPIC", help="the topic to send to; - for the topic of each record of a JSONL input"
+    )
+    add("file", nargs="*", default=[], metavar="FILE", help="files to send (default: stdin)")
     add(
         "-i",
         "--input",
         choices=(AUTO, LINES, RECORDS),
         default=AUTO,
-        help="lines are values, or records as `consume -o jsonl` prints them (default: the first line tells)",
+        help="lines are values, or records printed by `consume -o jsonl` (default: by the first line)",
     )
     add("-k", "--key", metavar="KEY", help="the key of all records")
-    add("-s", "--key-separator", metavar="TEXT", help="what stands before this in a line is its key")
+    add("-s", "--key-separator", metavar="TEXT", help="separates the key from the value in a line")
     add(
         "-H",
         "--header",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="of all records; may be repeated",
+        help="a header of all records; may be repeated",
     )
-    add("-p", "--partition", type=whole_number(0), metavar="N", help="which (default: by key)")
-    add("--keep-partitions", action="store_true", help="of records: each into the partition it came from")
-    add("--new-timestamps", action="store_true", help="of records: with the time of now, not their own")
+    add("-p", "--partition", type=whole_number(0), metavar="N", help="the partition (default: by key)")
+    add(
+        "--keep-partitions",
+        action="store_true",
+        help="JSONL input: send each record to the partition it came from",
+    )
+    add(
+        "--new-timestamps",
+        action="store_true",
+        help="JSONL input: use the current time instead of the original timestamps",
+    )
     add("--compression", metavar="TYPE", help="none, gzip, snappy, lz4 or zstd (default none)")
-    add("--create", action="store_true", help="create the topic if it is not there")
+    add("--create", action="store_true", help="create the topic if it does not exist")
     add_output(parser)
     add_cluster(parser)
     return parser
@@ -82,21 +91,21 @@ def make_parser() -> FriendlyParser:
 def run(arguments: Sequence[str]) -> int:
     parser = make_parser()
     options = parser.parse(arguments)
-    options.headers = tuple(_header(parser, one) for one in options.header)
+    options.headers = tuple(_header(parser, text) for text in options.header)
     if options.topic != "-":
         _check_topic(parser, options)
-    sent = Sent()
+    deliveries = Deliveries()
     try:
         with opened(options.file) as (streams, total):
-            _send(parser, options, streams, total, sent)
+            _send(parser, options, streams, total, deliveries)
     finally:
         Printer(options.output, COLUMNS, name=lambda row: f"{row['topic']}-{row['partition']}").all(
-            sent.rows()
+            deliveries.rows()
         )
-    if not sent.failed:
+    if not deliveries.failed:
         return Exit.OK
-    code = tell_errors(PROGRAM, sent.told)
-    print(f"{PROGRAM}: {sent.failed} records were not written", file=sys.stderr)
+    code = report_errors(PROGRAM, deliveries.errors)
+    print(f"{PROGRAM}: {deliveries.failed} records were not written", file=sys.stderr)
     return code
 
 
@@ -108,7 +117,7 @@ def _header(parser: FriendlyParser, text: str) -> tuple[str, bytes]:
 
 
 def _check_topic(parser: FriendlyParser, options: Namespace) -> None:
-    """A slip of the keyboard shall not create a topic."""
+    """A typing mistake must not create a topic."""
     from barnabas.base.errors import ErrorCode
     from barnabas.client import NewTopic
 
@@ -120,8 +129,8 @@ def _check_topic(parser: FriendlyParser, options: Namespace) -> None:
             raise error
         if not options.create:
             raise CommandError(
-                f"{PROGRAM}: there is no topic {options.topic}; --create makes it, barnabas topic list "
-                "shows others",
+                f"{PROGRAM}: there is no topic {options.topic}; give --create to create it, or see "
+                "barnabas topic list",
                 Exit.NOT_FOUND,
             )
         admin.create_topics([NewTopic(options.topic)]).raise_first()
@@ -132,7 +141,7 @@ def _check_topic(parser: FriendlyParser, options: Namespace) -> None:
 
 @contextmanager
 def opened(files: Sequence[str]) -> Iterator[tuple[Iterator[BinaryIO], int | None]]:
-    """The inputs one after the other, and how many bytes they have if that is known."""
+    """The inputs, and their total size if it is known."""
     total = sum(os.path.getsize(name) for name in files) if files else None
 
     def streams() -> Iterator[BinaryIO]:
@@ -141,7 +150,7 @@ def opened(files: Sequence[str]) -> Iterator[tuple[Iterator[BinaryIO], int | Non
                 yield stream
         if not files:
             if sys.stdin.isatty():
-                print("each line is a record; Ctrl+D ends", file=sys.stderr)
+                print("each line is a record; end with Ctrl+D", file=sys.stderr)
             yield sys.stdin.buffer
 
     yield streams(), total
@@ -154,16 +163,16 @@ def lines_of(stream: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def records_of(lines: Iterable[bytes], options: Namespace) -> Iterator[Given]:
-    """What the lines mean."""
+def records_of(lines: Iterable[bytes], options: Namespace) -> Iterator[RecordToSend]:
+    """The records of the lines."""
     kind = options.input
     for number, line in enumerate(lines, 1):
         text = line.removesuffix(b"\n").removesuffix(b"\r")
         if kind == AUTO:
-            kind = RECORDS if envelope.looks_like_one(text) else LINES
+            kind = RECORDS if envelope.is_record_line(text) else LINES
             if kind == RECORDS:
                 print(
-                    f"{PROGRAM}: these are records of barnabas consume; -i lines sends them as values",
+                    f"{PROGRAM}: reading records of barnabas consume; use -i lines to send them as values",
                     file=sys.stderr,
                 )
         if kind == LINES:
@@ -175,41 +184,41 @@ def records_of(lines: Iterable[bytes], options: Namespace) -> Iterator[Given]:
                 raise CommandError(f"{PROGRAM}: line {number}: {error}") from error
 
 
-def _of_line(text: bytes, options: Namespace) -> Given:
+def _of_line(text: bytes, options: Namespace) -> RecordToSend:
     key: bytes | None = None
     if options.key_separator is not None:
-        key, found, value = text.partition(options.key_separator.encode())
-        if not found:
+        key, separator, value = text.partition(options.key_separator.encode())
+        if not separator:
             line = text[:80].decode(errors="backslashreplace")
             raise CommandError(f"{PROGRAM}: no {options.key_separator!r} in the line {line!r}")
         text = value
-    return Given(None, None, None, key, text, ())
+    return RecordToSend(None, None, None, key, text, ())
 
 
 # Sending ----------------------------------------------------------------------------------------------------
 
 
-class Sent:
-    """What became of the records."""
+class Deliveries:
+    """Counts the records by partition, and the errors."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[str, int], list[int]] = {}
-        self.told: dict[str, KafkaError] = {}
+        self._by_partition: dict[tuple[str, int], list[int]] = {}
+        self.errors: dict[str, KafkaError] = {}
         self.failed = 0
 
-    def hear(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
-        """Called on the client's thread, for one record after the other."""
+    def on_delivery(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+        """Called on the client's thread, once per record."""
         if metadata is None:
             self.failed += 1
-            if error is not None and len(self.told) < MAX_TOLD:
-                self.told.setdefault(error.code.name, error)
+            if error is not None and len(self.errors) < MAX_ERRORS_SHOWN:
+                self.errors.setdefault(error.code.name, error)
             return
-        place = self._places.setdefault(
+        row = self._by_partition.setdefault(
             (metadata.topic, metadata.partition), [0, metadata.offset, metadata.offset]
         )
-        place[0] += 1
-        place[1] = min(place[1], metadata.offset)
-        place[2] = max(place[2], metadata.offset)
+        row[0] += 1
+        row[1] = min(row[1], metadata.offset)
+        row[2] = max(row[2], metadata.offset)
 
     def rows(self) -> list[dict[str, object]]:
         return [
@@ -220,12 +229,16 @@ class Sent:
                 "first_offset": first,
                 "last_offset": last,
             }
-            for (topic, partition), (count, first, last) in sorted(self._places.items())
+            for (topic, partition), (count, first, last) in sorted(self._by_partition.items())
         ]
 
 
 def _send(
-    parser: FriendlyParser, options: Namespace, streams: Iterator[BinaryIO], total: int | None, sent: Sent
+    parser: FriendlyParser,
+    options: Namespace,
+    streams: Iterator[BinaryIO],
+    total: int | None,
+    deliveries: Deliveries,
 ) -> None:
     from barnabas.cli.friendly.progress import Progress
     from barnabas.client.sync import Producer
@@ -235,7 +248,7 @@ def _send(
         settings["compression.type"] = options.compression
     key = None if options.key is None else options.key.encode()
     is_typed = not options.file and sys.stdin.isatty()
-    # A bar would run through what is being typed.
+    # A progress bar would overwrite what is being typed.
     progress = Progress("sending", total, unit="bytes", is_shown=not is_typed)
     with Producer(settings) as producer, progress:
         partitions = _Partitions(options, lambda topic: len(producer.partitions_for(topic)))
@@ -246,16 +259,16 @@ def _send(
                 yield line
 
         for stream in streams:
-            for one in records_of(counted(stream), options):
-                topic = _topic(options, one)
+            for record in records_of(counted(stream), options):
+                topic = _topic(options, record)
                 producer.send(
                     topic,
-                    one.value,
-                    key=one.key if key is None else key,
-                    partition=partitions.choose(topic, one),
-                    headers=one.headers + options.headers,
-                    timestamp_ms=None if options.new_timestamps else one.timestamp_ms,
-                    on_delivery=sent.hear,
+                    record.value,
+                    key=record.key if key is None else key,
+                    partition=partitions.choose(topic, record),
+                    headers=record.headers + options.headers,
+                    timestamp_ms=None if options.new_timestamps else record.timestamp_ms,
+                    on_delivery=deliveries.on_delivery,
                 )
                 if is_typed:
                     producer.flush()
@@ -263,9 +276,9 @@ def _send(
 
 
 class _Partitions:
-    """Which partition a record shall go to, where that was asked for.
+    """The partition of a record, if one was requested.
 
-    A producer would wait for a partition that is not there, as somebody may add it: for each record anew.
+    Checked here because a producer waits, for each record, for a partition that may still be added.
     """
 
     def __init__(self, options: Namespace, count: Callable[[str], int]) -> None:
@@ -273,23 +286,23 @@ class _Partitions:
         self._count = count
         self._counts: dict[str, int] = {}
 
-    def choose(self, topic: str, one: Given) -> int | None:
-        wanted: int | None = one.partition if self._options.keep_partitions else self._options.partition
+    def choose(self, topic: str, record: RecordToSend) -> int | None:
+        wanted: int | None = record.partition if self._options.keep_partitions else self._options.partition
         if wanted is None:
             return None
         if topic not in self._counts:
             self._counts[topic] = self._count(topic)
         if not 0 <= wanted < self._counts[topic]:
             raise CommandError(
-                f"{PROGRAM}: {topic} has no partition {wanted}; it has {self._counts[topic]}, from 0 on",
+                f"{PROGRAM}: {topic} has no partition {wanted}; it has {self._counts[topic]}, starting at 0",
                 Exit.NOT_FOUND,
             )
         return wanted
 
 
-def _topic(options: Namespace, one: Given) -> str:
+def _topic(options: Namespace, record: RecordToSend) -> str:
     if options.topic != "-":
         return str(options.topic)
-    if one.topic is None:
-        raise CommandError(f"{PROGRAM}: a record names no topic; give one in place of -")
-    return one.topic
+    if record.topic is None:
+        raise CommandError(f"{PROGRAM}: a record has no topic; give one instead of -")
+    return record.topic

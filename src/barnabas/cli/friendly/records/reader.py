@@ -1,4 +1,4 @@
-"""Reading of records for consume and tail: from a place to a place, or on and on."""
+"""Reads records for consume and tail: between two positions, or endlessly."""
 
 from __future__ import annotations
 
@@ -17,34 +17,38 @@ POLL_MS = 500
 def read(
     consumer: Consumer, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None
 ) -> Iterator[list[ConsumerRecord]]:
-    """Records of partitions, poll by poll (an empty list where nothing came): up to the ends, or for ever.
+    """Records of partitions, poll by poll (an empty list for an empty poll): up to the ends, or for ever.
 
-    A partition is at its end when the consumer stands there, not when the last record was seen: the last
-    offsets of a log may hold markers of transactions, or have been compacted away.
+    A partition is finished when the consumer's position reaches the end, not when the last record was seen:
+    the last offsets of a log may hold transaction markers, or have been compacted away.
     """
-    left = sorted(where for where in starts if ends is None or starts[where] < ends[where])
+    left = sorted(partition for partition in starts if ends is None or starts[partition] < ends[partition])
     consumer.assign(left)
-    # A consumer that reads on keeps its partitions, and those that were at their ends rest.
+    # A consumer that is reused keeps its partitions, and those that were finished are paused.
     consumer.resume(*left)
-    for where in left:
-        consumer.seek(where, starts[where])
+    for partition in left:
+        consumer.seek(partition, starts[partition])
     while left:
         records = consumer.poll(timeout_ms=POLL_MS)
         if ends is None:
             yield records
             continue
-        yield [one for one in records if one.offset < ends[TopicPartition(one.topic, one.partition)]]
-        done = [where for where in left if consumer.position(where) >= ends[where]]
+        yield [
+            record
+            for record in records
+            if record.offset < ends[TopicPartition(record.topic, record.partition)]
+        ]
+        done = [partition for partition in left if consumer.position(partition) >= ends[partition]]
         if done:
             consumer.pause(*done)
-            left = [where for where in left if where not in done]
+            left = [partition for partition in left if partition not in done]
 
 
 def read_as_member(
     consumer: Consumer, topics: list[str], count: int | None, *, is_endless: bool
 ) -> Iterator[list[ConsumerRecord]]:
-    """Records that the group has not read yet, at most so many; what was taken is committed when the next are
-    asked for."""
+    """At most `count` records that the group has not read yet; returned records are committed before the next
+    poll."""
     consumer.subscribe(topics)
     ends: dict[TopicPartition, int] = {}
     taken = 0
@@ -57,7 +61,7 @@ def read_as_member(
         assigned = consumer.assignment()
         if is_endless or not assigned:
             continue
-        fresh = [where for where in assigned if where not in ends]
+        fresh = [partition for partition in assigned if partition not in ends]
         ends.update(consumer.end_offsets(fresh) if fresh else {})
-        if all(consumer.position(where) >= ends[where] for where in assigned):
+        if all(consumer.position(partition) >= ends[partition] for partition in assigned):
             return

@@ -1,4 +1,4 @@
-"""`barnabas tail`: the last records of topics, then those that come."""
+"""`barnabas tail`: the last records of topics, then new ones."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ DEFAULT_COUNT = 10
 
 
 def make_parser() -> FriendlyParser:
-    parser = FriendlyParser(PROGRAM, "Print the last records of topics, then those that come, until Ctrl+C.")
+    parser = FriendlyParser(PROGRAM, "Print the last records of topics, then new ones, until Ctrl+C.")
     add = parser.add_argument
-    add("topic", nargs="+", metavar="TOPIC", help="which")
+    add("topic", nargs="+", metavar="TOPIC", help="topics to read")
     add(
         "-n",
         "--count",
         type=whole_number(0),
         default=DEFAULT_COUNT,
         metavar="N",
-        help=f"how many (default {DEFAULT_COUNT})",
+        help=f"number of records (default {DEFAULT_COUNT})",
     )
-    add("--no-follow", dest="follow", action="store_false", help="end after them")
-    add("--uncommitted", action="store_true", help="also records of transactions that are open or aborted")
+    add("--no-follow", dest="follow", action="store_false", help="do not wait for new records")
+    add("--uncommitted", action="store_true", help="include records of open and aborted transactions")
     add(
         "--value-only",
         action="store_true",
-        help="print the bytes of the values, a line each, and nothing else",
+        help="print only the bytes of the values, one per line",
     )
     add_output(parser)
     add_cluster(parser)
@@ -53,16 +53,16 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _read(parser: FriendlyParser, options: Namespace) -> Iterator[list[ConsumerRecord]]:
-    from barnabas.cli.friendly.records.places import log_edges, partitions_of, resolve
+    from barnabas.cli.friendly.records.positions import log_ranges, partitions_of, resolve
     from barnabas.cli.friendly.records.reader import read
     from barnabas.client.sync import Consumer
 
     settings = consume.consumer_settings(parser, options)
     with open_admin(parser, options) as admin:
-        partitions = [where for topic in options.topic for where in partitions_of(admin, topic, None)]
-        edges = log_edges(admin, partitions)
-        starts = resolve(admin, FromEnd(options.count), edges)
-    ends = {where: last for where, (_, last) in edges.items()}
+        partitions = [partition for topic in options.topic for partition in partitions_of(admin, topic, None)]
+        ranges = log_ranges(admin, partitions)
+        starts = resolve(admin, FromEnd(options.count), ranges)
+    ends = {partition: last for partition, (_, last) in ranges.items()}
     with Consumer(settings) as consumer:
         last = [record for records in read(consumer, starts, ends) for record in records]
         last.sort(key=lambda record: record.timestamp)

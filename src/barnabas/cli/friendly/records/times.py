@@ -1,4 +1,4 @@
-"""Times and places in a log, as people write them: `-30m`, `now`, `2026-03-01T12:00`, `latest`, `42`."""
+"""Parses times and positions in a log: `-30m`, `now`, `2026-03-01T12:00`, `latest`, `42`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ EXAMPLES = "now, -30m, -1h30m, 2026-03-01, 2026-03-01T12:00 or 2026-03-01T12:00:
 
 
 def parse_duration_ms(text: str) -> int:
-    """`500ms`, `30s`, `1h30m`; ValueError says what is allowed."""
+    """`500ms`, `30s`, `1h30m`; raises ValueError."""
     if not _DURATION.fullmatch(text):
-        raise ValueError(f"{text!r} is no duration: write 500ms, 30s, 5m, 1h30m, 7d or 2w")
+        raise ValueError(f"{text!r} is not a duration: write 500ms, 30s, 5m, 1h30m, 7d or 2w")
     return sum(int(number) * _UNITS_MS[unit] for number, unit in _STEP.findall(text))
 
 
 def parse_time_ms(text: str, now_ms: int) -> int:
-    """Milliseconds since 1970; a time without a zone is one of this machine's."""
+    """Milliseconds since 1970; a time without a zone is in the zone of this machine."""
     if text == "now":
         return now_ms
     if text[:1] in ("-", "+") and _DURATION.fullmatch(text[1:]):
@@ -30,11 +30,11 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1_000)
     except (ValueError, OverflowError, OSError):
-        raise ValueError(f"{text!r} is no time: write {EXAMPLES}") from None
+        raise ValueError(f"{text!r} is not a time: write {EXAMPLES}") from None
 
 
 def show_time(at_ms: object) -> str:
-    """A time stamp as a table shows it; what no calendar has, as a number."""
+    """A timestamp as a table cell; a number if it is out of range."""
     assert isinstance(at_ms, int)
     try:
         return datetime.fromtimestamp(at_ms / 1_000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
@@ -43,7 +43,7 @@ def show_time(at_ms: object) -> str:
 
 
 def show_age(age_ms: int) -> str:
-    """How long something lasts or lies back, in its two largest units."""
+    """A duration in its two largest units."""
     if age_ms < 1_000:
         return f"{age_ms} ms"
     parts = []
@@ -55,8 +55,8 @@ def show_age(age_ms: int) -> str:
     return " ".join(parts[:2])
 
 
-class Edge(Enum):
-    """A place that every log has."""
+class LogEnd(Enum):
+    """The start or the end of a log."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -71,18 +71,23 @@ class AtTime:
 
 @dataclass(frozen=True, slots=True)
 class FromEnd:
-    """So many records before the end."""
+    """`count` records before the end."""
 
     count: int
 
 
-Place = Edge | AtTime | FromEnd | int
-PLACES = f"earliest, latest, an offset, -N (the last N of each partition) or a time ({EXAMPLES})"
-_EDGES = {"earliest": Edge.EARLIEST, "beginning": Edge.EARLIEST, "latest": Edge.LATEST, "end": Edge.LATEST}
+Position = LogEnd | AtTime | FromEnd | int
+POSITIONS = f"earliest, latest, an offset, -N (the last N of each partition) or a time ({EXAMPLES})"
+_EDGES = {
+    "earliest": LogEnd.EARLIEST,
+    "beginning": LogEnd.EARLIEST,
+    "latest": LogEnd.LATEST,
+    "end": LogEnd.LATEST,
+}
 
 
-def parse_place(text: str, now_ms: int) -> Place:
-    """Where to start or to end in a partition; an integer is an offset."""
+def parse_position(text: str, now_ms: int) -> Position:
+    """A position in a partition; an integer is an offset."""
     if text in _EDGES:
         return _EDGES[text]
     if text.isascii() and text.isdecimal():
@@ -92,4 +97,4 @@ def parse_place(text: str, now_ms: int) -> Place:
     try:
         return AtTime(parse_time_ms(text, now_ms))
     except ValueError:
-        raise ValueError(f"{text!r} is no place in a log: write {PLACES}") from None
+        raise ValueError(f"{text!r} is not a position in a log: write {POSITIONS}") from None

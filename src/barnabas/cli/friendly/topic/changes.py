@@ -1,4 +1,4 @@
-"""What changes topics: create, alter, empty, delete."""
+"""The subcommands that change topics: create, alter, empty, delete."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from barnabas.cli.friendly.framework import (
     add_cluster,
     add_output,
     add_plan,
-    may_go_on,
+    confirm_plan,
     open_admin,
-    tell_errors,
+    report_errors,
 )
 from barnabas.cli.friendly.output import Column, Printer
 from barnabas.cli.friendly.topic.rows import topic_rows
@@ -30,14 +30,14 @@ MAX_REPLICAS = 2**15 - 1
 
 def declare_create(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("topic", nargs="+", metavar="TOPIC", help="names")
+    add("topic", nargs="+", metavar="TOPIC", help="names of the topics")
     add(
         "-p",
         "--partitions",
         type=whole_number(1),
         default=-1,
         metavar="N",
-        help="how many (default: the brokers')",
+        help="number of partitions (default: the broker's default)",
     )
     add(
         "-r",
@@ -45,27 +45,32 @@ def declare_create(parser: ArgumentParser) -> None:
         type=whole_number(1, MAX_REPLICAS),
         default=-1,
         metavar="N",
-        help="of each partition (default: the brokers')",
+        help="replicas of each partition (default: the broker's default)",
     )
     _add_config(parser)
-    add("--if-not-exists", action="store_true", help="a topic that is there already is no error")
-    add("--dry-run", action="store_true", help="only check whether they could be created")
+    add("--if-not-exists", action="store_true", help="ignore topics that already exist")
+    add("--dry-run", action="store_true", help="only check whether the topics could be created")
     add_output(parser)
     add_cluster(parser)
 
 
 def _add_config(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "-c", "--config", action="append", default=[], metavar="KEY=VALUE", help="an option; may be repeated"
+        "-c",
+        "--config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a topic option; may be repeated",
     )
 
 
 def _pairs(parser: ArgumentParser, given: Iterable[str]) -> dict[str, str]:
     pairs = {}
-    for one in given:
-        key, equals, value = one.partition("=")
+    for text in given:
+        key, equals, value = text.partition("=")
         if not key or not equals:
-            parser.error(f"--config {one}: write KEY=VALUE")
+            parser.error(f"--config {text}: write KEY=VALUE")
         pairs[key] = value
     return pairs
 
@@ -75,24 +80,26 @@ def create(parser: ArgumentParser, options: Namespace) -> int:
     from barnabas.client import NewTopic
 
     configs = _pairs(parser, options.config)
-    wanted = [NewTopic(name, options.partitions, options.replicas, configs=configs) for name in options.topic]
+    topics = [NewTopic(name, options.partitions, options.replicas, configs=configs) for name in options.topic]
     with open_admin(parser, options) as admin:
-        found = admin.create_topics(wanted, validate_only=options.dry_run)
+        results = admin.create_topics(topics, validate_only=options.dry_run)
     rows = [
         {
-            "topic": one.name,
-            "partitions": _known(one.num_partitions),
-            "replicas": _known(one.replication_factor),
-            "id": str(one.id),
+            "topic": topic.name,
+            "partitions": _known(topic.num_partitions),
+            "replicas": _known(topic.replication_factor),
+            "id": str(topic.id),
         }
-        for one in found.values_by_key.values()
+        for topic in results.values_by_key.values()
     ]
     if rows:
         Printer(options.output, CREATED, name="topic").all(rows)
-    errors = found.errors
+    errors = results.errors
     if options.if_not_exists:
-        errors = {name: one for name, one in errors.items() if one.code is not ErrorCode.TOPIC_ALREADY_EXISTS}
-    return tell_errors(parser.prog, errors)
+        errors = {
+            name: error for name, error in errors.items() if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS
+        }
+    return report_errors(parser.prog, errors)
 
 
 def _known(number: int) -> int | None:
@@ -101,17 +108,17 @@ def _known(number: int) -> int | None:
 
 def declare_alter(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("topic", metavar="TOPIC", help="which")
-    add("-p", "--partitions", type=whole_number(1), metavar="N", help="how many it shall have, more than now")
+    add("topic", metavar="TOPIC", help="name of the topic")
+    add("-p", "--partitions", type=whole_number(1), metavar="N", help="the new number of partitions")
     _add_config(parser)
     add(
         "--unset",
         action="append",
         default=[],
         metavar="KEY",
-        help="back to the brokers' value; may be repeated",
+        help="reset an option to the broker's value; may be repeated",
     )
-    add("--dry-run", action="store_true", help="only check whether it could be done")
+    add("--dry-run", action="store_true", help="only check whether the change is possible")
     add_cluster(parser)
 
 
@@ -123,23 +130,23 @@ def alter(parser: ArgumentParser, options: Namespace) -> int:
     ]
     changes += [AlterConfig(key, None, AlterOperation.DELETE) for key in options.unset]
     if not changes and options.partitions is None:
-        parser.error("say what to change: --partitions, --config or --unset")
+        parser.error("nothing to change: give --partitions, --config or --unset")
     with open_admin(parser, options) as admin:
         if changes:
             resource = ConfigResource(ConfigResourceType.TOPIC, options.topic)
             altered = admin.incremental_alter_configs({resource: changes}, validate_only=options.dry_run)
             if altered.errors:
-                return tell_errors(parser.prog, {options.topic: altered.errors[resource]}, "topic")
+                return report_errors(parser.prog, {options.topic: altered.errors[resource]}, "topic")
         if options.partitions is not None:
             counts = {options.topic: options.partitions}
             added = admin.create_partitions(counts, validate_only=options.dry_run)
-            return tell_errors(parser.prog, added.errors, "topic")
+            return report_errors(parser.prog, added.errors, "topic")
     return Exit.OK
 
 
 def declare_delete(parser: ArgumentParser) -> None:
-    parser.add_argument("topic", nargs="+", metavar="TOPIC", help="which")
-    parser.add_argument("--if-exists", action="store_true", help="a topic that is not there is no error")
+    parser.add_argument("topic", nargs="+", metavar="TOPIC", help="name of the topic")
+    parser.add_argument("--if-exists", action="store_true", help="ignore topics that do not exist")
     add_plan(parser)
     add_cluster(parser)
 
@@ -148,62 +155,65 @@ def delete(parser: ArgumentParser, options: Namespace) -> int:
     from barnabas.base.errors import ErrorCode
 
     with open_admin(parser, options) as admin:
-        found = admin.describe_topics(options.topic)
-        errors = found.errors
+        described = admin.describe_topics(options.topic)
+        errors = described.errors
         if options.if_exists:
             errors = {
-                name: one
-                for name, one in errors.items()
-                if one.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                name: error
+                for name, error in errors.items()
+                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             }
-        code = tell_errors(parser.prog, errors, "topic")
-        names = [one.name for one in found.values_by_key.values()]
+        code = report_errors(parser.prog, errors, "topic")
+        names = [topic.name for topic in described.values_by_key.values()]
         if code is not Exit.OK or not names:
             return code
         plan = [
             f"delete topic {row['topic']}: {row['partitions']} partitions, {row['records']} records"
             for row in topic_rows(admin, names)
         ]
-        if not may_go_on(parser.prog, options, plan):
+        if not confirm_plan(parser.prog, options, plan):
             return Exit.OK
-        return tell_errors(parser.prog, admin.delete_topics(names).errors, "topic")
+        return report_errors(parser.prog, admin.delete_topics(names).errors, "topic")
 
 
 def declare_empty(parser: ArgumentParser) -> None:
-    from barnabas.cli.friendly.records.times import PLACES
+    from barnabas.cli.friendly.records.times import POSITIONS
 
-    parser.add_argument("topic", metavar="TOPIC", help="which")
+    parser.add_argument("topic", metavar="TOPIC", help="name of the topic")
     parser.add_argument(
         "-p",
         "--partition",
         type=whole_number(0),
         action="append",
         metavar="N",
-        help="only this; may be repeated",
+        help="only this partition; may be repeated",
     )
     parser.add_argument(
-        "--before", default="latest", metavar="PLACE", help=f"delete what lies before: {PLACES}"
+        "--before", default="latest", metavar="POSITION", help=f"delete the records before: {POSITIONS}"
     )
     add_plan(parser)
     add_cluster(parser)
 
 
 def empty(parser: ArgumentParser, options: Namespace) -> int:
-    from barnabas.cli.friendly.records.places import log_edges, partitions_of, place_option, resolve
+    from barnabas.cli.friendly.records.positions import log_ranges, partitions_of, position_option, resolve
 
-    place = place_option(parser, "--before", options.before)
+    position = position_option(parser, "--before", options.before)
     with open_admin(parser, options) as admin:
         partitions = partitions_of(admin, options.topic, options.partition)
-        edges = log_edges(admin, partitions)
-        ends = resolve(admin, place, edges)
-        before = {where: min(max(ends[where], start), end) for where, (start, end) in edges.items()}
+        ranges = log_ranges(admin, partitions)
+        ends = resolve(admin, position, ranges)
+        before = {
+            partition: min(max(ends[partition], start), end) for partition, (start, end) in ranges.items()
+        }
         plan = [
-            f"delete {before[where] - start} records of {where}: offsets {start} to {before[where] - 1}"
-            for where, (start, _) in edges.items()
-            if before[where] > start
+            f"delete {before[partition] - start} records of {partition}: "
+            f"offsets {start} to {before[partition] - 1}"
+            for partition, (start, _) in ranges.items()
+            if before[partition] > start
         ]
         if not plan:
-            raise CommandError(f"{parser.prog}: {options.topic} has no records there", Exit.NOT_FOUND)
-        if not may_go_on(parser.prog, options, plan):
+            raise CommandError(f"{parser.prog}: {options.topic} has no such records", Exit.NOT_FOUND)
+        if not confirm_plan(parser.prog, options, plan):
             return Exit.OK
-        return tell_errors(parser.prog, admin.delete_records(before).errors)
+        return report_errors(parser.prog, admin.delete_records(before).errors)

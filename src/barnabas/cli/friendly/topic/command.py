@@ -14,7 +14,7 @@ from barnabas.cli.friendly.framework import (
     add_output,
     friendly_tool,
     open_admin,
-    tell_errors,
+    report_errors,
 )
 from barnabas.cli.friendly.output import Column, Printer
 from barnabas.cli.friendly.topic import changes as topic_changes
@@ -25,17 +25,17 @@ CONFIGS = (Column("topic"), Column("key"), Column("value"), Column("source"))
 
 
 def run(arguments: Sequence[str]) -> int:
-    return friendly_tool(PROGRAM, "List, show, create, change, empty and delete topics.", SUBCOMMANDS).run(
+    return friendly_tool(PROGRAM, "List, show, create, alter, empty and delete topics.", SUBCOMMANDS).run(
         arguments
     )
 
 
-# Looking ----------------------------------------------------------------------------------------------------
+# Describing -------------------------------------------------------------------------------------------------
 
 
 def _declare_list(parser: ArgumentParser) -> None:
     parser.add_argument("pattern", nargs="*", metavar="PATTERN", help="names, with * and ? (default all)")
-    parser.add_argument("--internal", action="store_true", help="also those that the brokers use themselves")
+    parser.add_argument("--internal", action="store_true", help="include internal topics")
     add_output(parser)
     add_cluster(parser)
 
@@ -43,7 +43,7 @@ def _declare_list(parser: ArgumentParser) -> None:
 def _list(parser: ArgumentParser, options: Namespace) -> int:
     with open_admin(parser, options) as admin:
         listed = admin.list_topics(include_internal=options.internal)
-        names = sorted(name for name in listed if _fits(name, options.pattern))
+        names = sorted(name for name in listed if _matches(name, options.pattern))
         printer = Printer(options.output, TOPICS, name="topic")
         if options.output == "name":
             printer.all({"topic": name} for name in names)
@@ -52,28 +52,28 @@ def _list(parser: ArgumentParser, options: Namespace) -> int:
     return Exit.OK
 
 
-def _fits(name: str, patterns: Sequence[str]) -> bool:
+def _matches(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _declare_show(parser: ArgumentParser) -> None:
-    parser.add_argument("topic", nargs="+", metavar="TOPIC", help="which")
+    parser.add_argument("topic", nargs="+", metavar="TOPIC", help="name of the topic")
     add_output(parser)
     add_cluster(parser)
 
 
 def _show(parser: ArgumentParser, options: Namespace) -> int:
     with open_admin(parser, options) as admin:
-        found = admin.describe_topics(options.topic)
+        described = admin.describe_topics(options.topic)
         printer = Printer(options.output, PARTITIONS, name=lambda row: f"{row['topic']}-{row['partition']}")
-        if found.values_by_key:
-            printer.all(partition_rows(admin, list(found.values_by_key.values())))
-        return tell_errors(parser.prog, found.errors, "topic")
+        if described.values_by_key:
+            printer.all(partition_rows(admin, list(described.values_by_key.values())))
+        return report_errors(parser.prog, described.errors, "topic")
 
 
 def _declare_configs(parser: ArgumentParser) -> None:
-    parser.add_argument("topic", nargs="+", metavar="TOPIC", help="which")
-    parser.add_argument("--all", action="store_true", help="also the options that nobody has set")
+    parser.add_argument("topic", nargs="+", metavar="TOPIC", help="name of the topic")
+    parser.add_argument("--all", action="store_true", help="include options at their default")
     add_output(parser)
     add_cluster(parser)
 
@@ -84,15 +84,17 @@ def _configs(parser: ArgumentParser, options: Namespace) -> int:
 
     with open_admin(parser, options) as admin:
         resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in options.topic]
-        found = admin.describe_configs(resources)
+        described = admin.describe_configs(resources)
         rows = [
             {"topic": resource.name, "key": key, "value": entry.value, "source": entry.source.name.lower()}
-            for resource, entries in found.values_by_key.items()
+            for resource, entries in described.values_by_key.items()
             for key, entry in sorted(entries.items())
             if options.all or entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
         ]
         Printer(options.output, CONFIGS, name="key").all(rows)
-        return tell_errors(parser.prog, {one.name: error for one, error in found.errors.items()}, "topic")
+        return report_errors(
+            parser.prog, {resource.name: error for resource, error in described.errors.items()}, "topic"
+        )
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {

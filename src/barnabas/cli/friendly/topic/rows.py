@@ -35,29 +35,29 @@ PARTITIONS = (
 
 
 def topic_rows(admin: Admin, names: list[str]) -> Iterable[Row]:
-    found = admin.describe_topics(names).values_by_key if names else {}
-    by_name = {one.name: one for one in found.values()}
+    described = admin.describe_topics(names).values_by_key if names else {}
+    by_name = {topic.name: topic for topic in described.values()}
     rows: dict[object, list[Row]] = {}
     for row in partition_rows(admin, list(by_name.values())):
         rows.setdefault(row["topic"], []).append(row)
     for name in names:
         if name not in by_name:
             continue
-        mine = rows.get(name, [])
+        partitions = rows.get(name, [])
         topic = by_name[name]
         yield {
             "topic": name,
-            "partitions": len(mine),
-            "replicas": max((len(one.replicas) for one in topic.partitions), default=0),
-            "records": _sum(mine, "records"),
-            "bytes": _sum(mine, "bytes"),
+            "partitions": len(partitions),
+            "replicas": max((len(info.replicas) for info in topic.partitions), default=0),
+            "records": _sum(partitions, "records"),
+            "bytes": _sum(partitions, "bytes"),
             "is_internal": topic.is_internal,
             "id": str(topic.id),
         }
 
 
 def _sum(rows: Iterable[Row], field: str) -> int | None:
-    """None if one of them is not known."""
+    """The sum of a field, or None if a value is unknown."""
     total = 0
     for row in rows:
         value = row[field]
@@ -68,35 +68,35 @@ def _sum(rows: Iterable[Row], field: str) -> int | None:
 
 
 def partition_rows(admin: Admin, topics: Sequence[TopicDescription]) -> list[Row]:
-    from barnabas.cli.friendly.records.places import log_edges, log_sizes
+    from barnabas.cli.friendly.records.positions import log_ranges, log_sizes
     from barnabas.client import TopicPartition
 
-    led = [
-        TopicPartition(topic.name, one.partition)
+    partitions = [
+        TopicPartition(topic.name, info.partition)
         for topic in topics
-        for one in topic.partitions
-        if one.leader is not None
+        for info in topic.partitions
+        if info.leader is not None
     ]
-    edges = log_edges(admin, led)
-    sizes = log_sizes(admin, led)
+    ranges = log_ranges(admin, partitions)
+    sizes = log_sizes(admin, partitions)
     rows: list[Row] = []
     for topic in topics:
-        for one in topic.partitions:
-            where = TopicPartition(topic.name, one.partition)
-            start, end = edges.get(where, (None, None))
+        for info in topic.partitions:
+            partition = TopicPartition(topic.name, info.partition)
+            start, end = ranges.get(partition, (None, None))
             rows.append(
                 {
                     "topic": topic.name,
-                    "partition": one.partition,
-                    "leader": one.leader,
-                    "replicas": list(one.replicas),
-                    "isr": list(one.isr),
+                    "partition": info.partition,
+                    "leader": info.leader,
+                    "replicas": list(info.replicas),
+                    "isr": list(info.isr),
                     "start": start,
                     "end": end,
                     "records": None if start is None or end is None else end - start,
-                    "bytes": sizes.get(where),
-                    "leader_epoch": one.leader_epoch,
-                    "offline": list(one.offline_replicas),
+                    "bytes": sizes.get(partition),
+                    "leader_epoch": info.leader_epoch,
+                    "offline": list(info.offline_replicas),
                 }
             )
     return rows

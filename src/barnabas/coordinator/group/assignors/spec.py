@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from barnabas.base.hashing import LONGEST_REMEMBERED, java_string_hash
+from barnabas.base.hashing import CACHED_KEY_LENGTH_MAX, java_string_hash
 from barnabas.base.ids import Uuid
 from barnabas.base.java_order import buckets_of_copy, hash_map_order, order_by_hash
 
@@ -70,7 +70,7 @@ _remembered_hash = lru_cache(maxsize=MAX_MEMBER_HASHES)(java_string_hash)
 
 def _member_hash(member_id: str) -> int:
     """What is remembered is bounded in bytes: an id begins with what the client calls itself."""
-    return (java_string_hash if len(member_id) > LONGEST_REMEMBERED else _remembered_hash)(member_id)
+    return (java_string_hash if len(member_id) > CACHED_KEY_LENGTH_MAX else _remembered_hash)(member_id)
 
 
 Assignor = Callable[[GroupSpec], dict[str, Assignment]]
