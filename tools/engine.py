@@ -38,7 +38,7 @@ def needs_build(state: EngineState) -> bool:
 
 def main() -> int:
     state = select_engine(ENGINE, None)
-    if is_due(state):
+    if needs_build(state):
         built = subprocess.run(BUILD, cwd=PROJECT, stdout=subprocess.DEVNULL, check=False)
         if built.returncode:
             return built.returncode
