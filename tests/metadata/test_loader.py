@@ -9,7 +9,7 @@ import pytest
 from barnabas.base.ids import Uuid
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import EMPTY_IMAGE, Image
-from barnabas.metadata.loader import MetadataBatch, MetadataFolderLoader, MetadataLoadError
+from barnabas.metadata.loader import MetadataBatch, MetadataLoader, MetadataLoadError
 from barnabas.protocol.records.metadata import (
     BeginTransactionRecord,
     EndTransactionRecord,
@@ -44,7 +44,7 @@ def batch(last_offset: int, *records: Message) -> MetadataBatch:
 
 def test_batches_become_one_delta_that_every_publisher_hears_in_order() -> None:
     heard: list[tuple[str, Delta, Image]] = []
-    loader = MetadataFolderLoader()
+    loader = MetadataLoader()
     for name in ("settings", "replicas", "coordinators"):
         loader.install(Recorder(name, heard))
     loader.load([batch(0), batch(1, topic("a"))])
@@ -64,7 +64,7 @@ def test_batches_become_one_delta_that_every_publisher_hears_in_order() -> None:
 def test_a_publisher_that_fails_keeps_no_other_from_hearing(caplog: pytest.LogCaptureFixture) -> None:
     """F6: one fault in a delta left all that came after it in the dark."""
     heard: list[tuple[str, Delta, Image]] = []
-    loader = MetadataFolderLoader()
+    loader = MetadataLoader()
     loader.install(Recorder("first", heard, ZeroDivisionError("oops")))
     loader.install(Recorder("second", heard))
     loader.load([batch(0, topic("a"))])
@@ -79,7 +79,7 @@ def test_a_publisher_that_fails_keeps_no_other_from_hearing(caplog: pytest.LogCa
 def test_a_transaction_is_published_with_its_end() -> None:
     # KIP-868
     heard: list[tuple[str, Delta, Image]] = []
-    loader = MetadataFolderLoader()
+    loader = MetadataLoader()
     loader.install(Recorder("one", heard))
     loader.load([batch(0, BeginTransactionRecord(name="x"), topic("a"))])
     assert not loader.publish(), "a snapshot of this image would lack what the transaction holds"
@@ -90,6 +90,6 @@ def test_a_transaction_is_published_with_its_end() -> None:
 
 
 def test_a_committed_record_that_contradicts_the_image_cannot_be_loaded() -> None:
-    loader = MetadataFolderLoader()
+    loader = MetadataLoader()
     with pytest.raises(MetadataLoadError, match=r"up to offset 4 .* there is no topic with id"):
         loader.load([batch(4, RemoveTopicRecord(topic_id=Uuid.from_words(1, 2)))])

@@ -37,7 +37,7 @@ class MetadataLoadError(Exception):
     """A committed record cannot be applied: this node's state and the log disagree, so it must stop."""
 
 
-class MetadataFolderLoader:
+class MetadataLoader:
     """Of one node, from its start on."""
 
     def __init__(self) -> None:
