@@ -164,6 +164,8 @@ def test_a_topic_that_is_deleted_and_made_anew_begins_anew() -> None:
     world.change(records.RemoveTopicRecord(topic_id=world.image.topic_ids[CONSUMER_OFFSETS]))
     assert code_of(world.keep(2)) is ErrorCode.NOT_COORDINATOR
     world.offsets_topic()
+    assert code_of(world.keep(2)) is ErrorCode.NOT_COORDINATOR
+    world.settle()
     assert world.book().kept == ["loaded"]
 
 
@@ -393,7 +395,7 @@ def test_a_damaged_file_costs_what_is_damaged_and_no_more(caplog: pytest.LogCapt
     path = f"{log.folder}/{2:020d}.log"
     image = world.image
     world.shards.stop()
-    world.replicas.stop()
+    world.stop()
     with_damage = disk.open(path, create=False)
     place = 70  # in the first record of its first batch
     with_damage.write_at(place, bytes([with_damage.read_at(place, 1)[0] ^ 0xFF]))

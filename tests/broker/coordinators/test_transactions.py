@@ -280,7 +280,7 @@ def test_a_follower_that_never_comes_does_not_hold_an_administrator_for_ever() -
 
 def restarted(world: TxnWorld) -> TxnWorld:
     """The same folder, after a stop that the coordinators did not hear of."""
-    world.replicas.stop()
+    world.stop()
     again = TxnWorld(disk=world.disk, image=world.image)
     again.clock.now_ms = world.clock.now_ms
     return again

@@ -104,6 +104,9 @@ class _Committing(DelayedOperation, Generic[M]):
     def expire(self) -> None:
         self._shards.expire(self._place)
 
+    def fail(self, error: BaseException) -> None:
+        self._shards.restart(self._place)
+
 
 class Shards(Generic[M]):
     """All shards of one coordinator's topic.  For the loop's thread."""

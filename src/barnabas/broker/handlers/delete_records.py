@@ -161,3 +161,7 @@ class DeletionWaiter(DelayedOperation):
         for deletion in self._waiting:
             deletion.expire()
         self.promise.set(self._response)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.promise.done:
+            self.promise.fail(error)
