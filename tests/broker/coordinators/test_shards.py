@@ -95,7 +95,7 @@ def test_keys_go_to_the_partition_of_their_hash() -> None:
     assert world.shards.partition_for("g") == partition_for_group("g", 50)
     world.offsets_topic(3)
     assert world.shards.partition_for("g") == partition_for_group("g", 3)
-    promise = world.shards.ask("g", lambda book, context: Decision((), book.partition))
+    promise = world.shards.submit("g", lambda book, context: Decision((), book.partition))
     assert value_of(promise) == partition_for_group("g", 3)
 
 
@@ -105,7 +105,7 @@ def test_who_resigns_tells_those_who_wait_and_is_loaded_anew_later() -> None:
     world.keep(1, 2)
     held: Promise[str] = Promise()
     world.book().held.append(held)
-    waiting: Promise[str] = world.shards.ask_partition(0, lambda book, context: Decision((), held))
+    waiting: Promise[str] = world.shards.submit_to_partition(0, lambda book, context: Decision((), held))
     resign(world)
     assert code_of(waiting) is ErrorCode.NOT_COORDINATOR
     assert code_of(world.keep(3)) is ErrorCode.NOT_COORDINATOR
@@ -131,7 +131,7 @@ def test_a_new_leader_epoch_is_a_new_shard_even_of_the_same_leader() -> None:
     before = world.book()
     held: Promise[str] = Promise()
     before.held.append(held)
-    waiting: Promise[str] = world.shards.ask_partition(0, lambda book, context: Decision((), held))
+    waiting: Promise[str] = world.shards.submit_to_partition(0, lambda book, context: Decision((), held))
     world.partition_change(CONSUMER_OFFSETS, leader=BROKER)
     assert code_of(waiting) is ErrorCode.NOT_COORDINATOR
     assert world.book() is not before
@@ -173,7 +173,7 @@ def test_answers_wait_for_the_followers() -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2))
     first = world.keep(1)
-    read = world.shards.ask_partition(0, lambda book, context: Decision((), list(book.kept)))
+    read = world.shards.submit_to_partition(0, lambda book, context: Decision((), list(book.kept)))
     world.tick(10)
     assert (value_of(first), value_of(read)) == (PENDING, PENDING)
     world.partition_change(CONSUMER_OFFSETS, isr=[BROKER])
@@ -206,7 +206,7 @@ def test_a_timer_of_a_request_that_comes_with_an_answer_is_run(is_in_time: bool)
         return Decision((), None)
 
     def ask(answer: object) -> None:
-        world.shards.ask_partition(0, set_timer)
+        world.shards.submit_to_partition(0, set_timer)
 
     world.keep(1).then(ask, ask)
     if is_in_time:
@@ -275,12 +275,12 @@ def test_timers_of_machines_are_run_by_the_loop() -> None:
         book.timers.schedule("ring", 500, lambda context: Decision([entry], None))
         return Decision((), None)
 
-    world.shards.ask_partition(0, set_timer)
+    world.shards.submit_to_partition(0, set_timer)
     world.tick(499)
     assert world.book().kept == ["loaded"]
     world.tick(1)
     assert world.book().kept == ["loaded", 77]
-    world.shards.ask_partition(0, set_timer)
+    world.shards.submit_to_partition(0, set_timer)
     world.shards.stop()
     world.tick(500)
     assert world.log(CONSUMER_OFFSETS).end_offset == 1
@@ -366,7 +366,7 @@ def damaged(batch: bytearray) -> bytearray:
     return batch
 
 
-def test_a_batch_that_cannot_be_read_is_passed_over_with_a_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_batch_that_cannot_be_read_is_skipped_with_a_line(caplog: pytest.LogCaptureFixture) -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
     world.keep(1)
@@ -378,9 +378,9 @@ def test_a_batch_that_cannot_be_read_is_passed_over_with_a_line(caplog: pytest.L
     lead_again(world)
     world.ticks_until_loaded()
     assert world.book().kept == [1, 4, "loaded"]
-    lines = [one.getMessage() for one in caplog.records if "passed over" in one.getMessage()]
+    lines = [one.getMessage() for one in caplog.records if "skipped" in one.getMessage()]
     assert len(lines) == 1
-    assert "the batch at offset 1 is passed over" in lines[0]
+    assert "the batch at offset 1 is skipped" in lines[0]
     assert value_of(world.keep(5)) == "kept"
 
 
@@ -403,7 +403,7 @@ def test_a_damaged_file_costs_what_is_damaged_and_no_more(caplog: pytest.LogCapt
     again = ShardsWorld(disk=disk, image=image)
     again.ticks_until_loaded()
     assert again.book().kept == [0, 1, 3, 4, 5, 6, "loaded"]
-    assert "what is at offset 2 is passed over" in caplog.text
+    assert "the data at offset 2 is skipped" in caplog.text
 
 
 def test_a_fault_while_loading_leaves_the_partition_unserved(caplog: pytest.LogCaptureFixture) -> None:
@@ -455,7 +455,7 @@ STAMP = ProducerStamp(9, 1)
 
 def commit_in_transaction(world: ShardsWorld) -> Promise[str]:
     entry = Entry(OffsetCommitKey(group="g", topic="t", partition=5), None)
-    return world.shards.ask_in_transaction(
+    return world.shards.submit_in_transaction(
         "g", "tx", STAMP, lambda book, context: Decision([entry], "kept", producer=STAMP), may_add=True
     )
 
@@ -529,7 +529,7 @@ def test_a_shard_whose_state_is_broken_is_loaded_anew(
         if when == "applied":
             assert code_of(world.keep(2)) is ErrorCode.NOT_COORDINATOR
         else:
-            world.shards.ask_partition(0, set_timer)
+            world.shards.submit_to_partition(0, set_timer)
             world.tick(500)
     assert "a coordinator's state is broken" in caplog.text
     world.ticks_until_loaded()

@@ -195,7 +195,7 @@ def test_partitions_that_are_not_led_are_told_later() -> None:
     world.tick(RETRY_MS)
     assert world.state() == "CompleteAbort"
     assert world.markers_in(topic="moved") == [(0, 0, False)]
-    assert len(world.transactions.endings) == 0
+    assert len(world.transactions.marker_sender) == 0
 
 
 def test_deleted_partitions_need_not_know() -> None:
@@ -263,7 +263,7 @@ def test_an_end_that_was_taken_over_is_given_up() -> None:
     world.marker(ABORT, 0, coordinator_epoch=9)
     world.end(COMMIT, version=4)
     assert world.state() == "PrepareCommit"
-    assert len(world.transactions.endings) == 0
+    assert len(world.transactions.marker_sender) == 0
 
 
 def test_a_follower_that_never_comes_does_not_hold_an_administrator_for_ever() -> None:
@@ -317,7 +317,7 @@ def test_a_coordinator_that_resigns_leaves_the_end_to_the_next() -> None:
     open_with_slow_partition(world)
     world.end(COMMIT, version=4)
     world.partition_change(TRANSACTION_STATE, index, leader=2, isr=[2])
-    assert len(world.transactions.endings) == 0
+    assert len(world.transactions.marker_sender) == 0
     assert world.init().error_code == ErrorCode.NOT_COORDINATOR
     follower_catches_up(world)
     world.partition_change(TRANSACTION_STATE, index, leader=BROKER, isr=[BROKER])

@@ -73,11 +73,11 @@ def test_a_last_word_that_the_replicas_took_too_late_is_said_once() -> None:
     world.end(COMMIT, version=4)
     slow_coordinator(world, [BROKER, 2])
     follower_catches_up(world)
-    assert len(world.transactions.endings) == 1, "complete, but not committed"
+    assert len(world.transactions.marker_sender) == 1, "complete, but not committed"
     world.tick(world.settings["request.timeout.ms"])
-    assert len(world.transactions.endings) == 1, "it is not given up"
+    assert len(world.transactions.marker_sender) == 1, "it is not given up"
     slow_coordinator(world, [BROKER])
     world.tick(RETRY_MS)
-    assert len(world.transactions.endings) == 0
+    assert len(world.transactions.marker_sender) == 0
     assert world.state() == "CompleteCommit"
     assert world.end(COMMIT, version=4).error_code == 0

@@ -125,7 +125,7 @@ def test_negative_limits_and_unknown_isolation() -> None:
     below = fetch_request("orders", {0: 0})
     below.topics[0].partitions[0].partition_max_bytes = -1
     assert codes(partition_answers(world.fetch(below, 12)).values()) == [ErrorCode.UNKNOWN_SERVER_ERROR]
-    with pytest.raises(KafkaError, match="no isolation 2"):
+    with pytest.raises(KafkaError, match="unknown isolation level 2"):
         ask(world, 12, {0: 0}, isolation_level=2)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,11 +10,21 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from barnabas.broker.coordinators.group_requests import caller_of, gathered
+from barnabas.broker.coordinators.group_requests import caller_of
+from barnabas.broker.coordinators.shards import Shards
+from barnabas.broker.handlers import (
+    consumer_group_describe,
+    delete_groups,
+    describe_groups,
+    describe_transactions,
+)
+from barnabas.broker.network.request_steps import CHUNK_ELEMENTS
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
 from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
+from barnabas.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest
@@ -21,17 +32,18 @@ from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.list_groups import ListGroupsRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from barnabas.protocol.schema import Message
-from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.network.network import Address
 from tests.broker.worlds.front_world import Denying, Front, Wire, call_of
-from tests.coordinator.shard_world import value_of
 
 OPTIONS = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
 }
+# More than a chunk for each shard.
+MANY = [f"unknown-{number}" for number in range(1_000)]
 
 
 @pytest.fixture
@@ -250,6 +262,72 @@ def test_only_what_may_be_described_is_shown(front: Front) -> None:
     assert wire.ask(find("t", 1), 3).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
+RESULTS = ("groups", "results", "transaction_states")
+
+
+def look_ups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The partitions whose shards are queried from now on."""
+    queried: list[int] = []
+    submit_to_partition = Shards.submit_to_partition
+
+    def counted(shards: Shards[Any], index: int, decide: Any) -> Any:
+        queried.append(index)
+        return submit_to_partition(shards, index, decide)
+
+    monkeypatch.setattr(Shards, "submit_to_partition", counted)
+    return queried
+
+
+@pytest.mark.parametrize(
+    ("api", "request_", "version"),
+    [
+        (describe_groups, DescribeGroupsRequest(groups=MANY), 6),
+        (
+            consumer_group_describe,
+            ConsumerGroupDescribeRequest(group_ids=MANY, include_authorized_operations=True),
+            1,
+        ),
+        (delete_groups, DeleteGroupsRequest(groups_names=MANY), 2),
+        (describe_transactions, DescribeTransactionsRequest(transactional_ids=MANY), 0),
+    ],
+    ids=["describe", "consumer describe", "delete", "transactions"],
+)
+def test_many_ids_are_looked_up_in_chunks(
+    front: Front, monkeypatch: pytest.MonkeyPatch, api: Any, request_: Message, version: int
+) -> None:
+    """DescribeGroups of 80,000 unknown groups took seconds: it queried a coordinator for each of them."""
+    wire = ready(front)
+    wire.ask(find(key_type=1), 3)
+    assert wire.ask(find(key_type=1), 3).error_code == 0
+    monkeypatch.setattr(consumer_group_describe, "check_enabled", lambda broker: None)
+    queried = look_ups(monkeypatch)
+    answer = front.finish(
+        front.broker._work.start(api.handle(front.broker, request_, call_of(api.KEY, version)))[0]
+    )
+    (results,) = (getattr(answer, name) for name in RESULTS if hasattr(answer, name))
+    assert len(results) == len(MANY)
+    assert {result.error_code for result in results} <= {
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    }
+    sizes = Counter(front.broker.groups.partition_for(key) for key in MANY)
+    assert Counter(queried) == {index: -(-size // CHUNK_ELEMENTS) for index, size in sizes.items()}
+
+
+def test_large_groups_share_no_look_up(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk ends when enough members are described; the rest of it is looked up again."""
+    wire = ready(front)
+    group_ids = [f"g{number}" for number in range(20)]
+    for group_id in group_ids:
+        enter(wire, group_id)
+    monkeypatch.setattr(describe_groups, "MEMBERS_PER_LOOK_UP", 2)
+    queried = look_ups(monkeypatch)
+    groups = wire.ask(DescribeGroupsRequest(groups=group_ids), 6).groups
+    assert [(group.group_id, len(group.members)) for group in groups] == [(one, 1) for one in group_ids]
+    sizes = Counter(front.broker.groups.partition_for(group_id) for group_id in group_ids)
+    assert Counter(queried) == {index: -(-size // 2) for index, size in sizes.items()}
+
+
 def test_only_what_may_be_deleted_is(front: Front) -> None:
     wire = ready(front)
     front.broker.authorizer = Denying((Operation.DELETE, Resource.GROUP, "g"))
@@ -275,22 +353,6 @@ def test_addresses_are_written_as_java_writes_them(host: str, shown: str) -> Non
     call = call_of(11, 9)
     call.peer = Address(host, 5000)
     assert caller_of(call) == ("test", shown, 9)
-
-
-def test_answers_of_several_shards_come_together_in_order() -> None:
-    promises: list[Promise[int]] = [Promise(), Promise()]
-    both = gathered(promises)
-    promises[1].set(1)
-    assert not both.done
-    promises[0].set(0)
-    assert value_of(both) == [0, 1]
-    assert value_of(gathered([])) == []
-    failing: list[Promise[int]] = [Promise(), Promise()]
-    failed = gathered(failing)
-    error = KafkaError(ErrorCode.NOT_COORDINATOR)
-    for one in failing:
-        one.fail(error)
-    assert value_of(failed) is error
 
 
 def test_a_member_that_is_gone_when_its_answer_comes_harms_nobody(front: Front) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.metrics.http_page import serve_metrics
-from barnabas.broker.metrics.registry import LATENCY_CELLS, Metrics
+from barnabas.broker.metrics.registry import LATENCY_BUCKETS, Metrics
 from barnabas.protocol.apis import api_named
 from barnabas.runtime.clock import SystemClock
 from tests.broker.worlds.front_world import Front
@@ -24,7 +24,7 @@ def test_requests_are_counted_by_api_and_time() -> None:
     assert 'barnabas_request_seconds_bucket{api="Produce",le="0.004194304"} 3' in lines
     assert 'barnabas_request_seconds_bucket{api="Produce",le="+Inf"} 4' in lines
     assert 'barnabas_request_errors_total{api="Produce"} 1' in lines
-    assert produce.cells[LATENCY_CELLS - 1] == 1
+    assert produce.buckets[LATENCY_BUCKETS - 1] == 1
     # An API that nobody has used yet is not shown.
     metrics.requests(api_named("Fetch"))
     assert "Fetch" not in metrics.text()

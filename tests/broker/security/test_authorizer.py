@@ -17,8 +17,8 @@ from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.routes import Role, routes_for
 from barnabas.broker.security.authorizer import AllowEverything, Operation, Resource
 from barnabas.broker.security.standard_authorizer import (
-    LONGEST_REMEMBERED,
-    MAX_TOLD_A_MINUTE,
+    MAX_CACHED_NAME,
+    MAX_LOGGED_PER_MINUTE,
     StandardAuthorizer,
     authorizer_for,
 )
@@ -66,7 +66,7 @@ def test_rules_come_from_the_image_and_its_deltas() -> None:
     delta = changed(started, second, RemoveAccessControlEntryRecord(id=first.id))
     authorizer.apply(delta)
     assert (reads(authorizer, "a"), reads(authorizer, "b")) == (False, True)
-    assert list(authorizer.rules()) == [second]
+    assert list(authorizer.acls()) == [second]
     authorizer.load(EMPTY_IMAGE)
     assert not reads(authorizer, "b")
 
@@ -75,7 +75,7 @@ def test_a_change_of_something_else_forgets_no_verdict(monkeypatch: pytest.Monke
     authorizer = StandardAuthorizer()
     authorizer.load(changed(EMPTY_IMAGE, rule("a")).image)
     assert reads(authorizer, "a")
-    monkeypatch.setattr(authorizer, "_judge", lambda *_: pytest.fail("it was judged again"))
+    monkeypatch.setattr(authorizer, "_evaluate", lambda *_: pytest.fail("it was judged again"))
     authorizer.apply(Delta(EMPTY_IMAGE))
     assert reads(authorizer, "a")
 
@@ -119,18 +119,18 @@ def test_a_refusal_is_told_once_until_rules_change(caplog: pytest.LogCaptureFixt
 
 
 def test_verdicts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.broker.security.standard_authorizer.MAX_VERDICTS", 10)
+    monkeypatch.setattr("barnabas.broker.security.standard_authorizer.MAX_CACHED_RESULTS", 10)
     authorizer = StandardAuthorizer()
     for number in range(100):
         assert not reads(authorizer, f"topic-{number}")
-    assert len(authorizer._verdicts) <= 10
-    assert len(authorizer._told) <= 10
+    assert len(authorizer._results) <= 10
+    assert len(authorizer._logged) <= 10
 
 
 def test_of_ten_thousand_rules_only_those_about_a_name_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[AccessControlEntryRecord] = []
-    concerns = rules._concerns
-    monkeypatch.setattr(rules, "_concerns", lambda one, *rest: looked_at.append(one) or concerns(one, *rest))
+    concerns = rules._applies
+    monkeypatch.setattr(rules, "_applies", lambda one, *rest: looked_at.append(one) or concerns(one, *rest))
     authorizer = StandardAuthorizer()
     many = [rule(f"topic-{number}", prefixed=number % 2 == 0) for number in range(10_000)]
     authorizer.load(changed(EMPTY_IMAGE, *many).image)
@@ -214,7 +214,7 @@ def routes_of(role: Role) -> set[int]:
 
 
 def characters(authorizer: StandardAuthorizer) -> int:
-    return sum(len(name or "") for *_, name in authorizer._verdicts)
+    return sum(len(name or "") for *_, name in authorizer._results)
 
 
 def test_what_is_remembered_of_refused_names_is_bounded_in_bytes() -> None:
@@ -223,12 +223,12 @@ def test_what_is_remembered_of_refused_names_is_bounded_in_bytes() -> None:
     for number in range(2_000):
         name = f"{number:05}" + "x" * 32_000
         assert not authorizer.allows(context(), Operation.READ, Resource.TOPIC, name)
-    assert characters(authorizer) <= LONGEST_REMEMBERED
-    assert len(authorizer._told) <= MAX_TOLD_A_MINUTE
+    assert characters(authorizer) <= MAX_CACHED_NAME
+    assert len(authorizer._logged) <= MAX_LOGGED_PER_MINUTE
 
 
 def test_shorter_names_are_weighed_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.broker.security.standard_authorizer.MAX_VERDICT_CHARACTERS", 10_000)
+    monkeypatch.setattr("barnabas.broker.security.standard_authorizer.MAX_CACHED_CHARACTERS", 10_000)
     authorizer = StandardAuthorizer()
     for number in range(1_000):
         assert not authorizer.allows(context(), Operation.READ, Resource.TOPIC, f"{number:05}" + "x" * 200)
@@ -252,12 +252,12 @@ def test_refusals_are_told_so_often_and_then_counted(caplog: pytest.LogCaptureFi
     caplog.set_level(logging.INFO)
     authorizer = StandardAuthorizer()
     asking = context()
-    for number in range(MAX_TOLD_A_MINUTE + 50):
+    for number in range(MAX_LOGGED_PER_MINUTE + 50):
         assert not authorizer.allows(asking, Operation.READ, Resource.TOPIC, f"t{number}")
-    assert len(caplog.messages) == MAX_TOLD_A_MINUTE
+    assert len(caplog.messages) == MAX_LOGGED_PER_MINUTE
     asking.received_ns += 60_000_000_000
     assert not authorizer.allows(asking, Operation.READ, Resource.TOPIC, "later")
-    assert caplog.messages[MAX_TOLD_A_MINUTE] == "50 more operations were denied within a minute"
+    assert caplog.messages[MAX_LOGGED_PER_MINUTE] == "50 more operations were denied within a minute"
     assert ":later for request" in caplog.messages[-1]
 
 

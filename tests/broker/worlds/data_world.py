@@ -175,7 +175,7 @@ class Forbid:
     def authorized_operations(self, context: RequestContext, resource: Resource, name: str) -> int:
         return 0
 
-    def rules(self) -> None:
+    def acls(self) -> None:
         return None
 
     def load(self, image: object) -> None:

@@ -98,7 +98,7 @@ class ShardsWorld(World):
     def keep(self, *numbers: int, index: int = 0, **more: Any) -> Promise[Any]:
         """Have it write these numbers down."""
         entries = [Entry(OffsetCommitKey(group="g", topic="t", partition=one), None) for one in numbers]
-        return self.shards.ask_partition(index, lambda book, context: Decision(entries, "kept", **more))
+        return self.shards.submit_to_partition(index, lambda book, context: Decision(entries, "kept", **more))
 
     def book(self, index: int = 0) -> Book:
         found: list[Book] = []
@@ -107,7 +107,7 @@ class ShardsWorld(World):
             found.append(book)
             return Decision((), None)
 
-        self.shards.ask_partition(index, look)
+        self.shards.submit_to_partition(index, look)
         return found[0]
 
     def ticks_until_loaded(self) -> int:

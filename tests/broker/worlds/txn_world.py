@@ -203,9 +203,11 @@ class TxnWorld(World):
         return str(self.described(name)[0].transaction_state)
 
     def known(self, name: str = "shop") -> Transaction:
-        found: list[Transaction] = []
-        self.transactions.describe(name).then(found.append, lambda error: None)
-        return found[0]
+        for machine in self.transactions.shards.machines():
+            transaction: Transaction | None = machine.transactions.get(name)
+            if transaction is not None:
+                return transaction
+        raise LookupError(name)
 
     def markers_in(self, index: int = 0, topic: str = "orders") -> list[tuple[int, int, bool]]:
         """Offset, epoch and outcome of each."""

@@ -1,1 +1,1 @@
-"""Changes of options and log levels that this broker examines itself."""
+"""Changes of options and log levels that this broker validates itself."""

@@ -1,8 +1,7 @@
-"""Changes of options that a broker looks at before the controller does.
+"""Validation of config changes by the broker, shared by AlterConfigs and IncrementalAlterConfigs.
 
-What lives here: what AlterConfigs and IncrementalAlterConfigs have in common: requests that contradict
-themselves, options of brokers (only a broker knows its own file), levels of loggers (which are not metadata
-at all).  What may not: making a change; what passes goes to the controller.
+Contains duplicate checks, authorization and broker options (only a broker knows its own file).  Valid changes
+are forwarded to the controller, which makes them.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _AUTHORIZED_BY = {
 
 
 class NamedResource(Protocol):
-    """What both requests have."""
+    """A resource of either request."""
 
     @property
     def resource_type(self) -> int: ...
@@ -45,40 +44,40 @@ class NamedResource(Protocol):
 R = TypeVar("R", bound=NamedResource)
 
 
-def sort_out(
-    resources: Iterable[R], look_at: Callable[[R], bool]
+def validate_all(
+    resources: Iterable[R], validate: Callable[[R], bool]
 ) -> Steps[tuple[list[R], list[tuple[R, KafkaError | None]]]]:
-    """Part what the controller is to decide from what is decided here, with the outcome of each.
+    """Returns the resources for the controller, and the outcomes of those that are decided here.
 
-    `look_at` raises, or says whether the resource is done with.
+    `validate` raises if a resource is refused, and returns whether it needs no request to the controller.
     """
     resources = list(resources)
     seen: Counter[tuple[int, str]] = Counter()
-    for one in resources:
-        seen[one.resource_type, one.resource_name] += 1
+    for resource in resources:
+        seen[resource.resource_type, resource.resource_name] += 1
         yield None
     repeated = KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-    left: list[R] = []
+    remaining: list[R] = []
     decided: list[tuple[R, KafkaError | None]] = []
-    for one in resources:
+    for resource in resources:
         yield None
-        if seen[one.resource_type, one.resource_name] > 1:
-            decided.append((one, repeated))
+        if seen[resource.resource_type, resource.resource_name] > 1:
+            decided.append((resource, repeated))
             continue
         try:
-            if look_at(one):
-                decided.append((one, None))
+            if validate(resource):
+                decided.append((resource, None))
             else:
-                left.append(one)
+                remaining.append(resource)
         except KafkaError as error:
-            # Kept without its trace, which holds all that was looked at: thousands may be kept.
+            # Kept without its traceback, which references the validated resource: there may be thousands.
             error.__cause__ = error.__context__ = None
-            decided.append((one, error.with_traceback(None)))
-    return left, decided
+            decided.append((resource, error.with_traceback(None)))
+    return remaining, decided
 
 
 def check_names(names: Iterable[str], null_names: Iterable[str]) -> None:
-    """Refuse an option that is named twice, or set to nothing."""
+    """Raises if an option is named more than once or has a null value."""
     if any(count > 1 for count in Counter(names).values()):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = ", ".join(null_names)
@@ -86,18 +85,18 @@ def check_names(names: Iterable[str], null_names: Iterable[str]) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {nulls}")
 
 
-def authorize_alter(broker: Broker, context: RequestContext, kind: int, name: str) -> None:
-    """Refuse whoever may not alter this resource's options."""
+def authorize_alter(broker: Broker, context: RequestContext, resource_type: int, name: str) -> None:
+    """Raises if the principal may not alter this resource's options."""
     resource, error = Resource.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    if kind in _AUTHORIZED_BY:
-        resource, error = _AUTHORIZED_BY[ConfigResource(kind)]
-    asked = CLUSTER_NAME if resource is Resource.CLUSTER else name
-    if not broker.authorizer.allows(context, Operation.ALTER_CONFIGS, resource, asked):
+    if resource_type in _AUTHORIZED_BY:
+        resource, error = _AUTHORIZED_BY[ConfigResource(resource_type)]
+    resource_name = CLUSTER_NAME if resource is Resource.CLUSTER else name
+    if not broker.authorizer.allows(context, Operation.ALTER_CONFIGS, resource, resource_name):
         raise KafkaError(error)
 
 
 def check_node_id(broker: Broker, name: str, refusal: str) -> None:
-    """A broker speaks for itself only."""
+    """Raises unless the name is this broker's id."""
     try:
         node_id = int(name)
     except ValueError as error:
@@ -112,27 +111,27 @@ def check_node_id(broker: Broker, name: str, refusal: str) -> None:
 
 
 def check_broker_options(broker: Broker, name: str, values: Mapping[str, str]) -> None:
-    """Refuse what this broker, or with an empty name every broker, could not take while it runs (KIP-226)."""
+    """Raises if this broker (or any, with an empty name) cannot apply the options dynamically (KIP-226)."""
     if name:
         check_node_id(broker, name, "Unexpected broker id, expected")
     try:
         check_dynamic(values, per_broker=bool(name), mode=broker.node.mode)
         layers = broker.layers.with_broker(values) if name else broker.layers.with_cluster(values)
-        wanted = layers.settings()
-        read_listeners(wanted)
-        _require(wanted)
-        check_step(broker.settings, wanted)
+        settings = layers.settings()
+        read_listeners(settings)
+        _check_rules(settings)
+        check_step(broker.settings, settings)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
 
 
-def _require(wanted: Settings) -> None:
-    """The rules of a file, in the words of a running broker."""
+def _check_rules(settings: Settings) -> None:
+    """Applies the rules for configuration files, with the error text of a dynamic change."""
     try:
-        check_rules(wanted)
+        check_rules(settings)
     except ConfigError as error:
         raise ConfigError(f"requirement failed: {error.message}") from error
 
 
-def unknown_type(kind: int) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+def unknown_type(resource_type: int) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")

@@ -1,7 +1,6 @@
 """The log levels of a running broker as DescribeConfigs and IncrementalAlterConfigs show them (KIP-412).
 
-What lives here: Apache Kafka's names of levels, and which loggers there are.  What may not: handlers and
-files of logs, which are the command line's business.  Loggers belong to the process: brokers in one process
+Log handlers and files belong to the command line.  Loggers belong to the process: brokers in one process
 share them.
 """
 
@@ -25,16 +24,16 @@ _NAMES = {level: name for name, level in _LEVELS.items()}
 
 
 def levels() -> dict[str, str]:
-    """Every logger with the level that is in force for it."""
-    known = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == _TOP]
+    """Returns every logger with its effective level."""
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == _TOP]
     return {
         ROOT: _level_name(logging.root),
-        **{name: _level_name(logging.getLogger(name)) for name in sorted(known)},
+        **{name: _level_name(logging.getLogger(name)) for name in sorted(names)},
     }
 
 
 def check(name: str, level: str | None) -> None:
-    """Refuse a logger that does not exist and a level that there is not; None sets a logger back."""
+    """Raises if the logger or the level does not exist; None resets the level."""
     if name not in levels():
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
     if level is not None and level not in _LEVELS:
@@ -50,7 +49,7 @@ def check(name: str, level: str | None) -> None:
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Set or, with None, leave the level to the loggers above."""
+    """Sets the level; None inherits the level of the parent logger."""
     logger = logging.root if name == ROOT else logging.getLogger(name)
     logger.setLevel(logging.NOTSET if level is None else _LEVELS[level])
 

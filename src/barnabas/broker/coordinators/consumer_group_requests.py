@@ -1,7 +1,4 @@
-"""What the handlers of consumer groups (KIP-848) have in common.
-
-What lives here: whether such groups are served at all, and which topics a client may know of.
-"""
+"""Helpers shared by the handlers of consumer groups (KIP-848): feature check and topic visibility."""
 
 from __future__ import annotations
 
@@ -20,15 +17,15 @@ CONSUMER_PROTOCOL = "consumer"
 
 
 def check_enabled(broker: Broker) -> None:
-    """UNSUPPORTED_VERSION unless both the cluster and this broker know the consumer protocol."""
+    """Raises UNSUPPORTED_VERSION unless the cluster and this broker support the consumer protocol."""
     protocols = broker.settings["group.coordinator.rebalance.protocols"]
     if CONSUMER_PROTOCOL not in protocols or broker.image.features.get(GROUP_VERSION, 0) < 1:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
 
 
-def seen_by(broker: Broker, context: RequestContext) -> Sees:
-    """Which topics this client may see, also when its request has long been answered."""
-    asked = RequestContext(
+def topic_visibility(broker: Broker, context: RequestContext) -> Sees:
+    """Returns which topics this client may describe; it outlives the request."""
+    retained = RequestContext(
         context.api_key,
         context.api_version,
         context.correlation_id,
@@ -40,6 +37,6 @@ def seen_by(broker: Broker, context: RequestContext) -> Sees:
     )
 
     def sees(topic: str) -> bool:
-        return broker.authorizer.allows(asked, Operation.DESCRIBE, Resource.TOPIC, topic, quiet=True)
+        return broker.authorizer.allows(retained, Operation.DESCRIBE, Resource.TOPIC, topic, quiet=True)
 
     return sees

@@ -1,7 +1,4 @@
-"""The coordinators of a broker: their shards, put together from the machines and the broker's settings.
-
-What lives here: which machine runs on which topic, and with what.  What may not: anything that decides.
-"""
+"""The coordinators of a broker: creates their shards from the state machines and the broker's settings."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Coordinators:
-    """Of one broker."""
+    """The group and transaction coordinators of one broker."""
 
     def __init__(self, broker: Broker, replicas: ReplicaManager, timers: TimerService) -> None:
         settings = broker.settings
@@ -66,7 +63,7 @@ class Coordinators:
         return sum(shards.loading_count for shards in self._all)
 
     def apply(self, delta: Delta) -> None:
-        """A committed delta, after the replicas have heard of it."""
+        """Applies a committed delta; called after the replica manager has applied it."""
         for shards in self._all:
             shards.apply(delta)
 
@@ -77,7 +74,7 @@ class Coordinators:
 
 
 def _group_machine(partition: int) -> GroupMachine:
-    """Imported when the first partition of the groups' topic is led here: many brokers have none at once."""
+    """Imported lazily: a broker that leads no partition of `__consumer_offsets` does not need it."""
     from barnabas.coordinator.group.machine import GroupMachine
 
     return GroupMachine(partition)

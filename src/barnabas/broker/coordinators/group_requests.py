@@ -1,12 +1,8 @@
-"""What the handlers of groups' APIs have in common.
-
-What lives here: who asks, the refusals that come before a coordinator is asked, and answers put together from
-several shards.  What may not: any one API.
-"""
+"""Helpers shared by the handlers of the group APIs: the caller, early checks, and errors as responses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,52 +19,31 @@ R = TypeVar("R")
 
 
 def caller_of(context: RequestContext) -> Caller:
-    """A member is known by its client id and its address, which is written as Java writes one."""
+    """Returns the client id and address of the client; the address is formatted as in Java."""
     host = context.peer.host
     if ":" in host:
-        whole = IPv6Address(host.partition("%")[0]).exploded
-        host = ":".join(f"{int(part, 16):x}" for part in whole.split(":"))
+        exploded = IPv6Address(host.partition("%")[0]).exploded
+        host = ":".join(f"{int(part, 16):x}" for part in exploded.split(":"))
     return Caller(context.client_id, f"/{host}", context.api_version)
 
 
 def check_member_request(broker: Broker, context: RequestContext, group_id: str) -> None:
-    """Whether this client may take part in this group."""
+    """Raises unless the client may be a member of the group."""
     if not broker.authorizer.allows(context, Operation.READ, Resource.GROUP, group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
 
 
-def answered(promise: Promise[R], refused: Callable[[KafkaError], R]) -> Promise[R]:
-    """Its value, or the answer that tells its error; faults of ours go on as they are."""
-    answer: Promise[R] = Promise()
+def recover(promise: Promise[R], refused: Callable[[KafkaError], R]) -> Promise[R]:
+    """Turns a KafkaError of the promise into a response; other exceptions are passed on."""
+    recovered: Promise[R] = Promise()
 
     def fail(error: BaseException) -> None:
         if isinstance(error, KafkaError):
-            answer.set(refused(error))
+            recovered.set(refused(error))
         else:
-            answer.fail(error)
+            recovered.fail(error)
 
-    promise.then(answer.set, fail)
-    return answer
-
-
-def gathered(promises: Sequence[Promise[R]]) -> Promise[list[R]]:
-    """All values in their order, or the first error."""
-    answer: Promise[list[R]] = Promise()
-    values: dict[int, R] = {}
-
-    def keep(index: int, value: R) -> None:
-        values[index] = value
-        if len(values) == len(promises) and not answer.done:
-            answer.set([values[index] for index in range(len(promises))])
-
-    def fail(error: BaseException) -> None:
-        if not answer.done:
-            answer.fail(error)
-
-    for index, promise in enumerate(promises):
-        promise.then(lambda value, index=index: keep(index, value), fail)  # type: ignore[misc]  # R is invariant
-    if not promises:
-        answer.set([])
-    return answer
+    promise.then(recovered.set, fail)
+    return recovered

@@ -1,11 +1,10 @@
-"""Transactions on their way from prepared to complete: every partition is told, as often as it takes.
+"""Sends the markers of prepared transactions to all their partitions, and then completes the transactions.
 
-What lives here: what is still to be told, trying again, and the last word to the coordinator.  What may not:
-deciding an end (coordinator/txn) and writing a marker (txn_markers.py).
+Contains the pending markers, retries, and the final request to the coordinator; the decision to commit or
+abort belongs in coordinator/txn, writing a marker in markers.py.
 
-What is prepared is decided: a restart goes on with it, and nothing turns it back.  Partitions that were
-deleted need not hear of it.  Partitions led by other brokers are told when they are led here: there are no
-others yet.
+A prepared transaction is final: after a restart the coordinator sends its markers again.  Deleted partitions
+are skipped.  Partitions that other brokers lead are retried until this broker leads them.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ from barnabas.storage.log.names import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-# How long telling may hold the loop.
+# How long sending markers may hold the loop.
 SLICE_NS = 10_000_000
-# Until partitions and coordinators that were not ready are asked again.
+# Backoff before partitions and coordinators that were not ready are retried.
 RETRY_MS = 50
 _MS = 1_000_000
 
-# The transaction was taken over by a newer coordinator or producer: it is no longer ours to end.
-_TAKEN_OVER = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED))
-# Nothing of the transaction can be in such a partition.
-_NEED_NOT_KNOW = frozenset((ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION))
+# A newer coordinator or producer epoch has taken over the transaction.
+_FENCED = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED))
+# Such a partition cannot contain records of the transaction.
+_SKIPPED = frozenset((ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION))
 
 
 class _PendingMarkers:
-    """One transaction."""
+    """The markers of one prepared transaction that are not written yet."""
 
-    __slots__ = ("index", "is_dropped", "marker", "prepared", "unanswered", "untold")
+    __slots__ = ("in_flight", "index", "is_dropped", "marker", "prepared", "remaining")
 
     def __init__(self, index: int, prepared: Prepared, coordinator_epoch: int) -> None:
         transaction = prepared.transaction
@@ -55,8 +54,8 @@ class _PendingMarkers:
             coordinator_epoch,
             transaction.state is State.PREPARE_COMMIT,
         )
-        self.untold = sorted(transaction.partitions, reverse=True)
-        self.unanswered = 0
+        self.remaining = sorted(transaction.partitions, reverse=True)
+        self.in_flight = 0
         self.is_dropped = False
 
     def __repr__(self) -> str:
@@ -65,7 +64,7 @@ class _PendingMarkers:
 
 
 class MarkerSender:
-    """All transactions of this broker's coordinators that are prepared.  For the loop's thread."""
+    """Sends markers for this broker's coordinators.  Runs on the event loop's thread."""
 
     def __init__(
         self,
@@ -81,103 +80,103 @@ class MarkerSender:
         self._timers = timers
         self._coordinator_epoch = coordinator_epoch
         self._work = SlicedWork(timers, broker.clock.monotonic_ns, lambda: None, SLICE_NS)
-        self._endings: dict[str, _PendingMarkers] = {}
-        self._again: list[_PendingMarkers] = []
+        self._pending: dict[str, _PendingMarkers] = {}
+        self._retries: list[_PendingMarkers] = []
 
     def __len__(self) -> int:
-        return len(self._endings)
+        return len(self._pending)
 
     def __contains__(self, transactional_id: str) -> bool:
-        return transactional_id in self._endings
+        return transactional_id in self._pending
 
     def start(self, index: int, prepared: Prepared) -> None:
-        """Tell all partitions; what was under way for an earlier transaction of this id is given up."""
+        """Sends the markers to all partitions; replaces those of an earlier transaction of this id."""
         transactional_id = prepared.transaction.transactional_id
-        ending = _PendingMarkers(index, prepared, self._coordinator_epoch(index))
-        before = self._endings.get(transactional_id)
-        if before is not None:
-            before.is_dropped = True
-        self._endings[transactional_id] = ending
-        self._work.add(self._tell(ending))
+        pending = _PendingMarkers(index, prepared, self._coordinator_epoch(index))
+        previous = self._pending.get(transactional_id)
+        if previous is not None:
+            previous.is_dropped = True
+        self._pending[transactional_id] = pending
+        self._work.add(self._send(pending))
 
     def drop(self, index: int) -> None:
-        """This broker is the coordinator of a partition no more."""
-        for ending in [one for one in self._endings.values() if one.index == index]:
-            self._forget(ending)
+        """Called when this broker stops being the coordinator of this partition."""
+        for pending in [pending for pending in self._pending.values() if pending.index == index]:
+            self._forget(pending)
 
     def stop(self) -> None:
         self._work.stop()
         self._timers.cancel(self)
-        self._endings.clear()
-        self._again.clear()
+        self._pending.clear()
+        self._retries.clear()
 
-    def _tell(self, ending: _PendingMarkers) -> Iterator[None]:
-        told, ending.untold = ending.untold, []
-        # The telling itself counts as one: it is not over before all have been asked.
-        ending.unanswered += 1
-        while told and not ending.is_dropped:
-            name = told.pop()
+    def _send(self, pending: _PendingMarkers) -> Iterator[None]:
+        partitions, pending.remaining = pending.remaining, []
+        # The loop counts as one request: the transaction is not complete before all markers are sent.
+        pending.in_flight += 1
+        while partitions and not pending.is_dropped:
+            name = partitions.pop()
             if self._exists(name):
-                ending.unanswered += 1
-                answer = self._markers.write(name, ending.marker)
-                answer.then(partial(self._answered, ending, name), partial(self._failed, ending, name))
+                pending.in_flight += 1
+                written = self._markers.write(name, pending.marker)
+                written.then(partial(self._written, pending, name), partial(self._failed, pending, name))
                 yield
-        self._one_less(ending)
+        self._request_completed(pending)
 
     def _exists(self, name: TopicPartition) -> bool:
         topic = self._broker.image.topic_named(name.topic)
         return topic is not None and name.partition in topic.partitions
 
-    def _answered(self, ending: _PendingMarkers, name: TopicPartition, code: ErrorCode) -> None:
-        if code in _TAKEN_OVER:
-            logger.info("%r: %s says %s; it is left to whoever has taken it over", ending, name, code.name)
-            self._forget(ending)
-        elif code and code not in _NEED_NOT_KNOW:
-            logger.debug("%r: %s says %s; trying again", ending, name, code.name)
-            ending.untold.append(name)
-        self._one_less(ending)
+    def _written(self, pending: _PendingMarkers, name: TopicPartition, code: ErrorCode) -> None:
+        if code in _FENCED:
+            logger.info("%r: %s returned %s; another coordinator has taken over", pending, name, code.name)
+            self._forget(pending)
+        elif code and code not in _SKIPPED:
+            logger.debug("%r: %s returned %s; retrying", pending, name, code.name)
+            pending.remaining.append(name)
+        self._request_completed(pending)
 
-    def _failed(self, ending: _PendingMarkers, name: TopicPartition, error: BaseException) -> None:
-        logger.error("%r: the marker for %s could not be written", ending, name, exc_info=error)
-        self._answered(ending, name, ErrorCode.UNKNOWN_SERVER_ERROR)
+    def _failed(self, pending: _PendingMarkers, name: TopicPartition, error: BaseException) -> None:
+        logger.error("%r: the marker for %s could not be written", pending, name, exc_info=error)
+        self._written(pending, name, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def _one_less(self, ending: _PendingMarkers) -> None:
-        ending.unanswered -= 1
-        if ending.unanswered or ending.is_dropped:
+    def _request_completed(self, pending: _PendingMarkers) -> None:
+        pending.in_flight -= 1
+        if pending.in_flight or pending.is_dropped:
             return
-        if ending.untold:
-            self._try_again(ending)
+        if pending.remaining:
+            self._retry(pending)
         else:
-            self._complete(ending)
+            self._complete(pending)
 
-    def _complete(self, ending: _PendingMarkers) -> None:
-        transaction = ending.prepared.transaction
-        answer = self._shards.ask_partition(
-            ending.index, lambda machine, context: machine.complete(context, transaction)
+    def _complete(self, pending: _PendingMarkers) -> None:
+        transaction = pending.prepared.transaction
+        completed = self._shards.submit_to_partition(
+            pending.index, lambda machine, context: machine.complete(context, transaction)
         )
-        answer.then(lambda _: self._forget(ending), partial(self._not_completed, ending))
+        completed.then(lambda _: self._forget(pending), partial(self._completion_failed, pending))
 
-    def _not_completed(self, ending: _PendingMarkers, error: BaseException) -> None:
+    def _completion_failed(self, pending: _PendingMarkers, error: BaseException) -> None:
         if isinstance(error, KafkaError) and error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            self._try_again(ending)
+            self._retry(pending)
             return
-        logger.info("%r: not completed here: %s", ending, error)
-        self._forget(ending)
+        logger.info("%r: not completed here: %s", pending, error)
+        self._forget(pending)
 
-    def _try_again(self, ending: _PendingMarkers) -> None:
-        self._again.append(ending)
-        if len(self._again) == 1:
+    def _retry(self, pending: _PendingMarkers) -> None:
+        self._retries.append(pending)
+        if len(self._retries) == 1:
             deadline_ns = self._broker.clock.monotonic_ns() + RETRY_MS * _MS
-            self._timers.set(self, deadline_ns, self._tell_again)
+            self._timers.set(self, deadline_ns, self._retry_all)
 
-    def _tell_again(self) -> None:
-        again, self._again = self._again, []
-        for ending in again:
-            if not ending.is_dropped:
-                self._work.add(self._tell(ending))
+    def _retry_all(self) -> None:
+        retries, self._retries = self._retries, []
+        for pending in retries:
+            if not pending.is_dropped:
+                self._work.add(self._send(pending))
 
-    def _forget(self, ending: _PendingMarkers) -> None:
-        ending.is_dropped = True
-        transactional_id = ending.prepared.transaction.transactional_id
-        if self._endings.get(transactional_id) is ending:
-            del self._endings[transactional_id]
+    def _forget(self, pending: _PendingMarkers) -> None:
+        pending.is_dropped = True
+        transactional_id = pending.prepared.transaction.transactional_id
+        if self._pending.get(transactional_id) is pending:
+            del self._pending[transactional_id]

@@ -1,10 +1,10 @@
-"""Markers: the end of a transaction, written into one partition that this broker leads.
+"""Writes transaction markers to partitions that this broker leads.
 
-What lives here: the append, and when it counts as done.  What may not: which partitions are to be told and
-trying again (txn_endings.py), and requests (handlers/write_txn_markers.py).
+Contains the append and its completion; the choice of partitions and retries belong in marker_sender.py, the
+API in handlers/write_txn_markers.py.
 
-A marker for `__consumer_offsets` goes through the group coordinator's shard, which then knows whether the
-offsets of the transaction count.
+A marker for `__consumer_offsets` goes through the group coordinator's shard, which commits or drops the
+transaction's offsets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _ALL_IN_SYNC = -1
 _MS = 1_000_000
-# What a group coordinator that is not ready says; whoever sends markers knows only partitions.
+# Errors of a group coordinator that is not ready; the sender of markers expects partition errors instead.
 _NOT_READY = frozenset(
     (
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -40,7 +40,7 @@ _NOT_READY = frozenset(
 
 
 class Markers:
-    """Writes them.  For the loop's thread."""
+    """The writer of markers.  Runs on the event loop's thread."""
 
     def __init__(self, broker: BrokerContext, replicas: ReplicaManager, groups: Shards[GroupMachine]) -> None:
         self._broker = broker
@@ -48,7 +48,7 @@ class Markers:
         self._groups = groups
 
     def write(self, name: TopicPartition, marker: Marker) -> Promise[ErrorCode]:
-        """Kept with what became of it, when all replicas that must have it have it."""
+        """Returns the promise of the result; completed when all in-sync replicas have the marker."""
         if name.topic == CONSUMER_OFFSETS:
             return self._write_to_group(name.partition, marker)
         try:
@@ -73,20 +73,20 @@ class Markers:
         return operation.promise
 
     def _write_to_group(self, index: int, marker: Marker) -> Promise[ErrorCode]:
-        answer: Promise[ErrorCode] = Promise()
+        result: Promise[ErrorCode] = Promise()
 
         def failed(error: BaseException) -> None:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
             if self._broker.image.topic_named(CONSUMER_OFFSETS) is None:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            answer.set(ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_READY else code)
+            result.set(ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_READY else code)
 
-        self._groups.end_transaction(index, marker).then(lambda _: answer.set(ErrorCode.NONE), failed)
-        return answer
+        self._groups.end_transaction(index, marker).then(lambda _: result.set(ErrorCode.NONE), failed)
+        return result
 
 
 class _DelayedMarker(DelayedOperation):
-    """A marker that is written here, until those who must have it have it."""
+    """A marker that waits for its replication."""
 
     __slots__ = ("_hosted", "_replicas", "_required_offset", "promise")
 

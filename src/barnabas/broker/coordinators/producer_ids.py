@@ -1,7 +1,4 @@
-"""Producer ids: handed out one by one, from blocks that the controller gives (KIP-730).
-
-What lives here: the block in use and the one after it.  What may not: who asks for an id, and transactions.
-"""
+"""Allocates producer ids from blocks of the controller (KIP-730), with the next block prefetched."""
 
 from __future__ import annotations
 
@@ -21,10 +18,10 @@ from barnabas.runtime.loop.promise import Promise
 logger = logging.getLogger(__name__)
 
 VERSION = 0
-# Ask for the next block when a tenth of this one is left.
-PREFETCH_PART = 10
-# Clients that may wait for a block at once.
-WAITING_MAX = 100_000
+# Request the next block when a tenth of the current one is left.
+PREFETCH_FRACTION = 10
+# Requests that may wait for a block at the same time.
+MAX_WAITING = 100_000
 
 
 class ProducerIdContext(Protocol):
@@ -36,7 +33,7 @@ class ProducerIdContext(Protocol):
 
 
 class ProducerIds:
-    """Gives every id once."""
+    """Returns every id once."""
 
     def __init__(self, broker: ProducerIdContext, broker_id: int) -> None:
         self._broker = broker
@@ -45,43 +42,43 @@ class ProducerIds:
         self._size = 0
         self._next_block: range | None = None
         self._waiting: deque[Promise[int]] = deque()
-        self._is_asked = False
+        self._is_requested = False
 
     def next(self) -> Promise[int]:
-        """An id that nobody else has; fails with COORDINATOR_LOAD_IN_PROGRESS if there is none to be had."""
+        """Returns a new producer id; fails with COORDINATOR_LOAD_IN_PROGRESS if there is none."""
         if not self._block and self._next_block is not None:
             self._use(self._next_block)
             self._next_block = None
         if self._block:
             producer_id = self._block[0]
             self._block = self._block[1:]
-            if len(self._block) * PREFETCH_PART <= self._size and self._next_block is None:
-                self._ask()
+            if len(self._block) * PREFETCH_FRACTION <= self._size and self._next_block is None:
+                self._request_block()
             return Promise.of(producer_id)
         promise: Promise[int] = Promise()
-        if len(self._waiting) >= WAITING_MAX:
+        if len(self._waiting) >= MAX_WAITING:
             promise.fail(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
             return promise
         self._waiting.append(promise)
-        self._ask()
+        self._request_block()
         return promise
 
     def _use(self, block: range) -> None:
         self._block = block
         self._size = len(block)
 
-    def _ask(self) -> None:
-        if self._is_asked:
+    def _request_block(self) -> None:
+        if self._is_requested:
             return
-        self._is_asked = True
+        self._is_requested = True
         request = AllocateProducerIdsRequest(
             broker_id=self._broker_id, broker_epoch=self._broker.broker_epoch
         )
-        self._broker.metadata.ask(request, VERSION, PRINCIPAL).then(self._answered, self._failed)
+        self._broker.metadata.ask(request, VERSION, PRINCIPAL).then(self._block_allocated, self._failed)
 
-    def _answered(self, response: Message) -> None:
-        assert isinstance(response, AllocateProducerIdsResponse), "it is answered by its response"
-        self._is_asked = False
+    def _block_allocated(self, response: Message) -> None:
+        assert isinstance(response, AllocateProducerIdsResponse), "the controller's response"
+        self._is_requested = False
         if response.error_code:
             self._failed(KafkaError(ErrorCode(response.error_code)))
             return
@@ -95,9 +92,9 @@ class ProducerIds:
             self.next().then(promise.set, promise.fail)
 
     def _failed(self, error: BaseException) -> None:
-        """Those who wait are told to try again; the next one who comes asks anew."""
-        self._is_asked = False
-        logger.warning("no producer ids from the controller: %s", error)
+        """Fails the waiting requests with a retriable error; the next request asks the controller again."""
+        self._is_requested = False
+        logger.warning("cannot allocate producer ids: %s", error)
         waiting, self._waiting = self._waiting, deque()
         for promise in waiting:
             promise.fail(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))

@@ -1,9 +1,7 @@
-"""Loading a shard: a coordinator's log is read from its start, a slice at a time, into its machine.
+"""Loads a shard: replays a coordinator's log from its start into the state machine, a slice at a time.
 
-What lives here: the way from segments to the machine.  What may not: what the records mean.
-
-A batch that cannot be read is passed over with a line in the log, as is every record that the machine cannot
-read: a coordinator without some of its records serves better than none.
+A batch that cannot be read is skipped with a warning, as is every record that the machine cannot read: a
+coordinator without some of its records is better than none.
 """
 
 from __future__ import annotations
@@ -22,19 +20,19 @@ from barnabas.storage.log.log import Log
 
 logger = logging.getLogger(__name__)
 
-# Read at once: less than a millisecond's work.  A larger batch comes whole.
+# Read size: less than a millisecond's work.  A larger batch is read whole.
 READ_BYTES = 32 * 1024
 
 
 class ShardLoader:
-    """One run over one log."""
+    """One replay of one log."""
 
-    def __init__(self, log: Log, machine: Machine, most_bytes: int = READ_BYTES) -> None:
+    def __init__(self, log: Log, machine: Machine, max_bytes: int = READ_BYTES) -> None:
         self._log = log
         self._machine = machine
-        self._read_bytes = min(most_bytes, READ_BYTES)
+        self._read_bytes = min(max_bytes, READ_BYTES)
         self.next_offset = log.log_start_offset
-        # A part of the log that lies on the device alone: it is to be read elsewhere before going on.
+        # A range that is not in the page cache: it must be warmed by a worker before loading continues.
         self.cold: Slice | None = None
 
     @property
@@ -42,8 +40,8 @@ class ShardLoader:
         return self.next_offset >= self._log.end_offset
 
     def steps(self) -> Iterator[None]:
-        """Read on until the end, or until something is `cold`; each step is less than one millisecond."""
-        may_wait = self.cold is not None  # now or never: it was warmed
+        """Reads until the end, or until a range is `cold`; each step takes less than a millisecond."""
+        may_wait = self.cold is not None  # it was just warmed
         self.cold = None
         while not self.is_done:
             try:
@@ -51,7 +49,7 @@ class ShardLoader:
                     self.next_offset, self._read_bytes, upper_bound=self._log.end_offset, may_wait=may_wait
                 )
             except CorruptBatch as error:
-                self._pass_over(error)
+                self._skip(error)
                 yield
                 continue
             may_wait = False
@@ -59,72 +57,72 @@ class ShardLoader:
                 self.cold = result.cold
                 return
             if result.slice is None:
-                self.next_offset = self._log.end_offset  # all behind was compacted away
+                self.next_offset = self._log.end_offset  # compaction removed all remaining records
                 return
-            self._take(result.slice.read())
+            self._replay(result.slice.read())
             yield
 
-    def _pass_over(self, error: CorruptBatch) -> None:
-        """What its header says of a damaged batch, if that can be; else the rest of its segment."""
-        logger.warning("%s: what is at offset %d is passed over: %s", self._log.name, self.next_offset, error)
+    def _skip(self, error: CorruptBatch) -> None:
+        """Skips a corrupt batch if its header is plausible, else the rest of its segment."""
+        logger.warning("%s: the data at offset %d is skipped: %s", self._log.name, self.next_offset, error)
         segments = self._log.segments
         segment = segments.floor(self.next_offset)
         following = None if segment is None else segments.after(segment)
         limit = self._log.end_offset if following is None else following.base_offset
-        head = None if segment is None else segment.locate(self.next_offset)
-        is_likely = head is not None and self.next_offset <= head.last_offset < limit
-        self.next_offset = head.last_offset + 1 if head is not None and is_likely else limit
+        header = None if segment is None else segment.locate(self.next_offset)
+        is_plausible = header is not None and self.next_offset <= header.last_offset < limit
+        self.next_offset = header.last_offset + 1 if header is not None and is_plausible else limit
 
-    def _take(self, data: bytes) -> None:
-        """Batches of one producer together, as most are of none."""
-        gathered: list[BatchView] = []
+    def _replay(self, data: bytes) -> None:
+        """Loads consecutive batches of one producer together; most have none."""
+        pending: list[BatchView] = []
         stamp: ProducerStamp | None = None
-        before = self.next_offset
+        start_offset = self.next_offset
         for batch in batches(data):
-            if batch.last_offset < before:
+            if batch.last_offset < start_offset:
                 continue
             self.next_offset = batch.next_offset
-            theirs = (
+            producer = (
                 ProducerStamp(batch.producer_id, batch.producer_epoch) if batch.is_transactional else None
             )
-            if batch.is_control or theirs != stamp:
-                self._load(gathered, stamp)
-                gathered = []
+            if batch.is_control or producer != stamp:
+                self._load(pending, stamp)
+                pending = []
             if batch.is_control:
-                self._mark(batch)
+                self._apply_marker(batch)
                 continue
-            stamp = theirs
-            gathered.append(batch)
-        self._load(gathered, stamp)
-        if self.next_offset == before:
-            logger.warning("%s: nothing can be read at offset %d", self._log.name, before)
+            stamp = producer
+            pending.append(batch)
+        self._load(pending, stamp)
+        if self.next_offset == start_offset:
+            logger.warning("%s: no batch can be read at offset %d", self._log.name, start_offset)
             self.next_offset = self._log.end_offset
 
-    def _load(self, gathered: list[BatchView], stamp: ProducerStamp | None) -> None:
-        if not gathered:
+    def _load(self, pending: list[BatchView], stamp: ProducerStamp | None) -> None:
+        if not pending:
             return
         try:
-            found = columns_of(gathered)
+            columns = columns_of(pending)
         except KafkaError as error:
-            if len(gathered) > 1:
-                for batch in gathered:
+            if len(pending) > 1:
+                for batch in pending:
                     self._load([batch], stamp)
                 return
             logger.warning(
-                "%s: the batch at offset %d is passed over: %s",
+                "%s: the batch at offset %d is skipped: %s",
                 self._log.name,
-                gathered[0].base_offset,
+                pending[0].base_offset,
                 error,
             )
             return
-        self._machine.load(found, stamp)
+        self._machine.load(columns, stamp)
 
-    def _mark(self, batch: BatchView) -> None:
+    def _apply_marker(self, batch: BatchView) -> None:
         try:
             marker = batch_marker(batch)
         except KafkaError as error:
             logger.warning(
-                "%s: the marker at offset %d is passed over: %s", self._log.name, batch.base_offset, error
+                "%s: the marker at offset %d is skipped: %s", self._log.name, batch.base_offset, error
             )
             return
         if marker is not None:

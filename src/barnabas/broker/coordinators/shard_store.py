@@ -1,7 +1,6 @@
-"""The log behind a shard: entries become batches of a partition that this broker leads.
+"""The log of a shard: builds batches from entries and appends them to a partition that this broker leads.
 
-What lives here: how entries and markers are put into batches.  What may not: what they say (coordinator/),
-and appending itself (replicas.py).
+The meaning of entries belongs in coordinator/, the append itself in the replica manager.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from barnabas.runtime.disk.disk import Buffer
 from barnabas.storage.log.log import Log
 from barnabas.storage.producers.producer_append import AppendOrigin, Verification
 
-# What a batch and each of its records need at most beside keys and values.
+# Upper bounds for the overhead of a batch and of each record, without keys and values.
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 26
 _ALL_IN_SYNC = -1
-_NO_ONE = ProducerStamp(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+_NO_PRODUCER = ProducerStamp(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 class PartitionStore:
@@ -36,7 +35,7 @@ class PartitionStore:
         self._codec = codec
 
     def _log(self) -> Log:
-        """As it is now: it may have moved to another directory."""
+        """Returns the current log, which may have moved to another directory."""
         log = self._hosted.log
         if log is None:
             raise self._replicas.not_leader(self._hosted)
@@ -44,7 +43,7 @@ class PartitionStore:
 
     @property
     def high_watermark(self) -> int:
-        """Nothing more is committed once the log is lost."""
+        """Returns -1 if this broker no longer has the log: nothing more is committed."""
         log = self._hosted.log
         return -1 if log is None else log.high_watermark
 
@@ -59,14 +58,14 @@ class PartitionStore:
     ) -> tuple[int, int]:
         """See `coordinator.shard.Store`."""
         records: list[Record] = []
-        room = self._log().options.max_message_bytes - BATCH_OVERHEAD_BYTES
+        remaining_bytes = self._log().options.max_message_bytes - BATCH_OVERHEAD_BYTES
         for index, entry in enumerate(entries):
             key, value = encode(entry)
-            room -= len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
-            if room < 0 and records and not atomic:
+            remaining_bytes -= len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
+            if remaining_bytes < 0 and records and not atomic:
                 break
             records.append(Record(index, now_ms, key, value))
-        stamp = producer or _NO_ONE
+        stamp = producer or _NO_PRODUCER
         batch = build(
             records,
             codec=self._codec(),
@@ -77,7 +76,7 @@ class PartitionStore:
         return len(records), self._append(batch, verification)
 
     def append_marker(self, marker: Marker, now_ms: int) -> int:
-        """The offset behind the end of a transaction."""
+        """Appends a marker; returns the offset after it."""
         batch = build_marker(
             EndTransactionMarker(marker.committed, marker.coordinator_epoch),
             timestamp=now_ms,

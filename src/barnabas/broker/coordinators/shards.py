@@ -1,7 +1,7 @@
-"""The shards of one kind of coordinator on this broker: one for each partition of its topic that we lead.
+"""The shards of one coordinator type on this broker: one for each partition of its topic that it leads.
 
-What lives here: following leadership, loading and dropping shards, and passing questions to the right one.
-What may not: decisions (coordinator/), and what an answer looks like (handlers/).
+Contains leadership changes, loading and unloading of shards, and the routing of requests.  Decisions belong
+in coordinator/, responses in handlers/.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ M = TypeVar("M", bound=Machine)
 R = TypeVar("R")
 Decide = Callable[[M, Context], Decision[R]]
 
-# How long loading may hold the loop.  Who produces meanwhile with one request in flight gets one answer in
-# each turn, so turns are short and follow each other at once: sockets are served between them anyway.
+# How long loading may hold the loop.  A producer with one request in flight gets one response per turn of the
+# loop, so slices are short and without a pause: sockets are served between them anyway.
 LOAD_SLICE_NS = 500_000
 LOAD_PAUSE_NS = 0
-# Deltas kept for a shard that is loading.
+# Deltas that are buffered for a shard that is loading.
 MAX_MISSED_DELTAS = 10_000
 _MS = 1_000_000
 
@@ -53,12 +53,12 @@ class _State(Enum):
     FAILED = "failed"
 
 
-class _Place(Generic[M]):
-    """A partition that we lead in one leader epoch, and its shard when it is loaded.
+class _LeadPartition(Generic[M]):
+    """A partition that this broker leads in one leader epoch, and its shard once it is loaded.
 
-    The epoch is the key, as in Apache Kafka's coordinator runtime: what was decided in an earlier one may
-    not be what the log has in this one.  The log itself may be another file by the next request, as its
-    directory may change.
+    The epoch is the key, as in Apache Kafka's coordinator runtime: decisions of an earlier epoch may have
+    been truncated.  The log object may change between requests, as the partition may move to another
+    directory.
     """
 
     __slots__ = (
@@ -76,40 +76,40 @@ class _Place(Generic[M]):
     def __init__(self, hosted: Hosted, log: Log, machine: M) -> None:
         self.hosted = hosted
         self.leader_epoch = hosted.leader_epoch
-        # What it is loaded from.
+        # The log that the shard is loaded from.
         self.log = log
         self.machine = machine
         self.state = _State.LOADING
         self.shard: Shard[M] | None = None
-        self.operation: _Committing[M] | None = None
-        # Deltas that took topics away while it was loading: what belongs to these is in the log.
+        self.operation: _DelayedCommits[M] | None = None
+        # Deltas that removed topics while the shard was loading: the log still has their entries.
         self.missed: deque[Delta] = deque(maxlen=MAX_MISSED_DELTAS)
-        # When the loop's timer for the shard's timers is set to.
+        # The deadline of the loop's timer for the shard's timers.
         self.deadline_ms: int | None = None
 
 
-class _Committing(DelayedOperation, Generic[M]):
-    """Replies of a shard that wait for their commit."""
+class _DelayedCommits(DelayedOperation, Generic[M]):
+    """Replies of a shard that wait until their records are committed."""
 
-    __slots__ = ("_place", "_shards")
+    __slots__ = ("_partition", "_shards")
 
-    def __init__(self, shards: Shards[M], place: _Place[M]) -> None:
+    def __init__(self, shards: Shards[M], partition: _LeadPartition[M]) -> None:
         super().__init__()
         self._shards = shards
-        self._place = place
+        self._partition = partition
 
     def try_complete(self) -> bool:
-        return not self._shards.look_at_commits(self._place, is_waiting=True)
+        return not self._shards.complete_committed(self._partition, is_waiting=True)
 
     def expire(self) -> None:
-        self._shards.expire(self._place)
+        self._shards.expire(self._partition)
 
     def fail(self, error: BaseException) -> None:
         self._shards.restart(self._place)
 
 
 class Shards(Generic[M]):
-    """All shards of one coordinator's topic.  For the loop's thread."""
+    """All shards of one coordinator topic.  Runs on the event loop's thread."""
 
     def __init__(
         self,
@@ -129,25 +129,25 @@ class Shards(Generic[M]):
         self._replicas = replicas
         self._timers = timers
         self._default_partitions = partitions
-        # How many partitions the topic has in this image.
+        # The partition count of the topic in `_counted_in`.
         self._count = partitions
         self._counted_in: Image | None = None
         self._make_machine = make_machine
         self._codec = codec
         self._commit_timeout_ms = commit_timeout_ms
-        # Read at once while loading.
+        # The read size while loading.
         self._load_bytes = load_bytes
-        self._places: dict[int, _Place[M]] = {}
+        self._partitions: dict[int, _LeadPartition[M]] = {}
         self._loads = SlicedWork(
             timers, broker.clock.monotonic_ns, lambda: None, LOAD_SLICE_NS, LOAD_PAUSE_NS
         )
         self._is_active = True
         replicas.on_changed.append(self._partition_changed)
 
-    # Finding
+    # Look-up
 
     def partition_for(self, key: str) -> int:
-        """The partition that keeps a group or a transaction; before the topic exists, the one that will."""
+        """Returns the partition of a group or transactional id, also before the topic exists."""
         image = self._broker.image
         if image is not self._counted_in:
             topic = image.topic_named(self.topic)
@@ -157,56 +157,58 @@ class Shards(Generic[M]):
 
     @property
     def loading_count(self) -> int:
-        return sum(place.state is _State.LOADING for place in self._places.values())
+        return sum(partition.state is _State.LOADING for partition in self._partitions.values())
 
     @property
     def is_loading(self) -> bool:
         return self.loading_count > 0
 
     def active(self) -> Iterator[int]:
-        """The partitions whose shards serve."""
-        return iter([index for index, place in self._places.items() if place.shard is not None])
+        """Returns the partitions with an active shard."""
+        return iter([index for index, partition in self._partitions.items() if partition.shard is not None])
 
     def machines(self) -> Iterator[M]:
-        """Those that serve."""
-        return iter([place.machine for place in self._places.values() if place.shard is not None])
+        """Returns the state machines of the active shards."""
+        return iter(
+            [partition.machine for partition in self._partitions.values() if partition.shard is not None]
+        )
 
-    def _shard(self, index: int) -> _Place[M]:
+    def _shard(self, index: int) -> _LeadPartition[M]:
         if not self._is_active:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        place = self._places.get(index)
-        if place is None or place.state is _State.FAILED:
+        partition = self._partitions.get(index)
+        if partition is None or partition.state is _State.FAILED:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        if place.state is _State.LOADING:
+        if partition.state is _State.LOADING:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return place
+        return partition
 
-    # Asking
+    # Requests
 
-    def ask(self, key: str, decide: Decide[M, R]) -> Promise[R]:
-        """Have it decided about a group or a transaction; the answer comes when it is committed."""
-        return self.ask_partition(self.partition_for(key), decide)
+    def submit(self, key: str, decide: Decide[M, R]) -> Promise[R]:
+        """Runs a decision on the shard of a group or transactional id; completed when it is committed."""
+        return self.submit_to_partition(self.partition_for(key), decide)
 
-    def ask_partition(self, index: int, decide: Decide[M, R]) -> Promise[R]:
-        """Of a known partition."""
+    def submit_to_partition(self, index: int, decide: Decide[M, R]) -> Promise[R]:
+        """Like `submit`, for a partition."""
         try:
-            place = self._shard(index)
+            partition = self._shard(index)
         except KafkaError as error:
             return _failed(error)
-        return self._ask(place, decide, None)
+        return self._decide(partition, decide, None)
 
-    def ask_in_transaction(
+    def submit_in_transaction(
         self, key: str, transactional_id: str, stamp: ProducerStamp, decide: Decide[M, R], *, may_add: bool
     ) -> Promise[R]:
-        """Like `ask`, but its coordinator is asked first whether the transaction is open (KIP-890).
+        """Like `submit`, but first verifies with the transaction's coordinator that it is ongoing (KIP-890).
 
-        `may_add`: the partition may be added to the transaction by that question (transaction.version 2).
-        TRANSACTION_ABORTABLE is told as such: the asker knows what its client understands.
+        `may_add`: the verification may add the partition to the transaction (transaction.version 2).
+        TRANSACTION_ABORTABLE is passed on: the handler maps it for older clients.
         """
         index = self.partition_for(key)
         try:
-            place = self._shard(index)
-            log = place.hosted.log
+            partition = self._shard(index)
+            log = partition.hosted.log
             if log is None:
                 raise KafkaError(ErrorCode.NOT_COORDINATOR)
             verification = log.start_verification(
@@ -215,37 +217,39 @@ class Shards(Generic[M]):
         except KafkaError as error:
             return _failed(error)
         if verification is None:
-            return self._ask(place, decide, None)
-        answer: Promise[R] = Promise()
-        name = place.hosted.name
+            return self._decide(partition, decide, None)
+        result: Promise[R] = Promise()
+        name = partition.hosted.name
 
-        def verified(verdicts: Verdicts) -> None:
-            code = verdicts.get(name, ErrorCode.NONE)
+        def verified(codes: Verdicts) -> None:
+            code = codes.get(name, ErrorCode.NONE)
             if code:
-                answer.fail(KafkaError(code))
-            elif self._places.get(index) is not place:
-                answer.fail(KafkaError(ErrorCode.NOT_COORDINATOR))
+                result.fail(KafkaError(code))
+            elif self._partitions.get(index) is not partition:
+                result.fail(KafkaError(ErrorCode.NOT_COORDINATOR))
             else:
-                self._ask(place, decide, verification).then(answer.set, answer.fail)
+                self._decide(partition, decide, verification).then(result.set, result.fail)
 
         write = TransactionalWrite(transactional_id, *stamp, [name], may_add, knows_abortable=True)
-        self._replicas.verifier.verify(write).then(verified, answer.fail)
-        return answer
+        self._replicas.verifier.verify(write).then(verified, result.fail)
+        return result
 
     def end_transaction(self, index: int, marker: Marker) -> Promise[None]:
-        """Write a transaction's end to a partition; its shard makes of it what it means."""
+        """Writes a transaction marker to a partition and applies it to the shard."""
 
         def decide(_: M, __: Context) -> Decision[None]:
             return Decision((), None, marker=marker)
 
-        return self.ask_partition(index, decide)
+        return self.submit_to_partition(index, decide)
 
-    def _ask(self, place: _Place[M], decide: Decide[M, R], verification: object | None) -> Promise[R]:
-        shard = place.shard
-        assert shard is not None, "an active place has a shard"
-        answer = shard.ask(decide, self._context(), self._monotonic_ms(), verification)
-        self._after(place)
-        return answer
+    def _decide(
+        self, partition: _LeadPartition[M], decide: Decide[M, R], verification: object | None
+    ) -> Promise[R]:
+        shard = partition.shard
+        assert shard is not None, "an active partition has a shard"
+        result = shard.ask(decide, self._context(), self._monotonic_ms(), verification)
+        self._after_decision(partition)
+        return result
 
     def _context(self) -> Context:
         broker = self._broker
@@ -256,153 +260,161 @@ class Shards(Generic[M]):
 
     # Commits and timers
 
-    def _after(self, place: _Place[M]) -> None:
-        """Something was decided: look at what waits for its commit, and at the timers."""
-        shard = place.shard
+    def _after_decision(self, partition: _LeadPartition[M]) -> None:
+        """Called after a decision: completes committed replies and updates the timer."""
+        shard = partition.shard
         if shard is None:
             return
         if shard.failure is not None:
-            self.restart(place)
+            self.restart(partition)
             return
         if shard.next_expiry is not None:
-            self.look_at_commits(place, is_waiting=False)
-        self._set_timer(place)
+            self.complete_committed(partition, is_waiting=False)
+        self._set_timer(partition)
 
-    def _set_timer(self, place: _Place[M]) -> None:
-        """Have the loop come back for the first of the shard's timers."""
-        deadline_ms = place.machine.timers.next_deadline()
-        if deadline_ms != place.deadline_ms:
-            place.deadline_ms = deadline_ms
+    def _set_timer(self, partition: _LeadPartition[M]) -> None:
+        """Sets the loop's timer to the first of the shard's timers."""
+        deadline_ms = partition.machine.timers.next_deadline()
+        if deadline_ms != partition.deadline_ms:
+            partition.deadline_ms = deadline_ms
             if deadline_ms is None:
-                self._timers.cancel(place)
+                self._timers.cancel(partition)
             else:
-                self._timers.set(place, deadline_ms * _MS, partial(self._run_due, place))
+                self._timers.set(partition, deadline_ms * _MS, partial(self._run_due, partition))
 
-    def look_at_commits(self, place: _Place[M], *, is_waiting: bool) -> bool:
-        """Let go what is committed; whether anything still waits.  `is_waiting`: for this, in the room."""
-        shard = place.shard
+    def complete_committed(self, partition: _LeadPartition[M], *, is_waiting: bool) -> bool:
+        """Completes committed replies; returns whether others wait.  `is_waiting`: in the purgatory."""
+        shard = partition.shard
         if shard is None:
             return False
         shard.look_at_commits()
         if shard.failure is not None:
-            self.restart(place)
+            self.restart(partition)
             return False
         if is_waiting:
-            # A reply may have brought the next request, and that set a timer.
-            self._set_timer(place)
+            # A reply may have triggered the client's next request, which may have set a timer.
+            self._set_timer(partition)
         expiry_ms = shard.next_expiry
         if expiry_ms is None:
             return False
-        if not is_waiting and (place.operation is None or place.operation.is_done):
-            place.operation = _Committing(self, place)
-            self._replicas.room.wait(place.operation, [place.hosted], expiry_ms * _MS)
+        if not is_waiting and (partition.operation is None or partition.operation.is_done):
+            partition.operation = _DelayedCommits(self, partition)
+            self._replicas.room.wait(partition.operation, [partition.hosted], expiry_ms * _MS)
         return True
 
-    def expire(self, place: _Place[M]) -> None:
-        """The first reply that waits has waited long enough."""
-        shard = place.shard
+    def expire(self, partition: _LeadPartition[M]) -> None:
+        """Fails replies that have waited longer than the commit timeout."""
+        shard = partition.shard
         if shard is not None:
             shard.expire(self._monotonic_ms())
-            self._after(place)
+            self._after_decision(partition)
 
-    def restart(self, place: _Place[M]) -> None:
-        """A fault in a shard: who waits for it asks again, and its state is made anew from the log."""
-        if self._places.get(place.hosted.index) is place:
-            self._drop(place.hosted.index, KafkaError(ErrorCode.NOT_COORDINATOR))
-            self._load(place.hosted, place.log)
+    def restart(self, partition: _LeadPartition[M]) -> None:
+        """Reloads a failed shard from the log; waiting clients get NOT_COORDINATOR and retry."""
+        if self._partitions.get(partition.hosted.index) is partition:
+            self._drop(partition.hosted.index, KafkaError(ErrorCode.NOT_COORDINATOR))
+            self._load(partition.hosted, partition.log)
 
-    def _run_due(self, place: _Place[M]) -> None:
-        place.deadline_ms = None
-        shard = place.shard
+    def _run_due(self, partition: _LeadPartition[M]) -> None:
+        partition.deadline_ms = None
+        shard = partition.shard
         if shard is not None:
             shard.run_due(self._context(), self._monotonic_ms())
-            self._after(place)
+            self._after_decision(partition)
 
     # Metadata
 
     def apply(self, delta: Delta) -> None:
-        """A committed delta, after the replicas have heard of it."""
-        for place in list(self._places.values()):
-            if place.shard is not None:
-                place.shard.metadata_changed(delta, self._context(), self._monotonic_ms())
-                self._after(place)
-            elif place.state is _State.LOADING and delta.removed_topics:
-                place.missed.append(delta)
+        """Applies a committed delta; called after the replica manager has applied it."""
+        for partition in list(self._partitions.values()):
+            if partition.shard is not None:
+                partition.shard.metadata_changed(delta, self._context(), self._monotonic_ms())
+                self._after_decision(partition)
+            elif partition.state is _State.LOADING and delta.removed_topics:
+                partition.missed.append(delta)
 
     # Leadership
 
     def _partition_changed(self, hosted: Hosted) -> None:
         if hosted.topic != self.topic or not self._is_active:
             return
-        place = self._places.get(hosted.index)
+        partition = self._partitions.get(hosted.index)
         log = hosted.log if hosted.is_leader else None
-        if place is not None:
-            if place.hosted is not hosted and log is None:
-                return  # one of an earlier life of the topic
-            if place.hosted is hosted and log is not None and place.leader_epoch == hosted.leader_epoch:
+        if partition is not None:
+            if partition.hosted is not hosted and log is None:
+                return  # a deleted topic of the same name
+            if (
+                partition.hosted is hosted
+                and log is not None
+                and partition.leader_epoch == hosted.leader_epoch
+            ):
                 return
             self._drop(hosted.index, KafkaError(ErrorCode.NOT_COORDINATOR))
         if log is not None:
             self._load(hosted, log)
 
     def _load(self, hosted: Hosted, log: Log) -> None:
-        place = self._places[hosted.index] = _Place(hosted, log, self._make_machine(hosted.index))
-        self._loads.add(self._steps(place, ShardLoader(log, place.machine, self._load_bytes)))
+        partition = self._partitions[hosted.index] = _LeadPartition(
+            hosted, log, self._make_machine(hosted.index)
+        )
+        self._loads.add(self._load_steps(partition, ShardLoader(log, partition.machine, self._load_bytes)))
 
-    def _steps(self, place: _Place[M], loading: ShardLoader) -> Iterator[None]:
+    def _load_steps(self, partition: _LeadPartition[M], loading: ShardLoader) -> Iterator[None]:
         try:
             for _ in loading.steps():
                 yield
-                if self._places.get(place.hosted.index) is not place:
-                    return  # dropped meanwhile
+                if self._partitions.get(partition.hosted.index) is not partition:
+                    return  # unloaded meanwhile
             if loading.cold is None:
-                self._loaded(place)
+                self._loaded(partition)
         except Exception:
-            log = place.hosted.log
-            if log is not None and log is not place.log:
-                # It moved to another directory meanwhile, and the files that were read are gone.
-                self._load(place.hosted, log)
+            log = partition.hosted.log
+            if log is not None and log is not partition.log:
+                # The partition has moved to another directory, and the files of the old one are deleted.
+                self._load(partition.hosted, log)
                 return
-            logger.exception("%s cannot be loaded; its keys are not served here", place.hosted.name)
-            place.state = _State.FAILED
-            place.shard = None
+            logger.exception(
+                "%s cannot be loaded; this broker does not serve its keys", partition.hosted.name
+            )
+            partition.state = _State.FAILED
+            partition.shard = None
             return
         if loading.cold is not None:
-            self._replicas.storage.warm([loading.cold], partial(self._warmed, place, loading))
+            self._replicas.storage.warm([loading.cold], partial(self._warmed, partition, loading))
 
-    def _warmed(self, place: _Place[M], loading: ShardLoader) -> None:
-        if self._is_active and self._places.get(place.hosted.index) is place:
-            self._loads.add(self._steps(place, loading))
+    def _warmed(self, partition: _LeadPartition[M], loading: ShardLoader) -> None:
+        if self._is_active and self._partitions.get(partition.hosted.index) is partition:
+            self._loads.add(self._load_steps(partition, loading))
 
-    def _loaded(self, place: _Place[M]) -> None:
-        store = PartitionStore(self._replicas, place.hosted, self._codec)
-        place.shard = Shard(
-            place.machine,
+    def _loaded(self, partition: _LeadPartition[M]) -> None:
+        store = PartitionStore(self._replicas, partition.hosted, self._codec)
+        partition.shard = Shard(
+            partition.machine,
             store,
-            end_offset=place.log.end_offset,
+            end_offset=partition.log.end_offset,
             commit_timeout_ms=self._commit_timeout_ms,
         )
-        place.state = _State.ACTIVE
-        place.shard.start(self._context(), self._monotonic_ms())
-        for delta in place.missed:
-            place.shard.metadata_changed(delta, self._context(), self._monotonic_ms())
-        place.missed.clear()
-        self._after(place)
+        partition.state = _State.ACTIVE
+        partition.shard.start(self._context(), self._monotonic_ms())
+        for delta in partition.missed:
+            partition.shard.metadata_changed(delta, self._context(), self._monotonic_ms())
+        partition.missed.clear()
+        self._after_decision(partition)
 
     def _drop(self, index: int, error: KafkaError) -> None:
-        place = self._places.pop(index)
-        self._timers.cancel(place)
-        if place.operation is not None:
-            self._replicas.room.forget(place.operation)
-        shard, place.shard = place.shard, None
+        partition = self._partitions.pop(index)
+        self._timers.cancel(partition)
+        if partition.operation is not None:
+            self._replicas.room.forget(partition.operation)
+        shard, partition.shard = partition.shard, None
         if shard is not None:
             shard.drop(error)
 
     def stop(self) -> None:
-        """The broker goes: whoever waits is told to look for another coordinator."""
+        """Shuts down: waiting clients get COORDINATOR_NOT_AVAILABLE and look for the new coordinator."""
         self._is_active = False
         self._loads.stop()
-        for index in list(self._places):
+        for index in list(self._partitions):
             self._drop(index, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 

@@ -1,15 +1,12 @@
-"""What older clients of transactions are told.
-
-What lives here: the one error that came later than the APIs that give it.  What may not: anything else.
-"""
+"""Errors of the transaction APIs for older clients."""
 
 from __future__ import annotations
 
 from barnabas.base.errors import ErrorCode, KafkaError
 
 
-def told_to(version: int, first_with_fenced: int, error: BaseException) -> BaseException:
-    """PRODUCER_FENCED came with KIP-588; before, a fenced producer heard INVALID_PRODUCER_EPOCH."""
+def error_for_version(version: int, first_with_fenced: int, error: BaseException) -> BaseException:
+    """Returns INVALID_PRODUCER_EPOCH for PRODUCER_FENCED in versions before KIP-588."""
     if (
         version < first_with_fenced
         and isinstance(error, KafkaError)

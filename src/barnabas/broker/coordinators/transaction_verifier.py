@@ -1,11 +1,8 @@
-"""Asking a transaction's coordinator about a write, before it is made (KIP-890).
+"""Verifies transactional writes with the transaction's coordinator before they are appended (KIP-890).
 
-What lives here: the question's way to the coordinator, and the words in which its refusals are told to those
-who write.  What may not: the answer (coordinator/txn).
-
-A producer of transaction.version 2 does not add partitions itself: the question adds them.  Its next
-transaction may come so fast that the one before is still being told to its partitions; then the question is
-asked again for a little while, rather than sending the client away.
+A producer of transaction.version 2 does not add partitions itself: the verification adds them.  Its next
+transaction may start while the markers of the previous one are still being written; then the verification is
+retried for a short time, rather than failing the client.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ _MS = 1_000_000
 
 
 class TransactionVerifier:
-    """Who knows the coordinators."""
+    """Sends verifications to the coordinators of this broker."""
 
     def __init__(self, broker: BrokerContext, transactions: Transactions, timers: TimerService) -> None:
         self._broker = broker
@@ -36,42 +33,44 @@ class TransactionVerifier:
         self._timers = timers
 
     def verify(self, write: TransactionalWrite) -> Promise[Verdicts]:
-        answer: Promise[Verdicts] = Promise()
+        result: Promise[Verdicts] = Promise()
         if self._broker.image.topic_named(TRANSACTION_STATE) is None:
-            answer.set(_all(write, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            result.set(_all(write, ErrorCode.COORDINATOR_NOT_AVAILABLE))
         elif write.may_add:
             settings = self._broker.settings
-            patience_ms: int = min(
+            timeout_ms: int = min(
                 settings["add.partitions.to.txn.retry.backoff.max.ms"], settings["request.timeout.ms"]
             )
-            self._add(answer, write, self._broker.clock.monotonic_ns() + patience_ms * _MS)
+            self._add(result, write, self._broker.clock.monotonic_ns() + timeout_ms * _MS)
         else:
             self._transactions.verify_partitions(
                 write.transactional_id, (write.producer_id, write.producer_epoch), write.partitions
             ).then(
-                lambda verdicts: answer.set({one: _told(code, write) for one, code in verdicts.items()}),
-                lambda error: answer.set(_all(write, _told(_code(error), write))),
+                lambda verdicts: result.set(
+                    {name: _producer_error(code, write) for name, code in verdicts.items()}
+                ),
+                lambda error: result.set(_all(write, _producer_error(_code(error), write))),
             )
-        return answer
+        return result
 
-    def _add(self, answer: Promise[Verdicts], write: TransactionalWrite, until_ns: int) -> None:
+    def _add(self, result: Promise[Verdicts], write: TransactionalWrite, until_ns: int) -> None:
         def failed(error: BaseException) -> None:
             code = _code(error)
             now_ns = self._broker.clock.monotonic_ns()
             if code is ErrorCode.CONCURRENT_TRANSACTIONS and now_ns < until_ns:
                 backoff_ms: int = self._broker.settings["add.partitions.to.txn.retry.backoff.ms"]
                 self._timers.set(
-                    answer, now_ns + backoff_ms * _MS, partial(self._add, answer, write, until_ns)
+                    result, now_ns + backoff_ms * _MS, partial(self._add, result, write, until_ns)
                 )
             else:
-                answer.set(_all(write, _told(code, write)))
+                result.set(_all(write, _producer_error(code, write)))
 
         self._transactions.add_partitions(
             write.transactional_id,
             (write.producer_id, write.producer_epoch),
             frozenset(write.partitions),
             EPOCH_BUMP_LEVEL,
-        ).then(lambda _: answer.set({}), failed)
+        ).then(lambda _: result.set({}), failed)
 
 
 def _all(write: TransactionalWrite, code: ErrorCode) -> Verdicts:
@@ -82,8 +81,8 @@ def _code(error: BaseException) -> ErrorCode:
     return error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def _told(code: ErrorCode, write: TransactionalWrite) -> ErrorCode:
-    """In words that whoever writes knows: an older client learns that its transaction is not valid."""
+def _producer_error(code: ErrorCode, write: TransactionalWrite) -> ErrorCode:
+    """Returns the code for the producer: older clients get INVALID_TXN_STATE for TRANSACTION_ABORTABLE."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and not write.knows_abortable:

@@ -1,8 +1,7 @@
-"""The transaction coordinators of this broker: their shards, and what happens between decisions.
+"""The transaction coordinators of this broker: their shards, and the steps between decisions.
 
-What lives here: questions of handlers on their way to a shard, producer ids fetched for them, and what is
-done when time passes.  What may not: decisions (coordinator/txn), markers (txn_endings.py) and answers'
-shapes (handlers/).
+Contains requests to shards, the allocation of producer ids for them, and periodic tasks.  Decisions belong in
+coordinator/txn, markers in marker_sender.py, responses in handlers/.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.sliced_work import SlicedWork
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.txn.ending import EndRequest, NeedsProducerId
-from barnabas.coordinator.txn.listing import Filter, describe
+from barnabas.coordinator.txn.listing import Filter
 from barnabas.coordinator.txn.machine import (
     Ended,
     Initialised,
@@ -43,13 +42,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MS = 1_000_000
-# How long sweeps may hold the loop, and how many ids are looked at in one step.
+# How long periodic sweeps may hold the loop, and how many ids one step expires.
 SWEEP_SLICE_NS = 10_000_000
 IDS_PER_STEP = 1_000
 
 
 class Transactions:
-    """Of one broker.  For the loop's thread."""
+    """The transaction coordinators of one broker.  Runs on the event loop's thread."""
 
     def __init__(
         self, broker: Broker, replicas: ReplicaManager, timers: TimerService, groups: Shards[GroupMachine]
@@ -70,56 +69,58 @@ class Transactions:
             load_bytes=settings["transaction.state.log.load.buffer.size"],
         )
         self.markers = Markers(broker, replicas, groups)
-        self.endings = MarkerSender(broker, self.shards, self.markers, timers, self._coordinator_epoch)
+        self.marker_sender = MarkerSender(broker, self.shards, self.markers, timers, self._coordinator_epoch)
         self._sweeps = SlicedWork(timers, broker.clock.monotonic_ns, lambda: None, SWEEP_SLICE_NS)
         replicas.verifier = TransactionVerifier(broker, self, timers)
-        self._each("transaction.abort.timed.out.transaction.cleanup.interval.ms", self._look_at_open)
-        self._each("transaction.remove.expired.transaction.cleanup.interval.ms", self._expire)
+        self._run_periodically(
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms", self._sweep_open
+        )
+        self._run_periodically("transaction.remove.expired.transaction.cleanup.interval.ms", self._expire)
 
     def stop(self) -> None:
-        self.endings.stop()
+        self.marker_sender.stop()
         self._sweeps.stop()
-        for action in (self._look_at_open, self._expire):
+        for action in (self._sweep_open, self._expire):
             self._timers.cancel((self, action.__name__))
 
-    # Shards come and go
+    # Loading and unloading of shards
 
     def _make_machine(self, index: int) -> TransactionMachine:
-        return TransactionMachine(partial(self._loaded, index), partial(self.endings.drop, index))
+        return TransactionMachine(partial(self._loaded, index), partial(self.marker_sender.drop, index))
 
     def _loaded(self, index: int, machine: TransactionMachine) -> None:
         for prepared in machine.prepared():
-            self.endings.start(index, prepared)
+            self.marker_sender.start(index, prepared)
 
     def _coordinator_epoch(self, index: int) -> int:
-        """The epoch of the partition's leader: partitions refuse markers of an older coordinator."""
+        """Returns the partition's leader epoch: partitions fence markers of an older coordinator."""
         return self._replicas.find(TRANSACTION_STATE, index).leader_epoch
 
-    # What producers ask
+    # Requests of producers
 
     def initialise(self, request: InitRequest) -> Promise[Initialised]:
-        """A producer's id and epoch."""
-        answer: Promise[Initialised] = Promise()
-        self._initialise(answer, request, None)
-        return answer
+        """Returns the producer id and epoch of a transactional id."""
+        result: Promise[Initialised] = Promise()
+        self._initialise(result, request, None)
+        return result
 
     def _initialise(
-        self, answer: Promise[Initialised], request: InitRequest, new_producer_id: int | None
+        self, result: Promise[Initialised], request: InitRequest, new_producer_id: int | None
     ) -> None:
-        def told(reply: Initialised | Prepared | NeedsProducerId) -> None:
+        def decided(reply: Initialised | Prepared | NeedsProducerId) -> None:
             if isinstance(reply, Initialised):
-                answer.set(reply)
+                result.set(reply)
             elif isinstance(reply, Prepared):
-                self._end(reply)
-                # The client comes again; by then its predecessor's transaction is aborted.
-                answer.fail(KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS))
+                self._send_markers(reply)
+                # The client retries; by then the previous transaction is aborted.
+                result.fail(KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS))
             else:
-                self._with_producer_id(partial(self._initialise, answer, request), answer.fail)
+                self._with_producer_id(partial(self._initialise, result, request), result.fail)
 
-        self.shards.ask(
+        self.shards.submit(
             request.transactional_id,
             lambda machine, context: machine.initialise(context, request, new_producer_id),
-        ).then(told, answer.fail)
+        ).then(decided, result.fail)
 
     def add_partitions(
         self,
@@ -128,7 +129,7 @@ class Transactions:
         partitions: frozenset[TopicPartition],
         client_version: int,
     ) -> Promise[None]:
-        return self.shards.ask(
+        return self.shards.submit(
             transactional_id,
             lambda machine, context: machine.add_partitions(
                 context, transactional_id, *producer, partitions, client_version
@@ -141,85 +142,82 @@ class Transactions:
         def decide(machine: TransactionMachine, _: Context) -> Decision[dict[TopicPartition, ErrorCode]]:
             return Decision((), machine.verify(transactional_id, *producer, partitions))
 
-        return self.shards.ask(transactional_id, decide)
+        return self.shards.submit(transactional_id, decide)
 
     def end(self, transactional_id: str, request: EndRequest) -> Promise[Ended]:
-        """The id and epoch with which the producer goes on."""
-        answer: Promise[Ended] = Promise()
-        self._end_for(answer, transactional_id, request, None)
-        return answer
+        """Commits or aborts; returns the producer id and epoch of the next transaction."""
+        result: Promise[Ended] = Promise()
+        self._end_for(result, transactional_id, request, None)
+        return result
 
     def _end_for(
         self,
-        answer: Promise[Ended],
+        result: Promise[Ended],
         transactional_id: str,
         request: EndRequest,
         new_producer_id: int | None,
     ) -> None:
-        def told(reply: Prepared | Ended | NeedsProducerId) -> None:
+        def decided(reply: Prepared | Ended | NeedsProducerId) -> None:
             if isinstance(reply, Ended):
-                answer.set(reply)
+                result.set(reply)
             elif isinstance(reply, Prepared):
-                # It is decided: the producer need not wait for all partitions to hear of it.  Those that are
-                # told at once are told before, so that its next transaction finds this one complete.
-                self._end(reply)
-                answer.set(Ended(*reply.producer))
+                # The decision is committed: the producer need not wait for all markers.  Those that can be
+                # written at once are written first, so that its next transaction finds this one complete.
+                self._send_markers(reply)
+                result.set(Ended(*reply.producer))
             else:
-                again = partial(self._end_for, answer, transactional_id, request)
-                self._with_producer_id(again, answer.fail)
+                retry = partial(self._end_for, result, transactional_id, request)
+                self._with_producer_id(retry, result.fail)
 
-        self.shards.ask(
+        self.shards.submit(
             transactional_id,
             lambda machine, context: machine.end(context, transactional_id, request, new_producer_id),
-        ).then(told, answer.fail)
+        ).then(decided, result.fail)
 
-    def _end(self, prepared: Prepared) -> None:
-        self.endings.start(self.shards.partition_for(prepared.transaction.transactional_id), prepared)
+    def _send_markers(self, prepared: Prepared) -> None:
+        self.marker_sender.start(self.shards.partition_for(prepared.transaction.transactional_id), prepared)
 
     def _with_producer_id(self, then: Callable[[int], None], fail: Callable[[BaseException], None]) -> None:
         self._replicas.producer_ids.next().then(then, fail)
 
-    # What administrators ask
+    # Requests of administrators
 
-    def describe(self, transactional_id: str) -> Promise[Transaction]:
-        def decide(machine: TransactionMachine, _: Context) -> Decision[Transaction]:
-            return Decision((), describe(machine.transactions, transactional_id))
-
-        return self.shards.ask(transactional_id, decide)
-
-    def matching(self, wanted: Filter) -> Promise[list[Transaction]]:
-        """Of all coordinators here; refused while one of them is loading."""
-        answer: Promise[list[Transaction]] = Promise()
+    def matching(self, filters: Filter) -> Promise[list[Transaction]]:
+        """Lists transactions of all coordinators on this broker; fails while one of them is loading."""
+        result: Promise[list[Transaction]] = Promise()
         if self.shards.is_loading:
-            answer.fail(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-            return answer
-        self._match(answer, wanted, self.shards.active(), [])
-        return answer
+            result.fail(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            return result
+        self._match_partitions(result, filters, self.shards.active(), [])
+        return result
 
-    def _match(
+    def _match_partitions(
         self,
-        answer: Promise[list[Transaction]],
-        wanted: Filter,
+        result: Promise[list[Transaction]],
+        filters: Filter,
         indexes: Iterator[int],
-        found: list[Transaction],
+        transactions: list[Transaction],
     ) -> None:
         def decide(machine: TransactionMachine, context: Context) -> Decision[list[Transaction]]:
-            return Decision((), list(wanted.chosen(machine.transactions.values(), context.now_ms)))
+            return Decision((), list(filters.chosen(machine.transactions.values(), context.now_ms)))
 
-        go_on = partial(self._match, answer, wanted, indexes)
+        continue_with = partial(self._match_partitions, result, filters, indexes)
         for index in indexes:
-            promise = self.shards.ask_partition(index, decide)
+            promise = self.shards.submit_to_partition(index, decide)
             if promise.done:
-                promise.then(found.extend, lambda _: None)  # one that has gone meanwhile lists nothing
+                promise.then(transactions.extend, lambda _: None)  # an unloaded shard lists nothing
                 continue
-            promise.then(lambda more: go_on([*found, *more]), lambda _: go_on(found))
+            promise.then(
+                lambda matched: continue_with([*transactions, *matched]),
+                lambda _: continue_with(transactions),
+            )
             return
-        answer.set(found)
+        result.set(transactions)
 
-    # Time passes
+    # Periodic tasks
 
-    def _each(self, interval: str, action: Callable[[], None]) -> None:
-        """Now and then, in this interval of the settings."""
+    def _run_periodically(self, interval: str, action: Callable[[], None]) -> None:
+        """Runs an action periodically, with the interval from the settings."""
         interval_ms: int = self._broker.settings[interval]
 
         def run() -> None:
@@ -232,66 +230,74 @@ class Transactions:
 
         set_timer()
 
-    def _look_at_open(self) -> None:
-        """Abort what has timed out, and go on with ends that nobody is at work on."""
+    def _sweep_open(self) -> None:
+        """Aborts timed-out transactions, and resumes prepared ones whose markers are not being sent."""
         for index in self.shards.active():
-            self._look_at_open_of(index)
+            self._sweep_partition(index)
 
-    def _look_at_open_of(self, index: int) -> None:
+    def _sweep_partition(self, index: int) -> None:
         def decide(machine: TransactionMachine, context: Context) -> Decision[list[str]]:
-            left = [one for one in machine.prepared() if one.transaction.transactional_id not in self.endings]
+            prepared = [
+                pending
+                for pending in machine.prepared()
+                if pending.transaction.transactional_id not in self.marker_sender
+            ]
             return Decision(
-                (), machine.timed_out(context.now_ms), committed=partial(self._go_on, index, machine, left)
+                (),
+                machine.timed_out(context.now_ms),
+                committed=partial(self._resume, index, machine, prepared),
             )
 
-        self.shards.ask_partition(index, decide).then(
-            lambda found: self._sweeps.add(self._abort(found)), _log_sweep
+        self.shards.submit_to_partition(index, decide).then(
+            lambda timed_out: self._sweeps.add(self._abort(timed_out)), _log_sweep_failure
         )
 
-    def _go_on(self, index: int, machine: TransactionMachine, left: list[Prepared]) -> None:
-        """Whoever asked for these ends was told that the replicas are too slow, and now they have them."""
-        for prepared in left:
+    def _resume(self, index: int, machine: TransactionMachine, prepared_ends: list[Prepared]) -> None:
+        """Sends markers of transactions whose requests timed out before the decision was committed."""
+        for prepared in prepared_ends:
             transaction = prepared.transaction
             transactional_id = transaction.transactional_id
             if (
                 machine.transactions.get(transactional_id) is transaction
-                and transactional_id not in self.endings
+                and transactional_id not in self.marker_sender
             ):
-                self.endings.start(index, prepared)
+                self.marker_sender.start(index, prepared)
 
     def _abort(self, transactional_ids: list[str]) -> Iterator[None]:
         for transactional_id in transactional_ids:
-            logger.info("the transaction of %r has timed out and is aborted", transactional_id)
+            logger.info("aborting the timed-out transaction of %r", transactional_id)
             self._abort_one(transactional_id)
             yield
 
     def _abort_one(self, transactional_id: str) -> None:
-        def told(reply: Prepared | None) -> None:
+        def decided(reply: Prepared | None) -> None:
             if reply is not None:
-                self._end(reply)
+                self._send_markers(reply)
 
-        self.shards.ask(
+        self.shards.submit(
             transactional_id,
             lambda machine, context: machine.abort_timed_out(context, transactional_id),
-        ).then(told, _log_sweep)
+        ).then(decided, _log_sweep_failure)
 
     def _expire(self) -> None:
         def decide(machine: TransactionMachine, _: Context) -> Decision[list[str]]:
             return Decision((), list(machine.transactions))
 
         for index in self.shards.active():
-            self.shards.ask_partition(index, decide).then(partial(self._expire_among, index), _log_sweep)
+            self.shards.submit_to_partition(index, decide).then(
+                partial(self._expire_ids, index), _log_sweep_failure
+            )
 
-    def _expire_among(self, index: int, transactional_ids: list[str]) -> None:
-        self._sweeps.add(self._forget(index, transactional_ids))
+    def _expire_ids(self, index: int, transactional_ids: list[str]) -> None:
+        self._sweeps.add(self._expire_in_steps(index, transactional_ids))
 
-    def _forget(self, index: int, transactional_ids: list[str]) -> Iterator[None]:
+    def _expire_in_steps(self, index: int, transactional_ids: list[str]) -> Iterator[None]:
         for start in range(0, len(transactional_ids), IDS_PER_STEP):
             step = transactional_ids[start : start + IDS_PER_STEP]
             decide = partial(TransactionMachine.expire, transactional_ids=step)
-            self.shards.ask_partition(index, decide).then(lambda _: None, _log_sweep)
+            self.shards.submit_to_partition(index, decide).then(lambda _: None, _log_sweep_failure)
             yield
 
 
-def _log_sweep(error: BaseException) -> None:
-    logger.warning("transactions that are out of time are left for the next round: %s", error)
+def _log_sweep_failure(error: BaseException) -> None:
+    logger.warning("expired transactions are left for the next sweep: %s", error)

@@ -1,8 +1,8 @@
 """AddOffsetsToTxn (api key 25), versions 0 to 4.
 
-A transaction will also commit offsets of a group: the group's partition of `__consumer_offsets` becomes part
-of it.  Until version 1 a fenced producer hears INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.  Clients of
-transaction.version 2 do not ask this: TxnOffsetCommit 5 adds the partition itself (KIP-890).
+Adds a group's partition of `__consumer_offsets` to a transaction that will commit the group's offsets.  Up to
+version 1 a fenced producer gets INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.  Clients of
+transaction.version 2 do not send this request: TxnOffsetCommit 5 adds the partition itself (KIP-890).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import CONSUMER_OFFSETS
-from barnabas.broker.coordinators.transaction_errors import told_to
+from barnabas.broker.coordinators.transaction_errors import error_for_version
 from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KEY = 25
 FIRST_VERSION_WITH_FENCED = 2
-# Whoever asks this adds partitions itself.
+# Clients that send this request add partitions themselves (transaction.version below 2).
 CLIENT_VERSION = 0
 
 
@@ -45,7 +45,7 @@ def handle(
         CLIENT_VERSION,
     ).then(
         lambda _: promise.set(AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=0)),
-        lambda error: promise.fail(told_to(version, FIRST_VERSION_WITH_FENCED, error)),
+        lambda error: promise.fail(error_for_version(version, FIRST_VERSION_WITH_FENCED, error)),
     )
     return promise
 

@@ -1,10 +1,10 @@
 """AddPartitionsToTxn (api key 24), versions 0 to 5.
 
-Partitions become part of a transaction before its records are written to them (KIP-98).  Up to version 3 a
-client asks for its own; from 4 on brokers ask, for several transactions at once, to add partitions or only to
-verify that they were added (KIP-890).  One partition that does not exist or is forbidden fails the whole
-transaction's request: the others get OPERATION_NOT_ATTEMPTED.  Until version 1 a fenced producer hears
-INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
+Adds partitions to a transaction before records are written to them (KIP-98).  Up to version 3 the client
+sends this for its own transaction; from version 4 on brokers send it for several transactions, to add
+partitions or only to verify that they were added (KIP-890).  If one partition does not exist or is not
+authorized, the whole transaction fails and the other partitions get OPERATION_NOT_ATTEMPTED.  Up to version 1
+a fenced producer gets INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import is_internal
-from barnabas.broker.coordinators.transaction_errors import told_to
+from barnabas.broker.coordinators.transaction_errors import error_for_version
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited, each
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -34,7 +34,7 @@ FIRST_VERSION_FOR_BROKERS = 4
 FIRST_VERSION_WITH_FENCED = 2
 
 Transaction = AddPartitionsToTxnRequest.Transaction
-Verdicts = dict[TopicPartition, ErrorCode]
+ErrorCodes = dict[TopicPartition, ErrorCode]
 Names = dict[TopicPartition, None]
 
 
@@ -49,7 +49,7 @@ def handle(
 
 
 def refuse(request: AddPartitionsToTxnRequest, code: ErrorCode, text: str) -> AddPartitionsToTxnResponse:
-    """Up to version 3 each partition is told; the error of the whole is there from 4 on."""
+    """Up to version 3 each partition has the error; the top-level error code exists from version 4 on."""
     return AddPartitionsToTxnResponse(
         throttle_time_ms=0,
         error_code=code,
@@ -58,11 +58,11 @@ def refuse(request: AddPartitionsToTxnRequest, code: ErrorCode, text: str) -> Ad
 
 
 class _Adding:
-    """A request under way."""
+    """A request in progress."""
 
     def __init__(self, broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext) -> None:
         self._broker = broker
-        self._call = context
+        self._context = context
         self._version = context.api_version
         self._transactions = request.transactions
         if self._version < FIRST_VERSION_FOR_BROKERS:
@@ -79,10 +79,10 @@ class _Adding:
         results = []
         for transaction in self._transactions:
             names = yield from _names(transaction)
-            verdicts = yield from self._refused(transaction, names)
-            if verdicts is None:
-                verdicts = yield from self._ask(transaction, names)
-            results.append((yield from _result(transaction, verdicts)))
+            codes = yield from self._refused(transaction, names)
+            if codes is None:
+                codes = yield from self._add_or_verify(transaction, names)
+            results.append((yield from _result(transaction, codes)))
             yield None
         if self._version >= FIRST_VERSION_FOR_BROKERS:
             return AddPartitionsToTxnResponse(
@@ -92,18 +92,18 @@ class _Adding:
             throttle_time_ms=0, results_by_topic_v3_and_below=results[0].topic_results
         )
 
-    # Before the coordinator is asked
+    # Checks before the coordinator is involved
 
-    def _refused(self, transaction: Transaction, names: Names) -> Steps[Verdicts | None]:
-        """What is said of each partition if one of them cannot be part of the transaction."""
-        authorizer, context = self._broker.authorizer, self._call
+    def _refused(self, transaction: Transaction, names: Names) -> Steps[ErrorCodes | None]:
+        """Returns the error of each partition if one of them cannot be added to the transaction, or None."""
+        authorizer, context = self._broker.authorizer, self._context
         is_client = self._version < FIRST_VERSION_FOR_BROKERS
         if is_client and not authorizer.allows(
             context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transaction.transactional_id
         ):
             return dict.fromkeys(names, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         forbidden: dict[str, bool] = {}
-        verdicts: Verdicts = {}
+        codes: ErrorCodes = {}
         is_refused = False
         for name in names:
             topic = name.topic
@@ -112,14 +112,14 @@ class _Adding:
                     is_internal(topic)
                     or not authorizer.allows(context, Operation.WRITE, Resource.TOPIC, topic)
                 )
-            code = verdicts[name] = self._verdict(name, forbidden[topic])
+            code = codes[name] = self._check(name, forbidden[topic])
             is_refused = is_refused or code is not ErrorCode.OPERATION_NOT_ATTEMPTED
             yield None
         if is_refused:
-            return verdicts
+            return codes
         return None if transaction.transactional_id else dict.fromkeys(names, ErrorCode.INVALID_REQUEST)
 
-    def _verdict(self, name: TopicPartition, is_forbidden: bool) -> ErrorCode:
+    def _check(self, name: TopicPartition, is_forbidden: bool) -> ErrorCode:
         if is_forbidden:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         topic = self._broker.image.topic_named(name.topic)
@@ -127,9 +127,9 @@ class _Adding:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.OPERATION_NOT_ATTEMPTED
 
-    # The coordinator's word
+    # The coordinator
 
-    def _ask(self, transaction: Transaction, names: Names) -> Steps[Verdicts]:
+    def _add_or_verify(self, transaction: Transaction, names: Names) -> Steps[ErrorCodes]:
         producer = transaction.producer_id, transaction.producer_epoch
         coordinator = self._broker.transactions
         try:
@@ -144,13 +144,13 @@ class _Adding:
             )
             return {}
         except KafkaError as error:
-            told = told_to(self._version, FIRST_VERSION_WITH_FENCED, error)
-            code = told.code if isinstance(told, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+            reported = error_for_version(self._version, FIRST_VERSION_WITH_FENCED, error)
+            code = reported.code if isinstance(reported, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
             return dict.fromkeys(names, code)
 
 
 def _names(transaction: Transaction) -> Steps[Names]:
-    """Each once, in the order in which they were first named."""
+    """Returns the distinct partitions in the order of the request."""
     names: Names = {}
     for topic in transaction.topics:
         for index in topic.partitions:
@@ -159,11 +159,11 @@ def _names(transaction: Transaction) -> Steps[Names]:
     return names
 
 
-def _result(transaction: Transaction, verdicts: Verdicts) -> Steps[AddPartitionsToTxnResponse.Result]:
-    """A partition that is named again is answered each time, as in Apache Kafka."""
+def _result(transaction: Transaction, codes: ErrorCodes) -> Steps[AddPartitionsToTxnResponse.Result]:
+    """A partition that is named more than once gets a result each time, as in Apache Kafka."""
     topics = []
     for topic in transaction.topics:
-        results = yield from each(topic.partitions, partial(_partition_result, topic.name, verdicts))
+        results = yield from each(topic.partitions, partial(_partition_result, topic.name, codes))
         topics.append(AddPartitionsToTxnResponse.TopicResult(name=topic.name, results_by_partition=results))
         yield None
     return AddPartitionsToTxnResponse.Result(
@@ -172,9 +172,9 @@ def _result(transaction: Transaction, verdicts: Verdicts) -> Steps[AddPartitions
 
 
 def _partition_result(
-    topic: str, verdicts: Verdicts, index: int
+    topic: str, codes: ErrorCodes, index: int
 ) -> AddPartitionsToTxnResponse.PartitionResult:
-    code = verdicts.get(TopicPartition(topic, index), ErrorCode.NONE)
+    code = codes.get(TopicPartition(topic, index), ErrorCode.NONE)
     return AddPartitionsToTxnResponse.PartitionResult(partition_index=index, partition_error_code=code)
 
 

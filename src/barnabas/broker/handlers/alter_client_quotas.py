@@ -1,4 +1,4 @@
-"""AlterClientQuotas (key 49, versions 0-1): set or remove quotas of users, clients, addresses (KIP-546)."""
+"""AlterClientQuotas (key 49, versions 0-1): sets or removes client quotas (KIP-546)."""
 
 from __future__ import annotations
 

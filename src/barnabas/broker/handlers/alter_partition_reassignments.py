@@ -1,7 +1,7 @@
-"""AlterPartitionReassignments (key 45, versions 0-1): move replicas to other brokers, or stop that (KIP-455).
+"""AlterPartitionReassignments (key 45, versions 0-1): moves replicas to other brokers (KIP-455).
 
-* Null in place of replicas stops a move.
-* From version 1 on a change of the number of replicas can be refused (KIP-860).
+* Null replicas cancel a reassignment.
+* From version 1 on a client can disallow a change of the replication factor (KIP-860).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def handle(
     check_cluster(broker.authorizer, context, Operation.ALTER)
 
     def ask_for(
-        some: list[AlterPartitionReassignmentsRequest.ReassignableTopic],
+        topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic],
     ) -> AlterPartitionReassignmentsRequest:
         part = copy(request)
-        part.topics = some
+        part.topics = topics
         return part
 
     response: AlterPartitionReassignmentsResponse = yield from ask_by_partition(
@@ -52,15 +52,15 @@ def handle(
 def refuse(
     request: AlterPartitionReassignmentsRequest, code: ErrorCode, message: str
 ) -> AlterPartitionReassignmentsResponse:
-    """Every partition gets the error, and so does the answer as a whole."""
+    """Every partition and the response as a whole get the error."""
     responses = [
         AlterPartitionReassignmentsResponse.ReassignableTopicResponse(
             name=topic.name,
             partitions=[
                 AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
-                    partition_index=one.partition_index, error_code=code, error_message=message
+                    partition_index=partition.partition_index, error_code=code, error_message=message
                 )
-                for one in topic.partitions
+                for partition in topic.partitions
             ],
         )
         for topic in request.topics

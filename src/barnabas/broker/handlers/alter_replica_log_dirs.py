@@ -1,7 +1,8 @@
-"""AlterReplicaLogDirs (key 34, versions 1-2): move replicas to another directory of this broker (KIP-113).
+"""AlterReplicaLogDirs (key 34, versions 1-2): moves replicas to another directory of this broker (KIP-113).
 
-* The answer says whether a move has begun; DescribeLogDirs shows how far it is.
-* A replica that is not here yet will be made in that directory, and is told REPLICA_NOT_AVAILABLE.
+* The response says whether a move has started; DescribeLogDirs shows its progress.
+* A replica that this broker does not host yet will be created in that directory; its result is
+  REPLICA_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ def handle(
     broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
 ) -> Steps[AlterReplicaLogDirsResponse]:
     check_cluster(broker.authorizer, context, Operation.ALTER)
-    # A replica that is named twice goes where it was named last.
-    wanted: dict[TopicPartition, str] = {}
-    for one in request.dirs:
-        for topic in one.topics:
+    # If a replica is named more than once, the last directory counts.
+    destinations: dict[TopicPartition, str] = {}
+    for log_dir in request.dirs:
+        for topic in log_dir.topics:
             for index in topic.partitions:
-                wanted[TopicPartition(topic.name, index)] = one.path
+                destinations[TopicPartition(topic.name, index)] = log_dir.path
                 yield None
     codes = {}
-    for name, path in wanted.items():
+    for name, path in destinations.items():
         codes[name] = _move(broker, name, path)
         yield None
     return (yield from _response(codes))
@@ -48,8 +49,8 @@ def refuse(request: AlterReplicaLogDirsRequest, code: ErrorCode, message: str) -
         AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(
             topic_name=topic.name, partitions=[_partition(index, code) for index in topic.partitions]
         )
-        for one in request.dirs
-        for topic in one.topics
+        for log_dir in request.dirs
+        for topic in log_dir.topics
     ]
     return AlterReplicaLogDirsResponse(throttle_time_ms=0, results=results)
 

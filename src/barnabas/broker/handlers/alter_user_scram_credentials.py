@@ -1,6 +1,6 @@
-"""AlterUserScramCredentials (key 51, version 0): store or delete what proves users' passwords (KIP-554).
+"""AlterUserScramCredentials (key 51, version 0): stores or deletes SCRAM credentials of users (KIP-554).
 
-* The client sends salt and salted password; what is stored is derived from them by the controller.
+* The client sends salt and salted password; the controller derives the stored keys from them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ def refuse(
     request: AlterUserScramCredentialsRequest, code: ErrorCode, message: str
 ) -> AlterUserScramCredentialsResponse:
     """Every user gets the error once, by name."""
-    users = {one.name for one in request.deletions} | {one.name for one in request.upsertions}
+    users = {deletion.name for deletion in request.deletions}
+    users |= {upsertion.name for upsertion in request.upsertions}
     results = [
         AlterUserScramCredentialsResponse.Result(user=user, error_code=code, error_message=message)
         for user in sorted(users)

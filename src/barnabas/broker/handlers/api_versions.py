@@ -1,9 +1,9 @@
 """ApiVersions (key 18, versions 0-4): the APIs that this listener serves, and the features of the cluster.
 
-* Announced is what the listener's table of routes has, nothing else.
-* A version that is not known is answered in version 0 with UNSUPPORTED_VERSION and this API's own versions,
-  so that the client can ask again (KIP-511).  The answer's header is version 0 always: see `protocol.apis`.
-* From version 3 on the client must name itself in a sensible way, or gets INVALID_REQUEST (KIP-511).
+* The response lists exactly the routes of the listener.
+* An unknown version gets a version 0 response with UNSUPPORTED_VERSION and this API's own versions, so that
+  the client can retry (KIP-511).  The response header is always version 0: see `protocol.apis`.
+* From version 3 on a client without a valid software name and version gets INVALID_REQUEST (KIP-511).
 * Versions below 4 leave out features that start at level 0: some clients cannot read them (KIP-1022).
 """
 
@@ -36,7 +36,7 @@ FIRST_VERSION_WITH_NAMES = 3
 FIRST_VERSION_WITH_ALL_FEATURES = 4
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-# The order in which Apache Kafka's hash table has them: without meaning, but answers are compared.
+# The order of Apache Kafka's hash table.  It has no meaning, but keeps responses comparable.
 _FINALIZED_ORDER = (
     GROUP_VERSION,
     STREAMS_VERSION,
@@ -54,7 +54,7 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
         return ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_announced([routes[KEY]])
         )
-    if context.api_version >= FIRST_VERSION_WITH_NAMES and not _is_named(request):
+    if context.api_version >= FIRST_VERSION_WITH_NAMES and not _is_valid_software(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
     return answer(
         routes.values(),
@@ -73,7 +73,7 @@ def answer(
     kraft_version: int,
     all_features: bool,
 ) -> ApiVersionsResponse:
-    """The answer of a listener that serves these routes."""
+    """Returns the response of a listener that serves these routes."""
     response = ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=_announced(routes))
     response.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
@@ -103,6 +103,6 @@ def _announced(routes: Iterable[Route]) -> list[ApiVersionsResponse.ApiVersion]:
     ]
 
 
-def _is_named(request: ApiVersionsRequest) -> bool:
+def _is_valid_software(request: ApiVersionsRequest) -> bool:
     names = (request.client_software_name, request.client_software_version)
     return all(_NAME.fullmatch(name) for name in names)

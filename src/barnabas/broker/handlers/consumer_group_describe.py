@@ -1,21 +1,21 @@
 """ConsumerGroupDescribe (api key 69), versions 0 to 1.
 
-State, epochs and members of consumer groups (KIP-848), with what each member owns and is to own.  A group
-that is not there, or is of another kind, is GROUP_ID_NOT_FOUND.  With what the client may do to it, if it
-asks (KIP-430).  A group with a topic that the client may not see is not told of.  From version 1 on with the
-protocol that each member uses.
+Describes state, epochs and members of consumer groups (KIP-848), with the current and the target assignment
+of each member.  A group that does not exist or is not a consumer group gets GROUP_ID_NOT_FOUND.  Authorized
+operations are included on request (KIP-430).  A group with a topic that the client may not describe is not
+shown.  From version 1 on members have a type: the protocol that they use.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.coordinators.chunked_lookup import look_up
 from barnabas.broker.coordinators.consumer_group_requests import check_enabled
-from barnabas.broker.coordinators.group_requests import answered
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.network.request_steps import Steps, awaited
+from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.consumer.describe import not_described
@@ -24,12 +24,13 @@ from barnabas.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
-from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 KEY = 69
+# A look-up describes groups until they have this many members: large groups share no look-up.
+MEMBERS_PER_LOOK_UP = 100
 
 Described = ConsumerGroupDescribeResponse.DescribedGroup
 
@@ -37,31 +38,28 @@ Described = ConsumerGroupDescribeResponse.DescribedGroup
 def handle(
     broker: Broker, request: ConsumerGroupDescribeRequest, request_context: RequestContext
 ) -> Steps[ConsumerGroupDescribeResponse]:
-    """A group that is named again is looked at once and answered each time, as in Apache Kafka."""
+    """A group that is named more than once is looked up once and described each time, as in Apache Kafka."""
     check_enabled(broker)
     refused: list[Described] = []
-    asked: dict[str, Promise[Described]] = {}
-    wanted: list[str] = []
+    allowed: list[str] = []
     for group_id in request.group_ids:
         yield None
-        if group_id in asked:
-            wanted.append(group_id)
-        elif not broker.authorizer.allows(request_context, Operation.DESCRIBE, Resource.GROUP, group_id):
+        if not broker.authorizer.allows(request_context, Operation.DESCRIBE, Resource.GROUP, group_id):
             refused.append(not_described(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, None))
         elif not group_id:
             refused.append(not_described(group_id, ErrorCode.INVALID_GROUP_ID, None))
         else:
-            asked[group_id] = _describe(broker, group_id)
-            wanted.append(group_id)
-    found: dict[str, Described] = {}
-    for group_id, described in asked.items():
-        group = yield from awaited(described)
+            allowed.append(group_id)
+    described = yield from look_up(broker.groups, dict.fromkeys(allowed), _describe, _refused)
+    for group_id, group in described.items():
         if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
             group.authorized_operations = broker.authorizer.authorized_operations(
                 request_context, Resource.GROUP, group_id
             )
-        found[group_id] = group if _may_see(broker, request_context, group) else _hidden(group_id)
-    groups = [*refused, *(found[group_id] for group_id in wanted)]
+        if not _may_see(broker, request_context, group):
+            described[group_id] = _hidden(group_id)
+        yield None
+    groups = [*refused, *(described[group_id] for group_id in allowed)]
     return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=groups)
 
 
@@ -73,11 +71,17 @@ def refuse(
     )
 
 
-def _describe(broker: Broker, group_id: str) -> Promise[Described]:
-    def decide(machine: GroupMachine, context: Context) -> Decision[Described]:
-        return Decision((), machine.consumer.describe(group_id, context))
-
-    return answered(broker.groups.ask(group_id, decide), partial(_refused, group_id))
+def _describe(
+    machine: GroupMachine, context: Context, group_ids: Sequence[str]
+) -> Decision[dict[str, Described]]:
+    described: dict[str, Described] = {}
+    member_count = 0
+    for group_id in group_ids:
+        group = described[group_id] = machine.consumer.describe(group_id, context)
+        member_count += len(group.members)
+        if member_count >= MEMBERS_PER_LOOK_UP:
+            break
+    return Decision((), described)
 
 
 def _refused(group_id: str, error: KafkaError) -> Described:

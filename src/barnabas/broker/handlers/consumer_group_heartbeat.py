@@ -1,11 +1,12 @@
 """ConsumerGroupHeartbeat (api key 68), versions 0 to 1.
 
-A member of a consumer group (KIP-848) joins (epoch 0), lives, says what it owns, or leaves (-1; -2 for a
-static member that will be back); it hears its epoch and, when that changed, its assignment.  From version 1
-on members make their own ids (KIP-1082) and may subscribe by a pattern that the coordinator resolves (RE2).
+A member of a consumer group (KIP-848) joins (epoch 0), sends its heartbeat and the partitions it owns, or
+leaves (-1; -2 for a static member that will return).  The response has its epoch and, if it has changed, its
+assignment.  From version 1 on members generate their own ids (KIP-1082) and may subscribe by a regular
+expression that the coordinator resolves (RE2).
 
-Without group.version 1, or where group.coordinator.rebalance.protocols has no consumer protocol:
-UNSUPPORTED_VERSION.
+Without group.version 1, or if group.coordinator.rebalance.protocols does not contain the consumer protocol,
+the response is UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.coordinators.consumer_group_requests import check_enabled, seen_by
-from barnabas.broker.coordinators.group_requests import answered, caller_of
+from barnabas.broker.coordinators.consumer_group_requests import check_enabled, topic_visibility
+from barnabas.broker.coordinators.group_requests import caller_of, recover
 from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
@@ -47,18 +48,18 @@ def handle(
         check_heartbeat(request, request_context.api_version, assignors_of(broker.settings))
     except KafkaError as error:
         return _refused(error)
-    requester = HeartbeatContext(caller_of(request_context), seen_by(broker, request_context))
+    requester = HeartbeatContext(caller_of(request_context), topic_visibility(broker, request_context))
 
     def decide(machine: GroupMachine, context: Context) -> Decision[ConsumerGroupHeartbeatResponse]:
         return machine.consumer.heartbeat(request, requester, context)
 
-    return answered(broker.groups.ask(request.group_id, decide), _refused)
+    return recover(broker.groups.submit(request.group_id, decide), _refused)
 
 
 def refuse(
     request: ConsumerGroupHeartbeatRequest, code: ErrorCode, text: str
 ) -> ConsumerGroupHeartbeatResponse:
-    """What is refused before a coordinator is asked comes without words."""
+    """Errors raised before the coordinator is involved have no message."""
     return _response(code, None)
 
 

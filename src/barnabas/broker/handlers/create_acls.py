@@ -1,7 +1,7 @@
-"""CreateAcls (key 30, versions 1-3): store access rules (KIP-140, KIP-290).
+"""CreateAcls (key 30, versions 1-3): stores ACLs (KIP-140, KIP-290).
 
-* SECURITY_DISABLED where no authorizer is configured: rules that nobody judges by would be believed in.
-* Each rule is taken or refused by itself; one that is there already is taken and not stored again.
+* SECURITY_DISABLED if no authorizer is configured: users would rely on ACLs that are not enforced.
+* Each ACL succeeds or fails independently; one that exists already succeeds and is not stored again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ KEY = 30
 def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> Promise[Message]:
     refuse_unknown(request.creations)
     check_cluster(broker.authorizer, context, Operation.ALTER)
-    if broker.authorizer.rules() is None:
+    if broker.authorizer.acls() is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     return broker.metadata.ask(request, context.api_version, context.principal)
 
 
 def refuse(request: CreateAclsRequest, code: ErrorCode, message: str) -> CreateAclsResponse:
-    """Every rule gets the error."""
+    """Every ACL gets the error."""
     results = [
         CreateAclsResponse.AclCreationResult(error_code=code, error_message=message)
         for _ in request.creations

@@ -1,6 +1,6 @@
-"""CreateDelegationToken (key 38, versions 1-3): refused, as where tokens are not switched on.
+"""CreateDelegationToken (key 38, versions 1-3): refused, as delegation tokens are disabled.
 
-* KIP-48.  The owner, and from version 3 on the requester, are named in the refusal.
+* KIP-48.  The owner, and from version 3 on the requester, are named in the error response.
 """
 
 from __future__ import annotations

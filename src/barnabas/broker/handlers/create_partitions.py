@@ -1,6 +1,6 @@
-"""CreatePartitions (key 37, versions 0-3): more partitions for topics (KIP-195).
+"""CreatePartitions (key 37, versions 0-3): adds partitions to topics (KIP-195).
 
-* A topic that stands twice in the request is refused here; the controller decides the others.
+* A topic that the request names more than once is refused here; the controller decides the others.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def handle(
     broker: Broker, request: CreatePartitionsRequest, context: RequestContext
 ) -> Steps[CreatePartitionsResponse]:
     counts = Counter((yield from each(request.topics, lambda topic: topic.name)))
-    results, wanted = [], []
+    results, accepted = [], []
     for topic in request.topics:
         yield None
         if counts[topic.name] > 1:
             continue
         if broker.authorizer.allows(context, Operation.ALTER, Resource.TOPIC, topic.name):
-            wanted.append(topic)
+            accepted.append(topic)
         else:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             results.append(_refused(topic.name, code, None))
@@ -41,20 +41,20 @@ def handle(
         for name, count in counts.items()
         if count > 1
     ]
-    if not wanted:
+    if not accepted:
         return CreatePartitionsResponse(throttle_time_ms=0, results=results)
-    check_count(len(wanted))
-    for topic in wanted:
+    check_count(len(accepted))
+    for topic in accepted:
         check_count(len(topic.assignments or ()))
 
-    def ask_for(some: list[CreatePartitionsRequest.Topic]) -> CreatePartitionsRequest:
+    def ask_for(topics: list[CreatePartitionsRequest.Topic]) -> CreatePartitionsRequest:
         return CreatePartitionsRequest(
-            topics=some, timeout_ms=request.timeout_ms, validate_only=request.validate_only
+            topics=topics, timeout_ms=request.timeout_ms, validate_only=request.validate_only
         )
 
-    response = yield from ask_in_chunks(broker, context, wanted, ask_for, "results")
+    response = yield from ask_in_chunks(broker, context, accepted, ask_for, "results")
     response.results.extend(results)
-    return response  # type: ignore[no-any-return]  # the controller's answer to this request
+    return response  # type: ignore[no-any-return]  # the controller's response
 
 
 def refuse(request: CreatePartitionsRequest, code: ErrorCode, message: str) -> CreatePartitionsResponse:

@@ -1,9 +1,9 @@
-"""CreateTopics (key 19, versions 2-7): make topics, by count or by hand-made assignment.
+"""CreateTopics (key 19, versions 2-7): creates topics, by partition count or by replica assignment.
 
-* A name that stands twice in the request, and the metadata log's own, are refused here; the controller
-  decides the others.  Answered when the topics are committed.
-* From version 5 on the answer has the topic's options (KIP-525), from version 7 on its id (KIP-516); who may
-  not see options gets TOPIC_AUTHORIZATION_FAILED in their place.
+* Duplicate names and the name of the metadata log are refused here; the controller decides the others.  The
+  response is sent when the topics are committed.
+* From version 5 on the response has the topic's configs (KIP-525), from version 7 on its id (KIP-516).  A
+  client that may not describe configs gets TOPIC_AUTHORIZATION_FAILED instead of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 KEY = 19
-# At least: one of the topic, one of its partition.
+# At least: one for the topic and one for its partition.
 RECORDS_OF_A_TOPIC = 2
 _Result = CreateTopicsResponse.CreatableTopicResult
 
@@ -36,29 +36,29 @@ def handle(
     hidden: set[str] = set()
     allows = broker.authorizer.allows
     for name, count in counts.items():
-        why = _why_not(broker, context, name, count)
+        why = _error_of(broker, context, name, count)
         if why is not None:
             refused[name] = why
         elif not allows(context, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, name, quiet=True):
             hidden.add(name)
         yield None
-    wanted = [topic for topic in request.topics if topic.name not in refused]
+    accepted = [topic for topic in request.topics if topic.name not in refused]
     results = [_refused(name, *why) for name, why in refused.items()]
-    if not wanted:
+    if not accepted:
         return CreateTopicsResponse(throttle_time_ms=0, topics=results)
-    check_count(len(wanted), RECORDS_OF_A_TOPIC)
-    for topic in wanted:
+    check_count(len(accepted), RECORDS_OF_A_TOPIC)
+    for topic in accepted:
         check_count(len(topic.assignments) + len(topic.configs))
 
-    def ask_for(some: list[CreateTopicsRequest.CreatableTopic]) -> CreateTopicsRequest:
+    def ask_for(topics: list[CreateTopicsRequest.CreatableTopic]) -> CreateTopicsRequest:
         return CreateTopicsRequest(
-            topics=some, timeout_ms=request.timeout_ms, validate_only=request.validate_only
+            topics=topics, timeout_ms=request.timeout_ms, validate_only=request.validate_only
         )
 
-    response = yield from ask_in_chunks(broker, context, wanted, ask_for, "topics")
-    _hide(response, hidden)
+    response = yield from ask_in_chunks(broker, context, accepted, ask_for, "topics")
+    _hide_configs(response, hidden)
     response.topics.extend(results)
-    return response  # type: ignore[no-any-return]  # the controller's answer to this request
+    return response  # type: ignore[no-any-return]  # the controller's response
 
 
 def refuse(request: CreateTopicsRequest, code: ErrorCode, message: str) -> CreateTopicsResponse:
@@ -68,7 +68,7 @@ def refuse(request: CreateTopicsRequest, code: ErrorCode, message: str) -> Creat
     )
 
 
-def _why_not(broker: Broker, context: RequestContext, name: str, count: int) -> tuple[ErrorCode, str] | None:
+def _error_of(broker: Broker, context: RequestContext, name: str, count: int) -> tuple[ErrorCode, str] | None:
     if count > 1:
         return ErrorCode.INVALID_REQUEST, "Duplicate topic name."
     if name == CLUSTER_METADATA:
@@ -86,8 +86,8 @@ def _refused(name: str, code: ErrorCode, message: str) -> _Result:
     return _Result(name=name, error_code=code, error_message=message)
 
 
-def _hide(response: CreateTopicsResponse, hidden: set[str]) -> None:
-    """The configuration of topics that may be created but not looked at."""
+def _hide_configs(response: CreateTopicsResponse, hidden: set[str]) -> None:
+    """Removes the configs of topics that the client may create but not describe."""
     for result in response.topics:
         if result.name in hidden and result.error_code == ErrorCode.NONE:
             result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED

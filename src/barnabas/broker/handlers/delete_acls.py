@@ -1,6 +1,6 @@
-"""DeleteAcls (key 31, versions 1-3): remove all access rules that a filter matches (KIP-140, KIP-290).
+"""DeleteAcls (key 31, versions 1-3): deletes all ACLs that a filter matches (KIP-140, KIP-290).
 
-* SECURITY_DISABLED where no authorizer is configured.  Each filter tells which rules it removed.
+* SECURITY_DISABLED if no authorizer is configured.  Each filter's result lists the ACLs that it deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEY = 31
 def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> Promise[Message]:
     refuse_unknown(request.filters)
     check_cluster(broker.authorizer, context, Operation.ALTER)
-    if broker.authorizer.rules() is None:
+    if broker.authorizer.acls() is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     return broker.metadata.ask(request, context.api_version, context.principal)
 

@@ -1,7 +1,7 @@
 """DeleteRecords (api key 21), versions 0 to 2.
 
-All records before an offset go, on every replica (KIP-107); -1 means all that is committed.  The answer comes
-when all live replicas have let them go, and tells where the partition begins now.
+Deletes all records before an offset on every replica (KIP-107); -1 means the high watermark.  The response is
+sent when all live replicas have moved their log start offset, and has the new low watermark.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ Result = DeleteRecordsResponse.PartitionResult
 
 
 class Deletion:
-    """One partition's records on their way out."""
+    """A deletion in one partition that is in progress."""
 
-    __slots__ = ("hosted", "result", "wanted_offset")
+    __slots__ = ("hosted", "result", "target_offset")
 
-    def __init__(self, hosted: Hosted, result: Result, wanted_offset: int) -> None:
+    def __init__(self, hosted: Hosted, result: Result, target_offset: int) -> None:
         self.hosted = hosted
         self.result = result
-        self.wanted_offset = wanted_offset
+        self.target_offset = target_offset
 
     def is_done(self) -> bool:
-        """Gone everywhere, or no longer ours to say."""
+        """Whether all replicas have deleted the records, or this broker no longer leads the partition."""
         hosted = self.hosted
         if hosted.log is None or not hosted.is_leader:
             is_offline = hosted.is_offline
@@ -49,7 +49,7 @@ class Deletion:
             self._refuse(code)
             return True
         self.result.low_watermark = hosted.low_watermark
-        return self.result.low_watermark >= self.wanted_offset
+        return self.result.low_watermark >= self.target_offset
 
     def expire(self) -> None:
         self._refuse(ErrorCode.REQUEST_TIMED_OUT)
@@ -62,22 +62,22 @@ class Deletion:
 def handle(
     broker: Broker, request: DeleteRecordsRequest, context: RequestContext
 ) -> Steps[DeleteRecordsResponse]:
-    """A partition that is named again has its records deleted once, up to the last offset given for it."""
-    wanted: dict[str, dict[int, DeleteRecordsRequest.Partition]] = {}
+    """If a partition is named more than once, the last offset counts."""
+    requested: dict[str, dict[int, DeleteRecordsRequest.Partition]] = {}
     for topic in request.topics:
-        by_index = wanted.setdefault(topic.name, {})
-        for one in topic.partitions:
-            by_index[one.partition_index] = one
+        by_index = requested.setdefault(topic.name, {})
+        for partition in topic.partitions:
+            by_index[partition.partition_index] = partition
             yield None
     response = DeleteRecordsResponse(throttle_time_ms=0, topics=[])
-    waiting: list[Deletion] = []
-    for name, by_index in wanted.items():
-        results = yield from each(by_index.values(), partial(_delete, broker, context, name, waiting))
+    pending: list[Deletion] = []
+    for name, by_index in requested.items():
+        results = yield from each(by_index.values(), partial(_delete, broker, context, name, pending))
         response.topics.append(DeleteRecordsResponse.TopicResult(name=name, partitions=results))
-    waiting = [deletion for deletion in waiting if not deletion.is_done()]
-    if not waiting:
+    pending = [deletion for deletion in pending if not deletion.is_done()]
+    if not pending:
         return response
-    return (yield from awaited(_wait(broker.replicas, context, waiting, response, request.timeout_ms)))
+    return (yield from awaited(_wait(broker.replicas, context, pending, response, request.timeout_ms)))
 
 
 def refuse(request: DeleteRecordsRequest, code: ErrorCode, text: str) -> DeleteRecordsResponse:
@@ -85,7 +85,8 @@ def refuse(request: DeleteRecordsRequest, code: ErrorCode, text: str) -> DeleteR
         throttle_time_ms=0,
         topics=[
             DeleteRecordsResponse.TopicResult(
-                name=topic.name, partitions=[_error(one.partition_index, code) for one in topic.partitions]
+                name=topic.name,
+                partitions=[_error(partition.partition_index, code) for partition in topic.partitions],
             )
             for topic in request.topics
         ],
@@ -100,10 +101,10 @@ def _delete(
     broker: Broker,
     context: RequestContext,
     topic: str,
-    waiting: list[Deletion],
-    one: DeleteRecordsRequest.Partition,
+    pending: list[Deletion],
+    partition: DeleteRecordsRequest.Partition,
 ) -> Result:
-    index = one.partition_index
+    index = partition.partition_index
     if not broker.authorizer.allows(context, Operation.DELETE, Resource.TOPIC, topic):
         return _error(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     known = broker.image.topic_named(topic)
@@ -113,52 +114,52 @@ def _delete(
         return _error(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
     try:
         hosted = broker.replicas.find(topic, index)
-        wanted_offset = broker.replicas.delete_records(hosted, one.offset)
+        target_offset = broker.replicas.delete_records(hosted, partition.offset)
     except KafkaError as error:
         return _error(index, error.code)
     result = Result(partition_index=index, low_watermark=hosted.low_watermark, error_code=0)
-    waiting.append(Deletion(hosted, result, wanted_offset))
+    pending.append(Deletion(hosted, result, target_offset))
     return result
 
 
 def _wait(
     replicas: ReplicaManager,
     context: RequestContext,
-    waiting: list[Deletion],
+    pending: list[Deletion],
     response: DeleteRecordsResponse,
     timeout_ms: int,
 ) -> Promise[DeleteRecordsResponse]:
-    operation = DeletionWaiter(waiting, response)
+    operation = DelayedDeleteRecords(pending, response)
     deadline_ns = replicas.now_ns() + max(timeout_ms, 0) * 1_000_000
-    replicas.room.wait(operation, _partitions(waiting), deadline_ns)
+    replicas.room.wait(operation, _partitions(pending), deadline_ns)
     context.on_disconnect = partial(replicas.room.forget, operation)
     return operation.promise
 
 
-def _partitions(waiting: Iterable[Deletion]) -> list[Hosted]:
-    return [deletion.hosted for deletion in waiting]
+def _partitions(pending: Iterable[Deletion]) -> list[Hosted]:
+    return [deletion.hosted for deletion in pending]
 
 
-class DeletionWaiter(DelayedOperation):
+class DelayedDeleteRecords(DelayedOperation):
     """Waits until every live replica has moved its log start."""
 
-    __slots__ = ("_response", "_waiting", "promise")
+    __slots__ = ("_pending", "_response", "promise")
 
-    def __init__(self, waiting: list[Deletion], response: DeleteRecordsResponse) -> None:
+    def __init__(self, pending: list[Deletion], response: DeleteRecordsResponse) -> None:
         super().__init__()
         self.promise: Promise[DeleteRecordsResponse] = Promise()
-        self._waiting = waiting
+        self._pending = pending
         self._response = response
 
     def try_complete(self) -> bool:
-        self._waiting = [deletion for deletion in self._waiting if not deletion.is_done()]
-        if self._waiting:
+        self._pending = [deletion for deletion in self._pending if not deletion.is_done()]
+        if self._pending:
             return False
         self.promise.set(self._response)
         return True
 
     def expire(self) -> None:
-        for deletion in self._waiting:
+        for deletion in self._pending:
             deletion.expire()
         self.promise.set(self._response)
 

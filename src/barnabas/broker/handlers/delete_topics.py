@@ -1,8 +1,9 @@
-"""DeleteTopics (key 20, versions 1-6): delete topics by name or, from version 6 on, by id (KIP-516).
+"""DeleteTopics (key 20, versions 1-6): deletes topics by name or, from version 6 on, by id (KIP-516).
 
-* `delete.topic.enable=false` refuses all: INVALID_REQUEST before version 3, TOPIC_DELETION_DISABLED since.
-* Who may not see a topic learns nothing of it: an unknown one and a hidden one by name look alike.
-* The controller is asked by id, so that a topic made anew under the same name meanwhile is left alone.
+* `delete.topic.enable=false` refuses all: INVALID_REQUEST before version 3, TOPIC_DELETION_DISABLED from 3
+  on.
+* A client without DESCRIBE cannot tell whether a topic of that name exists.
+* The request to the controller has ids, so that a topic recreated under the same name is not deleted.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def handle(
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
     results: list[_Result] = []
-    names, ids = yield from _asked(request, results)
+    names, ids = yield from _distinct(request, results)
     chosen = yield from _by_id(broker, context, ids, results)
     yield from _by_name(broker, context, names, chosen, results)
     if not chosen:
@@ -50,10 +51,10 @@ def handle(
         broker, context, list(chosen), ask_for, "responses", version=_BY_ID_VERSION
     )
     for result in response.responses:
-        # The answer is written in the client's version, which may have no other way to say which topic.
+        # The client's version may identify topics by name only.
         result.name = chosen.get(result.topic_id, result.name)
     response.responses.extend(results)
-    return response  # type: ignore[no-any-return]  # the controller's answer to this request
+    return response  # type: ignore[no-any-return]  # the controller's response
 
 
 def refuse(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> DeleteTopicsResponse:
@@ -62,24 +63,24 @@ def refuse(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> Delet
         throttle_time_ms=0,
         responses=[
             *(_refused(name, ZERO_UUID, code, message) for name in request.topic_names),
-            *(_refused(one.name, one.topic_id, code, message) for one in request.topics),
+            *(_refused(topic.name, topic.topic_id, code, message) for topic in request.topics),
         ],
     )
 
 
-def _asked(request: DeleteTopicsRequest, results: list[_Result]) -> Steps[tuple[list[str], list[Uuid]]]:
-    """The names and ids that were given once; what was given twice or wrongly is refused."""
+def _distinct(request: DeleteTopicsRequest, results: list[_Result]) -> Steps[tuple[list[str], list[Uuid]]]:
+    """Returns the names and ids that occur once; refuses duplicates and invalid entries."""
     names: Counter[str] = Counter(request.topic_names)
     ids: Counter[Uuid] = Counter()
-    for one in request.topics:
+    for topic in request.topics:
         yield None
-        if one.name is not None and one.topic_id != ZERO_UUID:
+        if topic.name is not None and topic.topic_id != ZERO_UUID:
             why = "You may not specify both topic name and topic id."
-            results.append(_refused(one.name, one.topic_id, ErrorCode.INVALID_REQUEST, why))
-        elif one.name is not None:
-            names[one.name] += 1
-        elif one.topic_id != ZERO_UUID:
-            ids[one.topic_id] += 1
+            results.append(_refused(topic.name, topic.topic_id, ErrorCode.INVALID_REQUEST, why))
+        elif topic.name is not None:
+            names[topic.name] += 1
+        elif topic.topic_id != ZERO_UUID:
+            ids[topic.topic_id] += 1
         else:
             why = "Neither topic name nor id were specified."
             results.append(_refused(None, ZERO_UUID, ErrorCode.INVALID_REQUEST, why))
@@ -89,10 +90,10 @@ def _asked(request: DeleteTopicsRequest, results: list[_Result]) -> Steps[tuple[
     for topic_id, count in ids.items():
         if count > 1:
             results.append(_refused(None, topic_id, ErrorCode.INVALID_REQUEST, "Duplicate topic id."))
-    return [name for name in names if names[name] == 1], [one for one in ids if ids[one] == 1]
+    return [name for name in names if names[name] == 1], [topic_id for topic_id in ids if ids[topic_id] == 1]
 
 
-def _may(broker: Broker, context: RequestContext, operation: Operation, name: str) -> bool:
+def _is_allowed(broker: Broker, context: RequestContext, operation: Operation, name: str) -> bool:
     allows = broker.authorizer.allows
     return allows(context, Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME, quiet=True) or allows(
         context, operation, Resource.TOPIC, name
@@ -108,10 +109,10 @@ def _by_id(
         topic = broker.image.topics.get(topic_id)
         if topic is None:
             results.append(_refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
-        elif _may(broker, context, Operation.DELETE, topic.name):
+        elif _is_allowed(broker, context, Operation.DELETE, topic.name):
             chosen[topic_id] = topic.name
         else:
-            shown = topic.name if _may(broker, context, Operation.DESCRIBE, topic.name) else None
+            shown = topic.name if _is_allowed(broker, context, Operation.DESCRIBE, topic.name) else None
             results.append(_refused(shown, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     return chosen
 
@@ -123,11 +124,11 @@ def _by_name(
     for name in names:
         yield None
         topic_id = broker.image.topic_ids.get(name)
-        if not _may(broker, context, Operation.DESCRIBE, name):
+        if not _is_allowed(broker, context, Operation.DESCRIBE, name):
             results.append(_refused(name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic_id is None:
             results.append(_refused(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        elif not _may(broker, context, Operation.DELETE, name):
+        elif not _is_allowed(broker, context, Operation.DELETE, name):
             results.append(_refused(name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic_id in given_as_id:
             why = "The provided topic name maps to an ID that was already supplied."

@@ -1,7 +1,7 @@
-"""DescribeAcls (key 29, versions 1-3): the access rules that a filter matches, by resource.
+"""DescribeAcls (key 29, versions 1-3): the ACLs that a filter matches, by resource (KIP-140, KIP-290).
 
-* KIP-140, KIP-290.  SECURITY_DISABLED where no authorizer is configured.
-* A filter of the kind UNKNOWN is no request: the connection is closed.
+* SECURITY_DISABLED if no authorizer is configured.
+* A filter with an UNKNOWN type is invalid: the broker closes the connection.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ KEY = 29
 def handle(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     refuse_unknown([request])
     check_cluster(broker.authorizer, context, Operation.DESCRIBE)
-    rules = broker.authorizer.rules()
-    if rules is None:
+    acls = broker.authorizer.acls()
+    if acls is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
     resources: dict[tuple[int, str, int], DescribeAclsResponse.Resource] = {}
-    for rule in rules:
-        if not matches(request, rule):
+    for acl in acls:
+        if not matches(request, acl):
             continue
-        key = (rule.resource_type, rule.resource_name, rule.pattern_type)
+        key = (acl.resource_type, acl.resource_name, acl.pattern_type)
         if key not in resources:
             resources[key] = DescribeAclsResponse.Resource(
-                resource_type=rule.resource_type,
-                resource_name=rule.resource_name,
-                pattern_type=rule.pattern_type,
+                resource_type=acl.resource_type,
+                resource_name=acl.resource_name,
+                pattern_type=acl.pattern_type,
                 acls=[],
             )
         resources[key].acls.append(
             DescribeAclsResponse.AclDescription(
-                principal=rule.principal,
-                host=rule.host,
-                operation=rule.operation,
-                permission_type=rule.permission_type,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission_type,
             )
         )
     return DescribeAclsResponse(

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (key 48, versions 0-1): quotas of users, clients and addresses (KIP-546)."""
+"""DescribeClientQuotas (key 48, versions 0-1): the quotas that a filter matches (KIP-546)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """DescribeCluster (key 60, versions 0-2): the brokers, or the controllers, and the cluster's id (KIP-700).
 
-* On a broker's listener the endpoints are brokers, on a controller's they are controllers; asking for the
-  other kind is MISMATCHED_ENDPOINT_TYPE (KIP-919).
-* A broker tells everybody; of controllers only those hear who may alter the cluster.
-* Fenced brokers are told from version 2 on, if asked for (KIP-1073).
+* A broker's listener returns brokers, a controller's returns controllers; a request for the other endpoint
+  type gets MISMATCHED_ENDPOINT_TYPE (KIP-919).
+* On a broker no permission is required; on a controller the client needs ALTER on the cluster.
+* From version 2 on fenced brokers are included on request (KIP-1073).
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _TYPES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 def handle(
     broker: Broker, request: DescribeClusterRequest, context: RequestContext
 ) -> DescribeClusterResponse:
-    here = CONTROLLERS if broker.role_of(context.listener) is Role.CONTROLLER else BROKERS
-    if here == CONTROLLERS:
+    endpoint_type = CONTROLLERS if broker.role_of(context.listener) is Role.CONTROLLER else BROKERS
+    if endpoint_type == CONTROLLERS:
         check_cluster(broker.authorizer, context, Operation.ALTER)
-    _check_type(request.endpoint_type, here, context.api_version)
-    nodes = _controllers(broker) if here == CONTROLLERS else _brokers(broker, request, context)
+    _check_type(request.endpoint_type, endpoint_type, context.api_version)
+    nodes = _controllers(broker) if endpoint_type == CONTROLLERS else _brokers(broker, request, context)
     controller = (
         broker.controller_id
-        if here == CONTROLLERS
+        if endpoint_type == CONTROLLERS
         else cluster_view.shown_controller(broker.image, broker.random)
     )
     response = DescribeClusterResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,
-        endpoint_type=here,
+        endpoint_type=endpoint_type,
         cluster_id=broker.cluster_id,
         controller_id=controller if any(node.broker_id == controller for node in nodes) else -1,
         brokers=nodes,
@@ -52,16 +52,16 @@ def handle(
     return response
 
 
-def _check_type(asked: int, here: int, version: int) -> None:
-    """Version 0 always asks for brokers, and has no better error to hear."""
-    if asked not in _TYPES:
+def _check_type(requested: int, actual: int, version: int) -> None:
+    """Version 0 always requests brokers, and knows neither of these error codes."""
+    if requested not in _TYPES:
         code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE if version else ErrorCode.INVALID_REQUEST
-        raise KafkaError(code, f"Unsupported endpoint type {asked}")
-    if asked != here:
+        raise KafkaError(code, f"Unsupported endpoint type {requested}")
+    if requested != actual:
         raise KafkaError(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE if version else ErrorCode.INVALID_REQUEST,
-            f"The request was sent to an endpoint of type {_TYPES[here]}, "
-            f"but we wanted an endpoint of type {_TYPES[asked]}",
+            f"The request was sent to an endpoint of type {_TYPES[actual]}, "
+            f"but we wanted an endpoint of type {_TYPES[requested]}",
         )
 
 
@@ -69,26 +69,30 @@ def _brokers(
     broker: Broker, request: DescribeClusterRequest, context: RequestContext
 ) -> list[DescribeClusterResponse.Broker]:
     image = broker.image
-    found = []
+    nodes = []
     for broker_id in sorted(image.brokers):
-        one = image.brokers[broker_id]
-        end = one.endpoint(context.listener)
-        if end is not None and (request.include_fenced_brokers or not one.fenced):
-            found.append(
+        registration = image.brokers[broker_id]
+        endpoint = registration.endpoint(context.listener)
+        if endpoint is not None and (request.include_fenced_brokers or not registration.fenced):
+            nodes.append(
                 DescribeClusterResponse.Broker(
-                    broker_id=one.id, host=end.host, port=end.port, rack=one.rack, is_fenced=one.fenced
+                    broker_id=registration.id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    rack=registration.rack,
+                    is_fenced=registration.fenced,
                 )
             )
-    return found
+    return nodes
 
 
 def _controllers(broker: Broker) -> list[DescribeClusterResponse.Broker]:
-    """As they registered (KIP-919), on the first listener that each of them has."""
+    """The registered controllers (KIP-919), each with its first listener."""
     image = broker.image
     return [
         DescribeClusterResponse.Broker(
-            broker_id=one.id, host=one.endpoints[0].host, port=one.endpoints[0].port
+            broker_id=controller.id, host=controller.endpoints[0].host, port=controller.endpoints[0].port
         )
-        for one in (image.controllers[node_id] for node_id in sorted(image.controllers))
-        if one.endpoints
+        for controller in (image.controllers[node_id] for node_id in sorted(image.controllers))
+        if controller.endpoints
     ]

@@ -1,8 +1,8 @@
 """DescribeConfigs (key 32, versions 1-4): every option with value, source, synonyms, type and documentation.
 
-* Of a topic, of this broker (or, with an empty name, of all brokers), of a group, of a client metrics
-  subscription (KIP-714), and the levels of this broker's loggers (KIP-412).
-* The rows come from the option tables through `config.layers`; nothing is listed by hand here.
+* Resources: topics, this broker (or, with an empty name, all brokers), groups, client metrics subscriptions
+  (KIP-714), and the log levels of this broker's loggers (KIP-412).
+* The rows come from the option tables through `config.layers`; no option is listed here.
 * Synonyms: KIP-226.  Types and documentation: KIP-569.
 """
 
@@ -38,131 +38,141 @@ _TYPE_NUMBERS = {
     Type.CLASS: 8,
     Type.PASSWORD: 9,
 }
-# The resources of one request whose options are kept, for those who ask for few of them at a time.
-MAX_KNOWN = 1_000
+# The resources of one request whose options are cached, for clients that request a few keys at a time.
+MAX_CACHED = 1_000
 _NOT_AUTHORIZED = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 )
-# Options of a client metrics subscription (KIP-714) and what holds where one is not set.
+# Options of a client metrics subscription (KIP-714) with type and default.
 _CLIENT_METRICS = {"interval.ms": (Type.INT, "300000"), "match": (Type.LIST, ""), "metrics": (Type.LIST, "")}
 
 
-class _Shown(NamedTuple):
-    """The options of one resource as they are answered, and where each of them stands."""
+class _Rows(NamedTuple):
+    """The rows of one resource, and the position of each option in them."""
 
     rows: list[DescribeConfigsResponse.ResourceResult]
     positions: dict[str, int]
 
 
-_Known = dict[tuple[int, str], _Shown | None]
+_Described = dict[tuple[int, str], _Rows | None]
 
 
-def _shown(entries: list[Entry], request: DescribeConfigsRequest) -> _Shown:
+def _rows_of(entries: list[Entry], request: DescribeConfigsRequest) -> _Rows:
     rows = [_row(entry, request.include_synonyms, request.include_documentation) for entry in entries]
-    return _Shown(rows, {entry.name: position for position, entry in enumerate(entries)})
+    return _Rows(rows, {entry.name: position for position, entry in enumerate(entries)})
 
 
 def handle(
     broker: Broker, request: DescribeConfigsRequest, context: RequestContext
 ) -> Steps[DescribeConfigsResponse]:
-    """A resource that is asked for again, with the same keys, is answered once.
+    """A resource that is requested more than once with the same keys is described once.
 
-    Apache Kafka answers each; but a broker has more than three hundred options, so that a hundred kilobytes
-    of its id would be answered by two hundred megabytes (F2).
+    Apache Kafka describes it each time; but a broker has more than three hundred options, so that a request
+    of a hundred kilobytes would get a response of two hundred megabytes (F2).
     """
     distinct: dict[tuple[int, str, frozenset[str] | None], DescribeConfigsRequest.Resource] = {}
-    for asked in request.resources:
-        if asked.resource_type not in _ENTRIES:
+    for resource in request.resources:
+        if resource.resource_type not in _ENTRIES:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        keys = None if asked.configuration_keys is None else frozenset(asked.configuration_keys)
-        distinct.setdefault((asked.resource_type, asked.resource_name, keys), asked)
+        keys = None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
+        distinct.setdefault((resource.resource_type, resource.resource_name, keys), resource)
         yield None
-    known: _Known = {}
+    described: _Described = {}
     results = []
-    for asked in distinct.values():
-        if len(known) == MAX_KNOWN:
-            known.clear()
-        results.append(_result(broker, request, asked, context, known))
+    for resource in distinct.values():
+        if len(described) == MAX_CACHED:
+            described.clear()
+        results.append(_result(broker, request, resource, context, described))
         yield None
-    # What may not be seen comes last.
+    # Resources that are not authorized come last.
     return DescribeConfigsResponse(
-        throttle_time_ms=0, results=sorted(results, key=lambda one: one.error_code in _NOT_AUTHORIZED)
+        throttle_time_ms=0, results=sorted(results, key=lambda result: result.error_code in _NOT_AUTHORIZED)
     )
 
 
 def refuse(request: DescribeConfigsRequest, code: ErrorCode, message: str) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
-        throttle_time_ms=0, results=[_refused(asked, code, message) for asked in request.resources]
+        throttle_time_ms=0, results=[_refused(resource, code, message) for resource in request.resources]
     )
 
 
 def _result(
     broker: Broker,
     request: DescribeConfigsRequest,
-    asked: DescribeConfigsRequest.Resource,
+    resource: DescribeConfigsRequest.Resource,
     context: RequestContext,
-    known: _Known,
+    described: _Described,
 ) -> DescribeConfigsResponse.Result:
-    resource = _key(broker, asked)
+    key = _key(broker, resource)
     try:
-        _authorize(broker, asked, context)
-        if resource not in known:
-            entries = _ENTRIES[asked.resource_type](broker, asked.resource_name)
-            known[resource] = None if entries is None else _shown(entries, request)
+        _authorize(broker, resource, context)
+        if key not in described:
+            entries = _ENTRIES[resource.resource_type](broker, resource.resource_name)
+            described[key] = None if entries is None else _rows_of(entries, request)
     except KafkaError as error:
-        return _refused(asked, error.code, error.message)
-    found = known[resource]
-    if found is None:
-        return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-    rows = found.rows
-    if asked.configuration_keys:
-        positions = {found.positions[name] for name in asked.configuration_keys if name in found.positions}
-        rows = [found.rows[position] for position in sorted(positions)]
+        return _refused(resource, error.code, error.message)
+    cached = described[key]
+    if cached is None:
+        return _refused(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    rows = cached.rows
+    if resource.configuration_keys:
+        positions = {
+            cached.positions[name] for name in resource.configuration_keys if name in cached.positions
+        }
+        rows = [cached.rows[position] for position in sorted(positions)]
     return DescribeConfigsResponse.Result(
         error_code=ErrorCode.NONE,
         error_message="",
-        resource_type=asked.resource_type,
-        resource_name=asked.resource_name,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
         configs=rows,
     )
 
 
-def _key(broker: Broker, asked: DescribeConfigsRequest.Resource) -> tuple[int, str]:
-    """Under what its options are kept for this request: those that have none of their own are all alike."""
-    kind, name = asked.resource_type, asked.resource_name
-    if kind not in (ConfigResource.TOPIC, ConfigResource.GROUP, ConfigResource.CLIENT_METRICS):
-        return kind, name
-    if kind == ConfigResource.TOPIC and broker.image.topic_named(name) is None:
-        return kind, name
-    return kind, name if broker.image.configs_of(ConfigResource(kind), name) else ""
+def _key(broker: Broker, resource: DescribeConfigsRequest.Resource) -> tuple[int, str]:
+    """Returns the cache key of the resource's options: all resources without own options share one."""
+    resource_type, name = resource.resource_type, resource.resource_name
+    if resource_type not in (ConfigResource.TOPIC, ConfigResource.GROUP, ConfigResource.CLIENT_METRICS):
+        return resource_type, name
+    if resource_type == ConfigResource.TOPIC and broker.image.topic_named(name) is None:
+        return resource_type, name
+    return resource_type, name if broker.image.configs_of(ConfigResource(resource_type), name) else ""
 
 
 def _refused(
-    asked: DescribeConfigsRequest.Resource, code: ErrorCode, message: str
+    resource: DescribeConfigsRequest.Resource, code: ErrorCode, message: str
 ) -> DescribeConfigsResponse.Result:
     return DescribeConfigsResponse.Result(
         error_code=code,
         error_message=message,
-        resource_type=asked.resource_type,
-        resource_name=asked.resource_name,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
         configs=[],
     )
 
 
-def _authorize(broker: Broker, asked: DescribeConfigsRequest.Resource, context: RequestContext) -> None:
-    resource, name, error = Resource.CLUSTER, CLUSTER_NAME, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    if asked.resource_type == ConfigResource.TOPIC:
-        resource, name, error = Resource.TOPIC, asked.resource_name, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    elif asked.resource_type == ConfigResource.GROUP:
-        resource, name, error = Resource.GROUP, asked.resource_name, ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if not broker.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, resource, name):
+def _authorize(broker: Broker, resource: DescribeConfigsRequest.Resource, context: RequestContext) -> None:
+    kind, name, error = Resource.CLUSTER, CLUSTER_NAME, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if resource.resource_type == ConfigResource.TOPIC:
+        kind, name, error = (
+            Resource.TOPIC,
+            resource.resource_name,
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
+    elif resource.resource_type == ConfigResource.GROUP:
+        kind, name, error = (
+            Resource.GROUP,
+            resource.resource_name,
+            ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        )
+    if not broker.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, kind, name):
         raise KafkaError(error)
 
 
 def _row(entry: Entry, synonyms: bool, documentation: bool) -> DescribeConfigsResponse.ResourceResult:
-    # What is no option, a logger, has no text to leave out, and Apache Kafka says so with an empty one.
+    # Loggers have no documentation, which Apache Kafka returns as an empty string.
     no_text = "" if entry.source is ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG else None
     return DescribeConfigsResponse.ResourceResult(
         name=entry.name,
@@ -171,8 +181,8 @@ def _row(entry: Entry, synonyms: bool, documentation: bool) -> DescribeConfigsRe
         config_source=entry.source,
         is_sensitive=entry.sensitive,
         synonyms=[
-            DescribeConfigsResponse.Synonym(name=one.name, value=one.value, source=one.source)
-            for one in (entry.synonyms if synonyms else ())
+            DescribeConfigsResponse.Synonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in (entry.synonyms if synonyms else ())
         ],
         config_type=UNKNOWN_TYPE if entry.type is None else _TYPE_NUMBERS[entry.type],
         documentation=entry.doc if documentation else no_text,
@@ -226,13 +236,13 @@ def _group_entries(broker: Broker, name: str) -> list[Entry]:
 def _client_metrics_entries(broker: Broker, name: str) -> list[Entry]:
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-    known = broker.image.configs_of(ConfigResource.CLIENT_METRICS, name)
+    configs = broker.image.configs_of(ConfigResource.CLIENT_METRICS, name)
     entries = []
     for option, (kind, default) in _CLIENT_METRICS.items():
         value, source = default, ConfigSource.DEFAULT_CONFIG
         synonyms: tuple[Synonym, ...] = ()
-        if option in known:
-            value, source = known[option], ConfigSource.CLIENT_METRICS_CONFIG
+        if option in configs:
+            value, source = configs[option], ConfigSource.CLIENT_METRICS_CONFIG
             synonyms = (Synonym(option, value, source),)
         entries.append(Entry(option, value, source, kind, False, False, synonyms, None))
     return entries

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken (key 41, versions 1-3): refused, as where tokens are not switched on."""
+"""DescribeDelegationToken (key 41, versions 1-3): refused, as delegation tokens are disabled."""
 
 from __future__ import annotations
 

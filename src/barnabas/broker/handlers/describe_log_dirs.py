@@ -1,7 +1,7 @@
 """DescribeLogDirs (api key 35), versions 1 to 4.
 
-Each folder of `log.dirs` with the partitions in it and their sizes (KIP-113), and from version 4 on the size
-of its file system (KIP-827).  A folder that is offline says so.
+Describes each directory of `log.dirs` with its partitions and their sizes (KIP-113), and from version 4 on
+the size of its file system (KIP-827).  An offline directory gets KAFKA_STORAGE_ERROR.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ def handle(
     if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeLogDirsResponse(throttle_time_ms=0, error_code=code, results=[])
-    wanted = None
+    requested = None
     if request.topics is not None:
-        wanted = set()
-        for asked in request.topics:
-            for index in asked.partitions:
-                wanted.add(TopicPartition(asked.topic, index))
+        requested = set()
+        for topic in request.topics:
+            for index in topic.partitions:
+                requested.add(TopicPartition(topic.topic, index))
                 yield None
     manager = broker.replicas.storage.manager
     results = []
     for path in list(manager.dirs.paths):
-        results.append((yield from _describe(manager, path, wanted)))
+        results.append((yield from _describe(manager, path, requested)))
     return DescribeLogDirsResponse(throttle_time_ms=0, results=results)
 
 
-def _describe(manager: LogManager, path: str, wanted: set[TopicPartition] | None) -> Steps[Result]:
+def _describe(manager: LogManager, path: str, requested: set[TopicPartition] | None) -> Steps[Result]:
     shown = os.path.abspath(path)
     if path not in manager.live:
         return Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=shown, topics=[])
     topics: dict[str, DescribeLogDirsResponse.Topic] = {}
     for partition, log in list(manager.logs_in(path).items()):
         yield None
-        if wanted is not None and partition not in wanted:
+        if requested is not None and partition not in requested:
             continue
         topic = topics.get(partition.topic)
         if topic is None:
@@ -76,7 +76,7 @@ def _describe(manager: LogManager, path: str, wanted: set[TopicPartition] | None
 
 
 def _partition(manager: LogManager, partition: TopicPartition, log: Log) -> DescribeLogDirsResponse.Partition:
-    """A future log lags behind its current one; a current one behind what is committed, if at all."""
+    """The lag of a future log is relative to its current log; that of a current log to the high watermark."""
     current = manager.logs.get(partition)
     is_future = manager.futures.get(partition) is log
     if current is None:

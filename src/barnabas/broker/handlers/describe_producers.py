@@ -1,7 +1,6 @@
 """DescribeProducers (api key 61), version 0.
 
-Who writes to a partition: each producer that its log knows, with its last sequence number and its open
-transaction (KIP-664).
+Describes the active producers of partitions: last sequence number and open transaction of each (KIP-664).
 """
 
 from __future__ import annotations
@@ -26,23 +25,25 @@ if TYPE_CHECKING:
 
 KEY = 61
 
-Answered = DescribeProducersResponse.PartitionResponse
+Described = DescribeProducersResponse.PartitionResponse
 
 
 def handle(
     broker: Broker, request: DescribeProducersRequest, context: RequestContext
 ) -> Steps[DescribeProducersResponse]:
-    """A partition that is named again is looked at once and answered each time, as in Apache Kafka."""
-    known: dict[TopicPartition, Answered] = {}
+    """A partition that is named more than once is described each time, as in Apache Kafka."""
+    described: dict[TopicPartition, Described] = {}
     response = DescribeProducersResponse(throttle_time_ms=0, topics=[])
     for topic in request.topics:
         error = _topic_error(broker, topic.name, context)
         partitions = []
         for index in topic.partition_indexes:
             name = TopicPartition(topic.name, index)
-            if name not in known:
-                known[name] = _error(index, *error) if error else _answer(broker.replicas, topic.name, index)
-            partitions.append(known[name])
+            if name not in described:
+                described[name] = (
+                    _error(index, *error) if error else _describe(broker.replicas, topic.name, index)
+                )
+            partitions.append(described[name])
             yield None
         response.topics.append(
             DescribeProducersResponse.TopicResponse(name=topic.name, partitions=partitions)
@@ -79,18 +80,18 @@ def _text(code: ErrorCode) -> str:
     return ERRORS[code].text
 
 
-def _error(index: int, code: ErrorCode, text: str | None) -> Answered:
-    return Answered(partition_index=index, error_code=code, error_message=text, active_producers=[])
+def _error(index: int, code: ErrorCode, text: str | None) -> Described:
+    return Described(partition_index=index, error_code=code, error_message=text, active_producers=[])
 
 
-def _answer(replicas: ReplicaManager, topic: str, index: int) -> Answered:
+def _describe(replicas: ReplicaManager, topic: str, index: int) -> Described:
     try:
         log = replicas.find(topic, index).log
     except KafkaError as error:
         return _error(index, error.code, None)
     if log is None:
         return _error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
-    return Answered(partition_index=index, error_code=0, active_producers=_producers(log))
+    return Described(partition_index=index, error_code=0, active_producers=_producers(log))
 
 
 def _producers(log: Log) -> list[DescribeProducersResponse.ProducerState]:

@@ -1,8 +1,8 @@
 """DescribeTopicPartitions (key 75, version 0): topics page by page, with eligible leaders (KIP-966).
 
-* Topics come in the order of their names; no topics means all of them.
-* A page ends after `max.request.partition.size.limit` partitions, or fewer if the client says so; the
-  cursor is where the next one begins.
+* Topics are sorted by name; no topics means all of them.
+* A page has at most `max.request.partition.size.limit` partitions, or fewer if the client requests so; the
+  cursor is the start of the next page.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def handle(
         is_allowed = allows(context, Operation.DESCRIBE, Resource.TOPIC, name, quiet=wants_all)
         (allowed if is_allowed else forbidden).append(name)
         yield None
-    room = max(1, min(broker.settings[_LIMIT], request.response_partition_limit))
-    response = yield from _page(image, request, allowed, room, context, skip_missing=wants_all)
+    limit = max(1, min(broker.settings[_LIMIT], request.response_partition_limit))
+    response = yield from _page(image, request, allowed, limit, context, skip_missing=wants_all)
     for topic in response.topics:
         topic.topic_authorized_operations = broker.authorizer.authorized_operations(
             context, Resource.TOPIC, topic.name or ""
@@ -59,20 +59,20 @@ def handle(
 def refuse(
     request: DescribeTopicPartitionsRequest, code: ErrorCode, message: str
 ) -> DescribeTopicPartitionsResponse:
-    """Every topic that was asked for gets the error."""
+    """Every requested topic gets the error."""
     return DescribeTopicPartitionsResponse(
         throttle_time_ms=0,
-        topics=[_refused(one.name, code, internal=False) for one in request.topics],
+        topics=[_refused(topic.name, code, internal=False) for topic in request.topics],
     )
 
 
 def _names(image: Image, request: DescribeTopicPartitionsRequest) -> Steps[list[str]]:
-    """From the cursor on, in order."""
-    asked = set((yield from each(request.topics, _name))) or set(image.topic_ids)
+    """Returns the sorted topic names from the cursor on."""
+    requested = set((yield from each(request.topics, _name))) or set(image.topic_ids)
     cursor = request.cursor
     if cursor is None:
-        return sorted(asked)
-    if request.topics and cursor.topic_name not in asked:
+        return sorted(requested)
+    if request.topics and cursor.topic_name not in requested:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {cursor.topic_name}",
@@ -82,18 +82,18 @@ def _names(image: Image, request: DescribeTopicPartitionsRequest) -> Steps[list[
             ErrorCode.INVALID_REQUEST,
             f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor.partition_index}",
         )
-    return sorted(name for name in asked if name >= cursor.topic_name)
+    return sorted(name for name in requested if name >= cursor.topic_name)
 
 
-def _name(asked: DescribeTopicPartitionsRequest.TopicRequest) -> str:
-    return asked.name
+def _name(topic: DescribeTopicPartitionsRequest.TopicRequest) -> str:
+    return topic.name
 
 
 def _page(
     image: Image,
     request: DescribeTopicPartitionsRequest,
     names: list[str],
-    room: int,
+    remaining: int,
     context: RequestContext,
     *,
     skip_missing: bool,
@@ -104,19 +104,19 @@ def _page(
         yield None
         topic = image.topic_named(name)
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-        if room == 0:
+        if remaining == 0:
             response.next_cursor = _cursor(name, 0)
             break
         if topic is None:
             if not skip_missing:
-                response.topics.append(_refused(name, _why_missing(name)))
+                response.topics.append(_refused(name, _missing_error(name)))
             continue
-        end = min(len(topic.partitions), start + room)
+        end = min(len(topic.partitions), start + remaining)
         response.topics.append(_described(image, topic, range(start, end), context))
         if end < len(topic.partitions):
             response.next_cursor = _cursor(name, end)
             break
-        room -= max(0, end - start)
+        remaining -= max(0, end - start)
     return response
 
 
@@ -124,7 +124,7 @@ def _cursor(name: str, partition: int) -> DescribeTopicPartitionsResponse.Cursor
     return DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=partition)
 
 
-def _why_missing(name: str) -> ErrorCode:
+def _missing_error(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
@@ -145,19 +145,19 @@ def _described(
 ) -> DescribeTopicPartitionsResponse.Topic:
     partitions = []
     for number in numbers:
-        one = topic.partitions[number]
-        reached = cluster_view.leader_endpoint(image, one, context.listener) is not None
+        partition = topic.partitions[number]
+        is_reachable = cluster_view.leader_endpoint(image, partition, context.listener) is not None
         partitions.append(
             DescribeTopicPartitionsResponse.Partition(
                 error_code=ErrorCode.NONE,
                 partition_index=number,
-                leader_id=one.leader if reached else -1,
-                leader_epoch=one.leader_epoch,
-                replica_nodes=list(one.replicas),
-                isr_nodes=list(one.isr),
-                eligible_leader_replicas=list(one.elr),
-                last_known_elr=list(one.last_known_elr),
-                offline_replicas=cluster_view.offline_replicas(image, one, context.listener),
+                leader_id=partition.leader if is_reachable else -1,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                eligible_leader_replicas=list(partition.elr),
+                last_known_elr=list(partition.last_known_elr),
+                offline_replicas=cluster_view.offline_replicas(image, partition, context.listener),
             )
         )
     return DescribeTopicPartitionsResponse.Topic(

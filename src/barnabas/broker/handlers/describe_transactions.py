@@ -1,18 +1,23 @@
 """DescribeTransactions (api key 65), version 0.
 
-State, producer and partitions of transactional ids (KIP-664), each answered for itself.  Topics that the
-asker may not describe are left out.
+Describes the state, producer and partitions of transactional ids (KIP-664).  Each id has its own error.
+Topics that the client may not describe are left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.coordinators.chunked_lookup import look_up
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.network.request_steps import Steps, awaited
+from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, Resource
+from barnabas.coordinator.decision import Context, Decision
+from barnabas.coordinator.txn.listing import describe
+from barnabas.coordinator.txn.machine import TransactionMachine
 from barnabas.coordinator.txn.transaction import Transaction
 from barnabas.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -25,36 +30,60 @@ if TYPE_CHECKING:
 KEY = 65
 
 Described = DescribeTransactionsResponse.TransactionState
+Found: TypeAlias = Transaction | ErrorCode
 
 
 def handle(
     broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
 ) -> Steps[DescribeTransactionsResponse]:
-    """An id that is named again is looked at once and answered each time, as in Apache Kafka."""
+    """An id that is named more than once is looked up once and described each time, as in Apache Kafka."""
+    ids = request.transactional_ids
     states: dict[str, Described] = {}
-    for transactional_id in request.transactional_ids:
-        if transactional_id not in states:
-            states[transactional_id] = yield from _state(broker, context, transactional_id)
+    allowed: list[str] = []
+    allows = broker.authorizer.allows
+    for transactional_id in dict.fromkeys(ids):
+        if allows(context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, transactional_id):
+            allowed.append(transactional_id)
+        else:
+            denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            states[transactional_id] = _error(transactional_id, denied)
+        yield None
+    found = yield from look_up(broker.transactions.shards, allowed, _look_up, _error_code)
+    for transactional_id, result in found.items():
+        if isinstance(result, Transaction):
+            states[transactional_id] = _state(broker, context, result)
+        else:
+            states[transactional_id] = _error(transactional_id, result)
         yield None
     return DescribeTransactionsResponse(
-        throttle_time_ms=0, transaction_states=[states[one] for one in request.transactional_ids]
+        throttle_time_ms=0, transaction_states=[states[transactional_id] for transactional_id in ids]
     )
 
 
 def refuse(request: DescribeTransactionsRequest, code: ErrorCode, text: str) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
-        throttle_time_ms=0, transaction_states=[_error(one, code) for one in request.transactional_ids]
+        throttle_time_ms=0,
+        transaction_states=[_error(transactional_id, code) for transactional_id in request.transactional_ids],
     )
 
 
-def _state(broker: Broker, context: RequestContext, transactional_id: str) -> Steps[Described]:
-    allows = broker.authorizer.allows
-    if not allows(context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, transactional_id):
-        return _error(transactional_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    try:
-        transaction = yield from awaited(broker.transactions.describe(transactional_id))
-    except KafkaError as error:
-        return _error(transactional_id, error.code)
+def _look_up(
+    machine: TransactionMachine, _: Context, transactional_ids: Sequence[str]
+) -> Decision[dict[str, Found]]:
+    found: dict[str, Found] = {}
+    for transactional_id in transactional_ids:
+        try:
+            found[transactional_id] = describe(machine.transactions, transactional_id)
+        except KafkaError as error:
+            found[transactional_id] = error.code
+    return Decision((), found)
+
+
+def _error_code(_: str, error: KafkaError) -> Found:
+    return error.code
+
+
+def _state(broker: Broker, context: RequestContext, transaction: Transaction) -> Described:
     return Described(
         error_code=0,
         transactional_id=transaction.transactional_id,
@@ -72,8 +101,8 @@ def _topics(
 ) -> list[DescribeTransactionsResponse.TopicData]:
     allows = broker.authorizer.allows
     return [
-        DescribeTransactionsResponse.TopicData(topic=topic, partitions=[one.partition for one in group])
-        for topic, group in groupby(sorted(transaction.partitions), key=lambda one: one.topic)
+        DescribeTransactionsResponse.TopicData(topic=topic, partitions=[name.partition for name in names])
+        for topic, names in groupby(sorted(transaction.partitions), key=lambda name: name.topic)
         if allows(context, Operation.DESCRIBE, Resource.TOPIC, topic, quiet=True)
     ]
 

@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials (key 50, version 0): which mechanisms users have, never a secret (KIP-554).
+"""DescribeUserScramCredentials (key 50, version 0): the SCRAM mechanisms of users, without secrets (KIP-554).
 
-* No users, or null, means all of them.  A user who is named twice is refused.
+* No users, or null, means all of them.  A user who is named more than once is refused.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def handle(
     if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.users:
-        asked = Counter(user.name for user in request.users)
+        requested = Counter(user.name for user in request.users)
     else:
-        asked = Counter({name for _, name in broker.image.scram})
-    results = [_result(broker.image, name, count) for name, count in asked.items()]
+        requested = Counter({name for _, name in broker.image.scram})
+    results = [_result(broker.image, name, count) for name, count in requested.items()]
     return DescribeUserScramCredentialsResponse(
         throttle_time_ms=0, error_code=0, error_message="", results=results
     )
@@ -45,7 +45,7 @@ def handle(
 def refuse(
     request: DescribeUserScramCredentialsRequest, code: ErrorCode, message: str
 ) -> DescribeUserScramCredentialsResponse:
-    """One error for each user, whom Apache Kafka does not name here."""
+    """Every user gets the error; as in Apache Kafka, the results have no user names."""
     text = own_words(code, message)
     results = [_refused("", code, text) for _ in request.users or ()]
     return DescribeUserScramCredentialsResponse(
@@ -56,16 +56,16 @@ def refuse(
 def _result(image: Image, name: str, count: int) -> _Result:
     if count > 1:
         return _refused(name, ErrorCode.DUPLICATE_RESOURCE, _TWICE + name)
-    found = [
+    credentials = [
         image.scram[(mechanism, name)] for mechanism in ScramMechanism if (mechanism, name) in image.scram
     ]
-    if not found:
+    if not credentials:
         return _refused(name, ErrorCode.RESOURCE_NOT_FOUND, _MISSING + name)
     infos = [
         DescribeUserScramCredentialsResponse.CredentialInfo(
-            mechanism=one.mechanism, iterations=one.iterations
+            mechanism=credential.mechanism, iterations=credential.iterations
         )
-        for one in found
+        for credential in credentials
     ]
     return _Result(user=name, error_code=0, error_message="", credential_infos=infos)
 

@@ -1,7 +1,7 @@
-"""ElectLeaders (key 43, versions 0-2): let the preferred, or else any, replica lead partitions (KIP-460).
+"""ElectLeaders (key 43, versions 0-2): preferred and unclean leader elections (KIP-460).
 
-* No topics means all partitions; those that need no election are left out of the answer then.
-* The controller decides; the answer comes when its decision is committed.
+* No topics means all partitions; the response then leaves out those that need no election.
+* The controller decides; the response is sent when its decision is committed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 KEY = 43
-FIRST_WITH_ERROR_OF_ALL = 1
+FIRST_VERSION_WITH_TOP_LEVEL_ERROR = 1
 
 
 def handle(
@@ -28,23 +28,23 @@ def handle(
     try:
         check_cluster(broker.authorizer, context, Operation.ALTER)
         if request.topic_partitions is None:
-            answer = yield from awaited(broker.metadata.ask(request, context.api_version, context.principal))
-            assert isinstance(answer, ElectLeadersResponse)
-            return answer
-        return (yield from _ask(broker, request, context))
+            elected = yield from awaited(broker.metadata.ask(request, context.api_version, context.principal))
+            assert isinstance(elected, ElectLeadersResponse)
+
+        return (yield from _elect(broker, request, context))
     except KafkaError as error:
         response = refuse(request, error.code, error.message)
-        if context.api_version >= FIRST_WITH_ERROR_OF_ALL:
+        if context.api_version >= FIRST_VERSION_WITH_TOP_LEVEL_ERROR:
             response.error_code = error.code
         return response
 
 
-def _ask(
+def _elect(
     broker: Broker, request: ElectLeadersRequest, context: RequestContext
 ) -> Steps[ElectLeadersResponse]:
-    def ask_for(some: list[ElectLeadersRequest.TopicPartitions]) -> ElectLeadersRequest:
+    def ask_for(topics: list[ElectLeadersRequest.TopicPartitions]) -> ElectLeadersRequest:
         return ElectLeadersRequest(
-            election_type=request.election_type, topic_partitions=some, timeout_ms=request.timeout_ms
+            election_type=request.election_type, topic_partitions=topics, timeout_ms=request.timeout_ms
         )
 
     response: ElectLeadersResponse = yield from ask_by_partition(
@@ -60,7 +60,7 @@ def _ask(
 
 
 def refuse(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
-    """Every partition gets the error; version 0 has no place for one of the answer as a whole."""
+    """Every partition gets the error; version 0 has no top-level error code."""
     results = [
         ElectLeadersResponse.ReplicaElectionResult(
             topic=topic.topic,

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (key 40, versions 1-2): refused, as where tokens are not switched on."""
+"""ExpireDelegationToken (key 40, versions 1-2): refused, as delegation tokens are disabled."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Heartbeat (api key 12), versions 0 to 4.
 
-A member of a classic group lives; it hears whether the group rebalances.  While a coordinator loads, every
-heartbeat is taken for good: the member's session begins anew when it is loaded.  From version 3 on static
-members (KIP-345).
+Extends the session of a member of a classic group; the response says whether the group rebalances.  While the
+coordinator is loading, every heartbeat succeeds: sessions restart when loading is complete.  From version 3
+on static members (KIP-345).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.coordinators.group_requests import answered, check_member_request
+from barnabas.broker.coordinators.group_requests import check_member_request, recover
 from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
@@ -30,7 +30,7 @@ def handle(
     def decide(machine: GroupMachine, context: Context) -> Decision[HeartbeatResponse]:
         return machine.classic.heartbeat(request, context)
 
-    return answered(broker.groups.ask(request.group_id, decide), _refused)
+    return recover(broker.groups.submit(request.group_id, decide), _refused)
 
 
 def _refused(error: KafkaError) -> HeartbeatResponse:

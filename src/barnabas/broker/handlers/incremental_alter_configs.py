@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs (key 44, versions 0-1): set, delete, append to, subtract from options (KIP-339).
+"""IncrementalAlterConfigs (key 44, versions 0-1): sets, deletes or changes single options (KIP-339).
 
-* Levels of loggers are this broker's own business and are changed here (KIP-412).
-* Options of brokers are checked here, then by the controller (KIP-226); those of topics, groups and client
+* Log levels are local to this broker and are changed here (KIP-412).
+* Broker options are validated here and then by the controller (KIP-226); options of topics, groups and client
   metrics by the controller alone.
 """
 
@@ -38,17 +38,17 @@ _Outcomes = list[_Outcome]
 def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> Steps[IncrementalAlterConfigsResponse]:
-    look_at = partial(_look_at, broker, context, request.validate_only)
-    left, decided = yield from config_changes.sort_out(request.resources, look_at)
-    if not left:
+    validate = partial(_validate, broker, context, request.validate_only)
+    remaining, decided = yield from config_changes.validate_all(request.resources, validate)
+    if not remaining:
         return (yield from _outcomes(decided))
-    check_count(len(left))
+    check_count(len(remaining))
 
-    def ask_for(some: list[_Resource]) -> IncrementalAlterConfigsRequest:
-        return IncrementalAlterConfigsRequest(resources=some, validate_only=request.validate_only)
+    def ask_for(resources: list[_Resource]) -> IncrementalAlterConfigsRequest:
+        return IncrementalAlterConfigsRequest(resources=resources, validate_only=request.validate_only)
 
     response: IncrementalAlterConfigsResponse = yield from ask_in_chunks(
-        broker, context, left, ask_for, "responses"
+        broker, context, remaining, ask_for, "responses"
     )
     response.responses.extend((yield from _outcomes(decided)).responses)
     return response
@@ -58,39 +58,43 @@ def refuse(
     request: IncrementalAlterConfigsRequest, code: ErrorCode, message: str
 ) -> IncrementalAlterConfigsResponse:
     error = KafkaError(code, message)
-    return _response([(one, error) for one in request.resources])
+    return _response([(resource, error) for resource in request.resources])
 
 
-def _look_at(broker: Broker, context: RequestContext, validate_only: bool, one: _Resource) -> bool:
-    """Refuse it, or say whether it is done with."""
-    check_count(len(one.configs))
+def _validate(broker: Broker, context: RequestContext, validate_only: bool, resource: _Resource) -> bool:
+    """Raises if the resource is refused; returns whether it needs no request to the controller."""
+    check_count(len(resource.configs))
     config_changes.check_names(
-        [option.name for option in one.configs],
-        [option.name for option in one.configs if option.value is None and option.config_operation != DELETE],
+        [option.name for option in resource.configs],
+        [
+            option.name
+            for option in resource.configs
+            if option.value is None and option.config_operation != DELETE
+        ],
     )
-    kind = one.resource_type
-    if kind not in (
+    resource_type = resource.resource_type
+    if resource_type not in (
         ConfigResource.TOPIC,
         ConfigResource.BROKER,
         ConfigResource.BROKER_LOGGER,
         ConfigResource.CLIENT_METRICS,
         ConfigResource.GROUP,
     ):
-        raise config_changes.unknown_type(kind)
-    if kind == ConfigResource.BROKER:
-        values = _changed(broker, one)
-        config_changes.check_broker_options(broker, one.resource_name, values)
-    config_changes.authorize_alter(broker, context, kind, one.resource_name)
-    if kind == ConfigResource.BROKER_LOGGER:
-        _change_loggers(broker, one, validate_only)
+        raise config_changes.unknown_type(resource_type)
+    if resource_type == ConfigResource.BROKER:
+        values = _changed_options(broker, resource)
+        config_changes.check_broker_options(broker, resource.resource_name, values)
+    config_changes.authorize_alter(broker, context, resource_type, resource.resource_name)
+    if resource_type == ConfigResource.BROKER_LOGGER:
+        _change_loggers(broker, resource, validate_only)
         return True
     return False
 
 
-def _changed(broker: Broker, one: _Resource) -> dict[str, str]:
-    """What the options of a broker would be."""
-    values = dict(broker.image.configs_of(ConfigResource.BROKER, one.resource_name))
-    for option in one.configs:
+def _changed_options(broker: Broker, resource: _Resource) -> dict[str, str]:
+    """Returns the options that the broker would have."""
+    values = dict(broker.image.configs_of(ConfigResource.BROKER, resource.resource_name))
+    for option in resource.configs:
         if option.config_operation not in _OPERATIONS:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {option.config_operation}")
         if option.config_operation == DELETE:
@@ -98,12 +102,12 @@ def _changed(broker: Broker, one: _Resource) -> dict[str, str]:
         elif option.config_operation == SET:
             values[option.name] = option.value or ""
         else:
-            values[option.name] = _list_changed(broker, option, values.get(option.name))
+            values[option.name] = _changed_list(broker, option, values.get(option.name))
     return values
 
 
-def _list_changed(
-    broker: Broker, option: IncrementalAlterConfigsRequest.AlterableConfig, known: str | None
+def _changed_list(
+    broker: Broker, option: IncrementalAlterConfigsRequest.AlterableConfig, current: str | None
 ) -> str:
     row = broker_option(option.name, broker.node.mode)
     if row is None or row.type is not Type.LIST:
@@ -112,16 +116,16 @@ def _list_changed(
             ErrorCode.INVALID_CONFIG,
             f"Config value {operation.lower()} is not allowed for config key: {option.name}",
         )
-    parts = (known if known is not None else row.default or "").split(",")
+    parts = (current if current is not None else row.default or "").split(",")
     given = (option.value or "").split(",")
     if option.config_operation == APPEND:
         return ",".join([*filter(None, parts), *(part for part in given if part not in parts)])
     return ",".join(part for part in parts if part and part not in given)
 
 
-def _change_loggers(broker: Broker, one: _Resource, validate_only: bool) -> None:
-    config_changes.check_node_id(broker, one.resource_name, "Unexpected node id. Expected")
-    for option in one.configs:
+def _change_loggers(broker: Broker, resource: _Resource, validate_only: bool) -> None:
+    config_changes.check_node_id(broker, resource.resource_name, "Unexpected node id. Expected")
+    for option in resource.configs:
         if option.config_operation not in (SET, DELETE):
             operation = _OPERATIONS.get(option.config_operation, str(option.config_operation))
             raise KafkaError(
@@ -129,31 +133,33 @@ def _change_loggers(broker: Broker, one: _Resource, validate_only: bool) -> None
                 f"{operation} operation is not allowed for the BROKER_LOGGER resource",
             )
         loggers.check(option.name, option.value if option.config_operation == SET else None)
-    for option in () if validate_only else one.configs:
+    for option in () if validate_only else resource.configs:
         loggers.set_level(option.name, option.value if option.config_operation == SET else None)
 
 
-def _text(one: _Resource, error: KafkaError) -> str | None:
-    """Of a logger, which only this broker looks at, the general text of a code is left out."""
-    if one.resource_type == ConfigResource.BROKER_LOGGER:
+def _text(resource: _Resource, error: KafkaError) -> str | None:
+    """For loggers, which are handled by this broker alone, the generic text of a code is left out."""
+    if resource.resource_type == ConfigResource.BROKER_LOGGER:
         return own_words(error.code, error.message)
     return error.message
 
 
 def _response(decided: _Outcomes) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=[_outcome(one) for one in decided])
+    return IncrementalAlterConfigsResponse(
+        throttle_time_ms=0, responses=[_outcome(outcome) for outcome in decided]
+    )
 
 
 def _outcomes(decided: _Outcomes) -> Steps[IncrementalAlterConfigsResponse]:
-    """The same, a step for each."""
+    """Like `_response`, with a step for each outcome."""
     return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=(yield from each(decided, _outcome)))
 
 
 def _outcome(decided: _Outcome) -> IncrementalAlterConfigsResponse.AlterConfigsResourceResponse:
-    one, error = decided
+    resource, error = decided
     return IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
         error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=None if error is None else _text(one, error),
-        resource_type=one.resource_type,
-        resource_name=one.resource_name,
+        error_message=None if error is None else _text(resource, error),
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
     )

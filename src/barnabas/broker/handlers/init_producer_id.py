@@ -1,10 +1,10 @@
 """InitProducerId (api key 22), versions 0 to 5 (6 is not stable).
 
-An id for an idempotent producer: a new one each time, with epoch 0 (KIP-98).  A transactional producer gets
-the id of its transactional id and the next epoch from its coordinator, which fences whoever had the one
-before; from version 3 on it may name the id and epoch that it had (KIP-360).  Until version 3 a fenced
-producer hears INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.  Two-phase commit (version 6, KIP-939) is
-refused unless it is configured, and keeping a prepared transaction always.
+An idempotent producer gets a new producer id with epoch 0 each time (KIP-98).  A transactional producer gets
+the producer id of its transactional id and the next epoch from its coordinator, which fences the previous
+epoch; from version 3 on it may send the producer id and epoch that it had (KIP-360).  Up to version 3 a
+fenced producer gets INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.  Two-phase commit (version 6, KIP-939)
+is refused unless it is enabled; keeping a prepared transaction is always refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.coordinators.transaction_errors import told_to
+from barnabas.broker.coordinators.transaction_errors import error_for_version
 from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.coordinator.txn.machine import InitRequest
@@ -36,14 +36,16 @@ def handle(
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id and its epoch are given together")
     promise: Promise[InitProducerIdResponse] = Promise()
     if request.transactional_id is None:
-        broker.replicas.producer_ids.next().then(lambda given: promise.set(_given(given, 0)), promise.fail)
+        broker.replicas.producer_ids.next().then(
+            lambda producer_id: promise.set(_response(producer_id, 0)), promise.fail
+        )
         return promise
     version, timeout_ms = context.api_version, _checked_timeout_ms(broker, request)
     expected = (request.producer_id, request.producer_epoch) if has_id else None
-    wanted = InitRequest(request.transactional_id, timeout_ms, expected)
-    broker.transactions.initialise(wanted).then(
-        lambda given: promise.set(_given(given.producer_id, given.producer_epoch)),
-        lambda error: promise.fail(told_to(version, FIRST_VERSION_WITH_FENCED, error)),
+    init_request = InitRequest(request.transactional_id, timeout_ms, expected)
+    broker.transactions.initialise(init_request).then(
+        lambda producer: promise.set(_response(producer.producer_id, producer.producer_epoch)),
+        lambda error: promise.fail(error_for_version(version, FIRST_VERSION_WITH_FENCED, error)),
     )
     return promise
 
@@ -66,7 +68,7 @@ def _authorize(broker: Broker, transactional_id: str | None, context: RequestCon
 
 
 def _checked_timeout_ms(broker: Broker, request: InitProducerIdRequest) -> int:
-    """What a coordinator refuses before it looks anything up; else how long a transaction may be open."""
+    """Validates the request before the coordinator is involved; returns the transaction timeout."""
     if not request.transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
     if request.enable2_pc and not broker.settings["transaction.two.phase.commit.enable"]:
@@ -80,7 +82,7 @@ def _checked_timeout_ms(broker: Broker, request: InitProducerIdRequest) -> int:
     return request.transaction_timeout_ms
 
 
-def _given(producer_id: int, producer_epoch: int) -> InitProducerIdResponse:
+def _response(producer_id: int, producer_epoch: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         throttle_time_ms=0, error_code=0, producer_id=producer_id, producer_epoch=producer_epoch
     )

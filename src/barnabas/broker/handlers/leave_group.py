@@ -1,14 +1,14 @@
 """LeaveGroup (api key 13), versions 0 to 5.
 
-Members leave a classic group, and the others rebalance.  From version 3 on many at once, by their static
-names too, each with an outcome of its own (KIP-345); from 5 on with the client's reason (KIP-800).
+Removes members from a classic group, which then rebalances.  From version 3 on many at once, also by instance
+id, each with its own result (KIP-345); from 5 on with the client's reason (KIP-800).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinators.group_requests import answered, check_member_request
+from barnabas.broker.coordinators.group_requests import check_member_request, recover
 from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
@@ -33,19 +33,19 @@ def handle(
     def decide(machine: GroupMachine, context: Context) -> Decision[LeaveGroupResponse]:
         return machine.classic.leave(request, context)
 
-    left = answered(
-        broker.groups.ask(request.group_id, decide),
+    removed = recover(
+        broker.groups.submit(request.group_id, decide),
         lambda error: LeaveGroupResponse(error_code=error.code, members=[]),
     )
     if not is_single:
-        return left
-    answer: Promise[LeaveGroupResponse] = Promise()
-    left.then(lambda response: answer.set(_of_single(response)), answer.fail)
-    return answer
+        return removed
+    promise: Promise[LeaveGroupResponse] = Promise()
+    removed.then(lambda response: promise.set(_single_response(response)), promise.fail)
+    return promise
 
 
-def _of_single(response: LeaveGroupResponse) -> LeaveGroupResponse:
-    """Older versions tell of one member, in the place of the whole."""
+def _single_response(response: LeaveGroupResponse) -> LeaveGroupResponse:
+    """Older versions have one member, whose error is the top-level error code."""
     if response.members and not response.error_code:
         response.error_code = response.members[0].error_code
     response.members = []

@@ -1,7 +1,7 @@
 """ListGroups (api key 16), versions 0 to 5.
 
-The groups of all kinds that this broker coordinates, if they may be described.  From version 4 on filtered by
-state (KIP-518), from 5 on by type (KIP-848).
+Lists the groups of all types that this broker coordinates and the client may describe.  From version 4 on
+filtered by state (KIP-518), from 5 on by type (KIP-848).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.coordinators.group_requests import answered
+from barnabas.broker.coordinators.group_requests import recover
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -32,11 +32,11 @@ def handle(
 ) -> Steps[ListGroupsResponse]:
     groups = broker.groups
     if groups.is_loading:
-        return _answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+        return _response(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
     sees_all = broker.authorizer.allows(
         request_context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME, quiet=True
     )
-    is_wanted = _filter(request)
+    matches = _filter(request)
 
     def may_see(group_id: str) -> bool:
         return sees_all or broker.authorizer.allows(
@@ -44,27 +44,27 @@ def handle(
         )
 
     def decide(machine: GroupMachine, context: Context) -> Decision[Listed]:
-        chosen = [group.listed() for group in machine.table if is_wanted(group) and may_see(group.group_id)]
+        chosen = [group.listed() for group in machine.table if matches(group) and may_see(group.group_id)]
         return Decision((), chosen)
 
     listed: Listed = []
     for index in groups.active():
-        # A shard that goes meanwhile has no groups here any more.
-        listed += yield from awaited(answered(groups.ask_partition(index, decide), lambda _: []))
+        # A shard that is unloaded meanwhile has no groups on this broker.
+        listed += yield from awaited(recover(groups.submit_to_partition(index, decide), lambda _: []))
         yield None
-    return _answer(ErrorCode.NONE, listed)
+    return _response(ErrorCode.NONE, listed)
 
 
 def _filter(request: ListGroupsRequest) -> Callable[[Group], bool]:
-    """Without regard to case; a type that nobody knows is the type of no group."""
+    """Case-insensitive; an unknown type matches no group."""
     states = {state.lower().strip() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
 
-    def is_wanted(group: Group) -> bool:
+    def matches(group: Group) -> bool:
         return (not states or group.state_name.lower() in states) and (not types or group.kind in types)
 
-    return is_wanted
+    return matches
 
 
-def _answer(code: ErrorCode, groups: Listed) -> ListGroupsResponse:
+def _response(code: ErrorCode, groups: Listed) -> ListGroupsResponse:
     return ListGroupsResponse(error_code=code, groups=groups)

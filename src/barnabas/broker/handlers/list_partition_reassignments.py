@@ -1,6 +1,6 @@
-"""ListPartitionReassignments (key 46, version 0): the moves of replicas under way (KIP-455).
+"""ListPartitionReassignments (key 46, version 0): the reassignments in progress (KIP-455).
 
-* No topics means all of them; what is not on the move is left out.
+* No topics means all of them; partitions without a reassignment are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KEY = 46
 def refuse(
     request: ListPartitionReassignmentsRequest, code: ErrorCode, message: str
 ) -> ListPartitionReassignmentsResponse:
-    """The partitions that were asked for are named, without replicas."""
+    """Lists the requested partitions without replicas."""
     topics = [
         ListPartitionReassignmentsResponse.OngoingTopicReassignment(
             name=topic.name,

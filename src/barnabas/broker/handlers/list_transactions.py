@@ -1,8 +1,8 @@
 """ListTransactions (api key 66), versions 0 to 2.
 
-The transactional ids of this broker's coordinators (KIP-664): by state and producer id, from version 1 on by
-age (KIP-994), from 2 on by a pattern in RE2's syntax that the whole id has to match (KIP-1152).  Names of
-states that do not exist are told and match nothing.  Ids that the principal may not describe are left out.
+Lists the transactional ids of this broker's coordinators (KIP-664), filtered by state and producer id, from
+version 1 on by duration (KIP-994), from 2 on by an RE2 pattern that must match the whole id (KIP-1152).
+Unknown state names are returned and match nothing.  Ids that the principal may not describe are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def handle(
     broker: Broker, request: ListTransactionsRequest, context: RequestContext
 ) -> Answer[ListTransactionsResponse]:
     states, unknown = known_states(request.state_filters)
-    wanted = Filter(
+    filters = Filter(
         states,
         bool(request.state_filters),
         frozenset(request.producer_id_filters),
@@ -36,36 +36,42 @@ def handle(
     )
     promise: Promise[ListTransactionsResponse] = Promise()
 
-    def answer(found: list[Transaction]) -> None:
+    def respond(transactions: list[Transaction]) -> None:
         allows = broker.authorizer.allows
         shown = [
-            one
-            for one in found
+            transaction
+            for transaction in transactions
             if allows(
-                context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, one.transactional_id, quiet=True
+                context,
+                Operation.DESCRIBE,
+                Resource.TRANSACTIONAL_ID,
+                transaction.transactional_id,
+                quiet=True,
             )
         ]
-        promise.set(_answer(ErrorCode.NONE, unknown, shown))
+        promise.set(_response(ErrorCode.NONE, unknown, shown))
 
-    broker.transactions.matching(wanted).then(answer, promise.fail)
+    broker.transactions.matching(filters).then(respond, promise.fail)
     return promise
 
 
 def refuse(request: ListTransactionsRequest, code: ErrorCode, text: str) -> ListTransactionsResponse:
-    return _answer(code, [], [])
+    return _response(code, [], [])
 
 
-def _answer(code: ErrorCode, unknown: list[str], found: list[Transaction]) -> ListTransactionsResponse:
+def _response(
+    code: ErrorCode, unknown: list[str], transactions: list[Transaction]
+) -> ListTransactionsResponse:
     return ListTransactionsResponse(
         throttle_time_ms=0,
         error_code=code,
         unknown_state_filters=unknown,
         transaction_states=[
             ListTransactionsResponse.TransactionState(
-                transactional_id=one.transactional_id,
-                producer_id=one.producer_id,
-                transaction_state=one.state.told,
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                transaction_state=transaction.state.told,
             )
-            for one in found
+            for transaction in transactions
         ],
     )

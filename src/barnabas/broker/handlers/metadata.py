@@ -1,13 +1,13 @@
 """Metadata (key 3, versions 0-13): brokers, and the leaders and replicas of topics.
 
 * No topics means all of them in version 0, none from version 1 on, where null means all.
-* A topic that does not exist is made if `auto.create.topics.enable` and the request allow it; this answer
-  still says UNKNOWN_TOPIC_OR_PARTITION, the next one has it.
-* Version 0 leaves replicas out that cannot be reached and says REPLICA_NOT_AVAILABLE; below version 6 a
-  leader without this listener is LEADER_NOT_AVAILABLE, from then on LISTENER_NOT_FOUND (KIP-302).
-* Topic ids are answered from version 10 on and asked for from version 12 on (KIP-516).
+* A topic that does not exist is created if `auto.create.topics.enable` and the request allow it; this
+  response still has UNKNOWN_TOPIC_OR_PARTITION.
+* Version 0 leaves out unreachable replicas and returns REPLICA_NOT_AVAILABLE; below version 6 a leader
+  without this listener is LEADER_NOT_AVAILABLE, from then on LISTENER_NOT_FOUND (KIP-302).
+* Responses have topic ids from version 10 on, requests from version 12 on (KIP-516).
 * Authorized operations: KIP-430; of the cluster up to version 10 only (DescribeCluster, KIP-700).
-* The controller of a KRaft cluster is not for clients: any live broker is named in its place.
+* Clients cannot reach the controller of a KRaft cluster: the response names any live broker instead.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ FIRST_WITH_NULL_FOR_ALL = 1
 FIRST_WITH_LISTENER_NOT_FOUND = 6
 FIRST_WITH_OPERATIONS = 8
 LAST_WITH_CLUSTER_OPERATIONS = 10
-FIRST_WITH_IDS_ASKED_FOR = 12
-# One request has at most so many topics made.
+FIRST_WITH_IDS_IN_REQUESTS = 12
+# One request creates at most this many topics.
 MAX_AUTO_CREATED = 200
 
 _TopicSteps = Steps[list[MetadataResponse.Topic]]
@@ -53,8 +53,8 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
             yield None
     response = MetadataResponse(
         brokers=[
-            MetadataResponse.Broker(node_id=one.id, host=end.host, port=end.port, rack=one.rack)
-            for one, end in cluster_view.live_brokers(image, context.listener)
+            MetadataResponse.Broker(node_id=live.id, host=endpoint.host, port=endpoint.port, rack=live.rack)
+            for live, endpoint in cluster_view.live_brokers(image, context.listener)
         ],
         cluster_id=broker.cluster_id,
         controller_id=cluster_view.shown_controller(image, broker.random),
@@ -66,13 +66,15 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
 
 
 def refuse(request: MetadataRequest, code: ErrorCode, message: str) -> MetadataResponse:
-    """Every topic that was asked for gets the error."""
+    """Every requested topic gets the error."""
     return MetadataResponse(
         brokers=[],
         topics=[
-            # Versions that refuse a null name cannot answer one either.
-            MetadataResponse.Topic(error_code=code, name=one.name or "", topic_id=one.topic_id, partitions=[])
-            for one in request.topics or ()
+            # Versions without null names in requests have none in responses either.
+            MetadataResponse.Topic(
+                error_code=code, name=topic.name or "", topic_id=topic.topic_id, partitions=[]
+            )
+            for topic in request.topics or ()
         ],
         error_code=code,
     )
@@ -85,60 +87,60 @@ def cluster_operations(broker: Broker, context: RequestContext) -> int:
 
 
 def _topics(broker: Broker, request: MetadataRequest, context: RequestContext) -> _TopicSteps:
-    image, asked = broker.image, request.topics
-    if asked is None or (not asked and context.api_version < FIRST_WITH_NULL_FOR_ALL):
+    image, requested = broker.image, request.topics
+    if requested is None or (not requested and context.api_version < FIRST_WITH_NULL_FOR_ALL):
         return (yield from _all_topics(broker, context))
     by_id: dict[Uuid, None] = {}
     names: dict[str, None] = {}
-    for one in asked:
-        _check(one, context.api_version)
-        if one.topic_id != ZERO_UUID:
-            by_id[one.topic_id] = None
-        names[one.name or ""] = None
+    for named in requested:
+        _validate(named, context.api_version)
+        if named.topic_id != ZERO_UUID:
+            by_id[named.topic_id] = None
+        names[named.name or ""] = None
         yield None
     if not by_id:
         return (
             yield from _named_topics(broker, names, context, may_create=request.allow_auto_topic_creation)
         )
-    unknown, answers = [], []
+    unknown, results = [], []
     for topic_id in by_id:
         topic = image.topics.get(topic_id)
         if topic is None:
             unknown.append(_refused(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
         elif broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.name):
-            answers.append((yield from _described(image, topic, context)))
+            results.append((yield from _described(image, topic, context)))
         else:
-            answers.append(_refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id))
+            results.append(_refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id))
         yield None
-    return [*unknown, *answers]
+    return [*unknown, *results]
 
 
-def _check(one: MetadataRequest.Topic, version: int) -> None:
-    if version < FIRST_WITH_IDS_ASKED_FOR:
-        if one.name is None:
+def _validate(topic: MetadataRequest.Topic, version: int) -> None:
+    if version < FIRST_WITH_IDS_IN_REQUESTS:
+        if topic.name is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
-        if one.topic_id != ZERO_UUID:
+        if topic.topic_id != ZERO_UUID:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {version}"
             )
 
 
 def _all_topics(broker: Broker, context: RequestContext) -> _TopicSteps:
-    """Those that this principal may not see are not there."""
+    """Leaves out topics that the principal may not describe."""
     image = broker.image
-    answers = []
+    results = []
     for name in sorted(image.topic_ids):
         if broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name, quiet=True):
-            answers.append((yield from _described(image, image.topics[image.topic_ids[name]], context)))
+            results.append((yield from _described(image, image.topics[image.topic_ids[name]], context)))
         yield None
-    return answers
+    return results
 
 
 def _named_topics(
     broker: Broker, names: Iterable[str], context: RequestContext, *, may_create: bool
 ) -> _TopicSteps:
     image = broker.image
-    answers, missing, forbidden = [], [], []
+    results, missing, forbidden = [], [], []
     for name in names:
         yield None
         if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.TOPIC, name):
@@ -146,38 +148,38 @@ def _named_topics(
             continue
         topic = image.topic_named(name)
         if topic is not None:
-            answers.append((yield from _described(image, topic, context)))
+            results.append((yield from _described(image, topic, context)))
         else:
             missing.append(name)
     if not (may_create and broker.settings["auto.create.topics.enable"]):
-        answers += yield from each(missing, lambda name: _refused(_why_missing(name), name))
+        results += yield from each(missing, lambda name: _refused(_missing_error(name), name))
     else:
-        answers += yield from _created_topics(broker, missing, context)
-    answers += yield from each(forbidden, lambda name: _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
-    return answers
+        results += yield from _created_topics(broker, missing, context)
+    results += yield from each(forbidden, lambda name: _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
+    return results
 
 
 def _created_topics(broker: Broker, names: list[str], context: RequestContext) -> _TopicSteps:
-    """Missing topics that come into being: so many of them at a time as are decided within a slice."""
+    """Creates missing topics, at most MAX_AUTO_CREATED of them per request."""
     allows = broker.authorizer.allows
-    answers = []
+    results = []
     creatable = []
     for name in names:
         if allows(context, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME, quiet=True) or allows(
             context, Operation.CREATE, Resource.TOPIC, name
         ):
             creatable.append(name)
-            code = _why_missing(name)
+            code = _missing_error(name)
         else:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        answers.append(_refused(code, name))
+        results.append(_refused(code, name))
         yield None
-    # Who asks for more asks again: these are there by then.
+    # The client retries the others: by then these exist.
     broker.auto_topics.create(creatable[:MAX_AUTO_CREATED], context)
-    return answers
+    return results
 
 
-def _why_missing(name: str) -> ErrorCode:
+def _missing_error(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 

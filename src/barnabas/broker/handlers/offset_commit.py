@@ -1,8 +1,8 @@
 """OffsetCommit (api key 8), versions 2 to 9 (10 is not stable).
 
-A member of a group, or someone without a group who assigns partitions to himself, stores how far he has read.
-Versions 2 to 4 may bring their own retention (KIP-211 took it away); from 9 on the members of consumer groups
-give their epoch (KIP-848); 10 names topics by their ids.
+Commits offsets for a member of a group, or for a client that assigns partitions itself.  Versions 2 to 4 may
+have their own retention time (removed by KIP-211); from 9 on members of consumer groups send their epoch
+(KIP-848); 10 identifies topics by id.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
-from barnabas.broker.coordinators.offset_topics import TopicResults, check_count, told
+from barnabas.broker.coordinators.topic_results import TopicResults, check_count, client_error_code
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import Operation, Resource
@@ -37,8 +37,8 @@ def handle(
     version = request_context.api_version
     by_id = version >= TOPIC_IDS_SINCE
     results = TopicResults(_results, _topic_id if by_id else _name)
-    named = _names_of_ids(broker, request.topics, results) if by_id else request.topics
-    request.topics = yield from results.sort_out(broker, request_context, named)
+    named = _resolve_ids(broker, request.topics, results) if by_id else request.topics
+    request.topics = yield from results.select(broker, request_context, named)
     if not request.topics:
         return OffsetCommitResponse(throttle_time_ms=0, topics=results.refused())
 
@@ -47,9 +47,9 @@ def handle(
 
     try:
         check_count(request.topics)
-        response = yield from awaited(broker.groups.ask(request.group_id, decide))
+        response = yield from awaited(broker.groups.submit(request.group_id, decide))
     except KafkaError as error:
-        topics = results.failed(request.topics, told(error))
+        topics = results.failed(request.topics, client_error_code(error))
         return OffsetCommitResponse(throttle_time_ms=0, topics=topics)
     response.topics = results.merged(response.topics)
     return response
@@ -57,30 +57,31 @@ def handle(
 
 def refuse(request: OffsetCommitRequest, code: ErrorCode, text: str) -> OffsetCommitResponse:
     topics = [
-        _results(topic, [one.partition_index for one in topic.partitions], code) for topic in request.topics
+        _results(topic, [partition.partition_index for partition in topic.partitions], code)
+        for topic in request.topics
     ]
     return OffsetCommitResponse(throttle_time_ms=0, topics=topics)
 
 
-def _names_of_ids(
+def _resolve_ids(
     broker: Broker,
     topics: list[OffsetCommitRequest.Topic],
     results: TopicResults[OffsetCommitRequest.Topic, Topic],
 ) -> list[OffsetCommitRequest.Topic]:
-    """Topics whose ids are known, with their names."""
-    known = []
+    """Returns the topics with known ids, and sets their names."""
+    known_topics = []
     for topic in topics:
-        found = None if topic.topic_id == ZERO_UUID else broker.image.topics.get(topic.topic_id)
-        if found is None:
+        topic_image = None if topic.topic_id == ZERO_UUID else broker.image.topics.get(topic.topic_id)
+        if topic_image is None:
             results.refuse(topic, ErrorCode.UNKNOWN_TOPIC_ID)
         else:
-            topic.name = found.name
-            known.append(topic)
-    return known
+            topic.name = topic_image.name
+            known_topics.append(topic)
+    return known_topics
 
 
 def _results(topic: OffsetCommitRequest.Topic, indexes: list[int], code: ErrorCode) -> Topic:
-    partitions = [OffsetCommitResponse.Partition(partition_index=one, error_code=code) for one in indexes]
+    partitions = [OffsetCommitResponse.Partition(partition_index=index, error_code=code) for index in indexes]
     return Topic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 

@@ -1,7 +1,7 @@
 """OffsetDelete (api key 47), version 0.
 
-Offsets that a group does not need any more go (KIP-496): all of an empty group may, and of a group with
-members those of topics that it is not subscribed to.
+Deletes committed offsets of a group (KIP-496): any of an empty group, and of a group with members those of
+topics that it is not subscribed to.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.coordinators.offset_topics import TopicResults, check_count, told
+from barnabas.broker.coordinators.topic_results import TopicResults, check_count, client_error_code
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import Operation, Resource
@@ -32,7 +32,7 @@ def handle(
     if not broker.authorizer.allows(request_context, Operation.DELETE, Resource.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     results = TopicResults(_results, _name)
-    request.topics = yield from results.sort_out(broker, request_context, request.topics)
+    request.topics = yield from results.select(broker, request_context, request.topics)
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
 
@@ -41,10 +41,10 @@ def handle(
 
     try:
         check_count(request.topics)
-        # Asked even if no partition is left: a group that does not exist is told first.
-        response = yield from awaited(broker.groups.ask(request.group_id, decide))
+        # Sent even without partitions: an unknown group takes precedence over errors of partitions.
+        response = yield from awaited(broker.groups.submit(request.group_id, decide))
     except KafkaError as error:
-        raise KafkaError(told(error), error.message) from error
+        raise KafkaError(client_error_code(error), error.message) from error
     response.topics = results.merged(response.topics)
     return response
 
@@ -54,7 +54,7 @@ def refuse(request: OffsetDeleteRequest, code: ErrorCode, text: str) -> OffsetDe
 
 
 def _results(topic: OffsetDeleteRequest.Topic, indexes: list[int], code: ErrorCode) -> Topic:
-    partitions = [OffsetDeleteResponse.Partition(partition_index=one, error_code=code) for one in indexes]
+    partitions = [OffsetDeleteResponse.Partition(partition_index=index, error_code=code) for index in indexes]
     return Topic(name=topic.name, partitions=partitions)
 
 

@@ -1,9 +1,9 @@
 """OffsetFetch (api key 9), versions 1 to 9 (10 is not stable).
 
-How far groups have read.  From version 2 on null asks for all topics that have offsets; from 7 on a client
-may refuse offsets that an open transaction is about to change (KIP-447); from 8 on many groups are asked
-about at once (KIP-709); from 9 on members of consumer groups give their epoch (KIP-848); 10 names topics by
-their ids.
+Returns the committed offsets of groups.  From version 2 on null topics means all topics with offsets; from 7
+on a client may require stable offsets, without pending transactional commits (KIP-447); from 8 on for many
+groups at once (KIP-709); from 9 on members of consumer groups send their epoch (KIP-848); 10 identifies
+topics by id.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
-from barnabas.broker.coordinators.offset_topics import told
+from barnabas.broker.coordinators.topic_results import client_error_code
 from barnabas.broker.network.controller_requests import split_topics
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited, each
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 KEY = 9
-# Errors of the whole request, and null for all topics.
+# Top-level errors, and null for all topics.
 GROUP_ERRORS_SINCE = 2
 BATCHES_SINCE = 8
 TOPIC_IDS_SINCE = 10
@@ -43,9 +43,9 @@ def handle(
     groups = []
     for group in _groups(request, version):
         try:
-            groups.append((yield from _ask(broker, request_context, group, request.require_stable)))
+            groups.append((yield from _fetch_group(broker, request_context, group, request.require_stable)))
         except KafkaError as error:
-            groups.append(_group_error(group, _told(error), version))
+            groups.append(_group_error(group, _client_error_code(error), version))
         yield None
     if not groups:
         return OffsetFetchResponse(throttle_time_ms=0, groups=[])
@@ -53,41 +53,46 @@ def handle(
 
 
 def refuse(request: OffsetFetchRequest, code: ErrorCode, text: str) -> OffsetFetchResponse:
-    """For every version: each writes the error where it has a place for it."""
-    groups = [Group(group_id=one.group_id, topics=[], error_code=code) for one in request.groups]
-    topics = [_refused(_newer(one), code) for one in request.topics or ()]
+    """Sets the error in the fields of every version; each version encodes its own."""
+    groups = [Group(group_id=group.group_id, topics=[], error_code=code) for group in request.groups]
+    topics = [_refused(_with_group(topic), code) for topic in request.topics or ()]
     return OffsetFetchResponse(
-        throttle_time_ms=0, error_code=code, topics=[_older_topic(one) for one in topics], groups=groups
+        throttle_time_ms=0,
+        error_code=code,
+        topics=[_single_group_topic(topic) for topic in topics],
+        groups=groups,
     )
 
 
 def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequest.Group]:
     if version >= BATCHES_SINCE:
         return request.groups
-    topics = None if request.topics is None else [_newer(one) for one in request.topics]
+    topics = None if request.topics is None else [_with_group(topic) for topic in request.topics]
     return [OffsetFetchRequest.Group(group_id=request.group_id, topics=topics)]
 
 
-def _ask(
+def _fetch_group(
     broker: Broker, request_context: RequestContext, group: OffsetFetchRequest.Group, require_stable: bool
 ) -> Steps[Group]:
     if not broker.authorizer.allows(request_context, Operation.DESCRIBE, Resource.GROUP, group.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     by_id = request_context.api_version >= TOPIC_IDS_SINCE
     if group.topics is None:
-        found = yield from awaited(_fetch(broker, group, None, require_stable))
-        found.topics = [one for one in found.topics if _is_shown(broker, request_context, one, by_id=by_id)]
-        return found
+        fetched = yield from awaited(_fetch(broker, group, None, require_stable))
+        fetched.topics = [
+            topic for topic in fetched.topics if _is_shown(broker, request_context, topic, by_id=by_id)
+        ]
+        return fetched
     refused: list[Topics] = []
-    kept = []
+    visible = []
     for topic in group.topics:
         if _may_see(broker, request_context, topic, refused, by_id=by_id):
-            kept.append(topic)
+            visible.append(topic)
         yield None
-    # The coordinator looks at a few partitions at a time; a topic with many is asked for in parts.
+    # The coordinator looks up a few partitions at a time; a topic with many is split.
     whole: Group | None = None
-    for some, continues in split_topics(kept, "partition_indexes"):
-        part = yield from awaited(_fetch(broker, group, some, require_stable))
+    for topics, continues in split_topics(visible, "partition_indexes"):
+        part = yield from awaited(_fetch(broker, group, topics, require_stable))
         yield None
         if whole is None:
             whole = part
@@ -95,7 +100,7 @@ def _ask(
         if continues:
             whole.topics[-1].partitions += part.topics[0].partitions
         whole.topics += part.topics[1:] if continues else part.topics
-    assert whole is not None, "a group is asked for even without topics"
+    assert whole is not None, "a group without topics is looked up too"
     whole.topics += refused
     return whole
 
@@ -106,14 +111,14 @@ def _fetch(
     topics: list[OffsetFetchRequest.Topics] | None,
     require_stable: bool,
 ) -> Promise[Group]:
-    asked = OffsetFetchRequest.Group(
+    requested = OffsetFetchRequest.Group(
         group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=topics
     )
 
     def decide(machine: GroupMachine, context: Context) -> Decision[Group]:
-        return fetch(machine.offsets, asked, require_stable=require_stable)
+        return fetch(machine.offsets, requested, require_stable=require_stable)
 
-    return broker.groups.ask(group.group_id, decide)
+    return broker.groups.submit(group.group_id, decide)
 
 
 def _may_see(
@@ -124,7 +129,7 @@ def _may_see(
     *,
     by_id: bool,
 ) -> bool:
-    """Whether a topic is known and may be described; what is refused comes behind what is shown."""
+    """Whether a topic exists and may be described; otherwise adds the error to `refused`."""
     if by_id:
         known = None if topic.topic_id == ZERO_UUID else broker.image.topics.get(topic.topic_id)
         if known is None:
@@ -138,7 +143,7 @@ def _may_see(
 
 
 def _is_shown(broker: Broker, request_context: RequestContext, topic: Topics, *, by_id: bool) -> bool:
-    """Of all topics with offsets: those that may be described and, where ids are told, that have one."""
+    """Whether a topic with offsets may be described and, if the response has ids, has an id."""
     if by_id:
         topic.topic_id = broker.image.topic_ids.get(topic.name, ZERO_UUID)
         if topic.topic_id == ZERO_UUID:
@@ -148,31 +153,31 @@ def _is_shown(broker: Broker, request_context: RequestContext, topic: Topics, *,
     )
 
 
-def _told(error: KafkaError) -> ErrorCode:
-    """Consumers before 3.9 give up on COORDINATOR_NOT_AVAILABLE; NOT_COORDINATOR makes them look again."""
-    code = told(error)
+def _client_error_code(error: KafkaError) -> ErrorCode:
+    """Consumers before 3.9 fail on COORDINATOR_NOT_AVAILABLE; NOT_COORDINATOR makes them retry."""
+    code = client_error_code(error)
     return ErrorCode.NOT_COORDINATOR if code is ErrorCode.COORDINATOR_NOT_AVAILABLE else code
 
 
 def _group_error(group: OffsetFetchRequest.Group, code: ErrorCode, version: int) -> Group:
     if version >= GROUP_ERRORS_SINCE:
         return Group(group_id=group.group_id, topics=[], error_code=code)
-    return Group(group_id=group.group_id, topics=[_refused(one, code) for one in group.topics or ()])
+    return Group(group_id=group.group_id, topics=[_refused(topic, code) for topic in group.topics or ()])
 
 
 def _refused(topic: OffsetFetchRequest.Topics, code: ErrorCode) -> Topics:
-    partitions = [nothing(one, code) for one in topic.partition_indexes]
+    partitions = [nothing(index, code) for index in topic.partition_indexes]
     return Topics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
-# Before version 8 there is one group, and its topics stand in the request and the response themselves.
+# Before version 8 there is one group, whose topics are fields of the request and the response themselves.
 
 
-def _newer(topic: OffsetFetchRequest.Topic) -> OffsetFetchRequest.Topics:
+def _with_group(topic: OffsetFetchRequest.Topic) -> OffsetFetchRequest.Topics:
     return OffsetFetchRequest.Topics(name=topic.name, partition_indexes=topic.partition_indexes)
 
 
-def _older(partition: OffsetFetchResponse.Partitions) -> OffsetFetchResponse.Partition:
+def _single_group_partition(partition: OffsetFetchResponse.Partitions) -> OffsetFetchResponse.Partition:
     return OffsetFetchResponse.Partition(
         partition_index=partition.partition_index,
         committed_offset=partition.committed_offset,
@@ -182,8 +187,10 @@ def _older(partition: OffsetFetchResponse.Partitions) -> OffsetFetchResponse.Par
     )
 
 
-def _older_topic(topic: Topics) -> OffsetFetchResponse.Topic:
-    return OffsetFetchResponse.Topic(name=topic.name, partitions=[_older(one) for one in topic.partitions])
+def _single_group_topic(topic: Topics) -> OffsetFetchResponse.Topic:
+    return OffsetFetchResponse.Topic(
+        name=topic.name, partitions=[_single_group_partition(partition) for partition in topic.partitions]
+    )
 
 
 def _response(groups: list[Group], version: int) -> Steps[OffsetFetchResponse]:
@@ -192,6 +199,6 @@ def _response(groups: list[Group], version: int) -> Steps[OffsetFetchResponse]:
     (group,) = groups
     topics = []
     for topic in group.topics:
-        partitions = yield from each(topic.partitions, _older)
+        partitions = yield from each(topic.partitions, _single_group_partition)
         topics.append(OffsetFetchResponse.Topic(name=topic.name, partitions=partitions))
     return OffsetFetchResponse(throttle_time_ms=0, topics=topics, error_code=group.error_code)

@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (api key 23), versions 2 to 4.
 
-Where a leader epoch ended: followers and consumers find out where their log parts from ours (KIP-101,
-KIP-320).  An epoch that we do not have is answered with the largest one below it.
+Returns the end offset of a leader epoch, so that followers and consumers detect where their log diverges
+(KIP-101, KIP-320).  For an unknown epoch the response has the largest epoch below it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 KEY = 23
 
-Asked = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
-Answered = OffsetForLeaderEpochResponse.EpochEndOffset
+Requested = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+Result = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
 def handle(
@@ -37,10 +37,10 @@ def handle(
     response = OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=[])
     for topic in request.topics:
         if is_broker or allows(context, Operation.DESCRIBE, Resource.TOPIC, topic.topic):
-            answer: Callable[[Asked], Answered] = partial(_answer, broker.replicas, topic.topic)
+            result_of: Callable[[Requested], Result] = partial(_result, broker.replicas, topic.topic)
         else:
-            answer = _forbidden
-        partitions = yield from each(topic.partitions, answer)
+            result_of = _not_authorized
+        partitions = yield from each(topic.partitions, result_of)
         response.topics.append(
             OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions)
         )
@@ -54,22 +54,29 @@ def refuse(request: OffsetForLeaderEpochRequest, code: ErrorCode, text: str) -> 
         topics=[
             OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[Answered(error_code=code, partition=one.partition) for one in topic.partitions],
+                partitions=[
+                    Result(error_code=code, partition=partition.partition) for partition in topic.partitions
+                ],
             )
             for topic in request.topics
         ],
     )
 
 
-def _forbidden(one: Asked) -> Answered:
-    return Answered(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=one.partition)
+def _not_authorized(partition: Requested) -> Result:
+    return Result(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=partition.partition)
 
 
-def _answer(replicas: ReplicaManager, topic: str, one: Asked) -> Answered:
+def _result(replicas: ReplicaManager, topic: str, partition: Requested) -> Result:
     try:
-        hosted = replicas.find(topic, one.partition)
-        log = replicas.log_of(hosted, one.current_leader_epoch, leader_only=True)
+        hosted = replicas.find(topic, partition.partition)
+        log = replicas.log_of(hosted, partition.current_leader_epoch, leader_only=True)
     except KafkaError as error:
-        return Answered(error_code=error.code, partition=one.partition)
-    end = log.end_offset_for_epoch(one.leader_epoch)
-    return Answered(error_code=0, partition=one.partition, leader_epoch=end.epoch, end_offset=end.end_offset)
+        return Result(error_code=error.code, partition=partition.partition)
+    epoch_end = log.end_offset_for_epoch(partition.leader_epoch)
+    return Result(
+        error_code=0,
+        partition=partition.partition,
+        leader_epoch=epoch_end.epoch,
+        end_offset=epoch_end.end_offset,
+    )

@@ -1,10 +1,10 @@
 """Produce (api key 0), versions 3 to 13.
 
 acks 0, 1 and all (-1); one batch of format v2 for each partition (KIP-98); idempotent duplicates get their
-first offsets; what is wrong with single records is told (KIP-467, version 8); the current leader is told to
-who asked the wrong broker (KIP-951, version 10); transactional writes wait for their coordinator's word
-(KIP-890, version 12 adds to the transaction); topics by id (KIP-516, version 13).
-An error in a request with acks=0 closes the connection: there is no answer that could tell it.
+original offsets; errors of single records are reported (KIP-467, version 8); NOT_LEADER_OR_FOLLOWER has the
+current leader (KIP-951, version 10); transactional writes are verified with their coordinator (KIP-890,
+version 12 adds the partition to the transaction); topics by id (KIP-516, version 13).  An error in a request
+with acks=0 closes the connection, as there is no response that could report it.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ if TYPE_CHECKING:
 __all__ = ["KEY", "handle", "quick", "refuse"]
 
 KEY = 0
-# Topics and partitions of a request that is served at once.
+# Topics and partitions of a request that is served in one step.
 MAX_AT_ONCE = 500
 
 
 def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
 ) -> Answer[ProduceResponse] | Steps[ProduceResponse | None]:
-    """In parts, where a request names more partitions than are written within a slice."""
+    """Splits a request that names more partitions than can be written within a slice."""
     if context.is_large and has_many_elements(request, MAX_AT_ONCE):
         return produce_in_parts(request, lambda part: _handle(broker, part, context))
     return _handle(broker, request, context)
 
 
 def _handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> Answer[ProduceResponse]:
-    """Check everything, ask the coordinator if need be, append, and answer when the acks are there."""
+    """Validates all writes, verifies transactional ones, appends, and responds when the acks are complete."""
     writes = _writes(broker, request, context)
     transactional = [write for write in writes if _is_transactional(write.records)]
     if transactional and not _may_write_as(broker, request.transactional_id, context):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     for write in writes:
         if not write.is_refused:
-            _check(broker, write, context)
+            _validate(broker, write, context)
     produce = Produce(broker, request, context, writes)
     open_writes = [write for write in transactional if not write.is_refused]
     if open_writes:
@@ -71,7 +71,7 @@ def _handle(broker: Broker, request: ProduceRequest, context: RequestContext) ->
 
 
 def refuse(request: ProduceRequest, code: ErrorCode, text: str) -> ProduceResponse:
-    """A request that failed as a whole: every partition is told; in words, if there is more to say."""
+    """Every partition gets the error, with a message if there is one beyond the code's own text."""
     message = None if text == ERRORS[code].text else text
     return ProduceResponse(
         responses=[
@@ -80,9 +80,9 @@ def refuse(request: ProduceRequest, code: ErrorCode, text: str) -> ProduceRespon
                 topic_id=topic.topic_id,
                 partition_responses=[
                     ProduceResponse.PartitionProduceResponse(
-                        index=one.index, error_code=code, base_offset=-1, error_message=message
+                        index=partition.index, error_code=code, base_offset=-1, error_message=message
                     )
-                    for one in topic.partition_data
+                    for partition in topic.partition_data
                 ],
             )
             for topic in request.topic_data
@@ -91,25 +91,25 @@ def refuse(request: ProduceRequest, code: ErrorCode, text: str) -> ProduceRespon
 
 
 def _writes(broker: Broker, request: ProduceRequest, context: RequestContext) -> list[Write]:
-    """One for each partition; of one that is named twice, the last."""
+    """Returns a write for each partition; if one is named more than once, the last counts."""
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
     image = broker.image
     writes: dict[tuple[str | Uuid, int], Write] = {}
     for topic in request.topic_data:
         name, topic_id = topic.name, topic.topic_id
         if by_id:
-            known = image.topics.get(topic_id)
-            name = "" if known is None else known.name
-        for one in topic.partition_data:
-            write = Write(TopicPartition(name, one.index), topic_id, record_view(one.records))
+            topic_image = image.topics.get(topic_id)
+            name = "" if topic_image is None else topic_image.name
+        for partition in topic.partition_data:
+            write = Write(TopicPartition(name, partition.index), topic_id, record_view(partition.records))
             if by_id and not name:
                 write.refuse(ErrorCode.UNKNOWN_TOPIC_ID)
-            writes[topic_id if by_id else name, one.index] = write
+            writes[topic_id if by_id else name, partition.index] = write
     return list(writes.values())
 
 
 def _is_transactional(records: memoryview) -> bool:
-    """By the first batch.  One that cannot be one fails the whole request, in Apache Kafka's words."""
+    """Reads the first batch.  If it is invalid, the whole request fails with Apache Kafka's message."""
     try:
         size = batch_size(records, 0)
     except CorruptBatch:
@@ -131,14 +131,14 @@ def _may_write_as(broker: Broker, transactional_id: str | None, context: Request
     )
 
 
-def _check(broker: Broker, write: Write, context: RequestContext) -> None:
-    """All that can be said before the partition's log is asked."""
+def _validate(broker: Broker, write: Write, context: RequestContext) -> None:
+    """Validates everything that does not need the partition's log."""
     name = write.name
     if not broker.authorizer.allows(context, Operation.WRITE, Resource.TOPIC, name.topic):
         write.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return
-    known = broker.image.topic_named(name.topic)
-    if known is None or name.partition not in known.partitions:
+    topic_image = broker.image.topic_named(name.topic)
+    if topic_image is None or name.partition not in topic_image.partitions:
         write.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return
     try:

@@ -1,4 +1,4 @@
-"""RenewDelegationToken (key 39, versions 1-2): refused, as where tokens are not switched on."""
+"""RenewDelegationToken (key 39, versions 1-2): refused, as delegation tokens are disabled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SaslAuthenticate (key 36, versions 0-2) where no login is needed: ILLEGAL_SASL_STATE (KIP-152)."""
+"""SaslAuthenticate (key 36, versions 0-2) on a listener without SASL: ILLEGAL_SASL_STATE (KIP-152)."""
 
 from __future__ import annotations
 

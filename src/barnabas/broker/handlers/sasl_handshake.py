@@ -1,4 +1,4 @@
-"""SaslHandshake (key 17, versions 0-1) where no login is needed: ILLEGAL_SASL_STATE (KIP-43)."""
+"""SaslHandshake (key 17, versions 0-1) on a listener without SASL: ILLEGAL_SASL_STATE (KIP-43)."""
 
 from __future__ import annotations
 

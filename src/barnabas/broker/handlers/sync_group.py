@@ -1,8 +1,7 @@
 """SyncGroup (api key 14), versions 0 to 5.
 
-The leader hands in everybody's assignment; every member waits for its own, until it is committed.  From
-version 3 on static members (KIP-345); from 5 on the protocol that the member knows must be the group's
-(KIP-559).
+The leader sends the assignments of all members; each member gets its own when they are committed.  From
+version 3 on static members (KIP-345); from 5 on the member's protocol must be the group's (KIP-559).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.coordinators.group_requests import answered, check_member_request
+from barnabas.broker.coordinators.group_requests import check_member_request, recover
 from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
@@ -35,7 +34,7 @@ def handle(
     def decide(machine: GroupMachine, context: Context) -> Decision[SyncGroupResponse]:
         return machine.classic.sync(request, context)
 
-    return answered(broker.groups.ask(request.group_id, decide), lambda error: _refused(error.code))
+    return recover(broker.groups.submit(request.group_id, decide), lambda error: _refused(error.code))
 
 
 def refuse(request: SyncGroupRequest, code: ErrorCode, text: str) -> SyncGroupResponse:

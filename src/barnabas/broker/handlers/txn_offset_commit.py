@@ -1,9 +1,9 @@
 """TxnOffsetCommit (api key 28), versions 0 to 5.
 
-Offsets as a part of a transaction (KIP-98): they are committed when it is, and are gone if it is aborted.
-From version 3 on who commits is fenced by member and generation like any other committer (KIP-447); 4 knows
-TRANSACTION_ABORTABLE (KIP-1050); with 5 the partition of the offsets need not be added to the transaction
-before (KIP-890, transaction.version 2).
+Commits offsets as part of a transaction (KIP-98): they become visible when it commits and are dropped if it
+aborts.  From version 3 on the request is fenced by member and generation like any other commit (KIP-447); 4
+adds TRANSACTION_ABORTABLE (KIP-1050); with 5 the offsets' partition is added to the transaction implicitly
+(KIP-890, transaction.version 2).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.coordinators.offset_topics import TopicResults, check_count, told
+from barnabas.broker.coordinators.topic_results import TopicResults, check_count, client_error_code
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import Operation, Resource
@@ -37,7 +37,7 @@ def handle(
     _authorize(broker, request, request_context)
     version = request_context.api_version
     results = TopicResults(_results, _name)
-    request.topics = yield from results.sort_out(broker, request_context, request.topics)
+    request.topics = yield from results.select(broker, request_context, request.topics)
     if not request.topics:
         return TxnOffsetCommitResponse(throttle_time_ms=0, topics=results.refused())
 
@@ -49,7 +49,7 @@ def handle(
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         check_count(request.topics)
         response = yield from awaited(
-            broker.groups.ask_in_transaction(
+            broker.groups.submit_in_transaction(
                 request.group_id,
                 request.transactional_id,
                 ProducerStamp(request.producer_id, request.producer_epoch),
@@ -58,7 +58,7 @@ def handle(
             )
         )
     except KafkaError as error:
-        topics = results.failed(request.topics, _for_version(told(error), version))
+        topics = results.failed(request.topics, _for_version(client_error_code(error), version))
         return TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics)
     response.topics = results.merged(response.topics)
     return response
@@ -66,7 +66,8 @@ def handle(
 
 def refuse(request: TxnOffsetCommitRequest, code: ErrorCode, text: str) -> TxnOffsetCommitResponse:
     topics = [
-        _results(topic, [one.partition_index for one in topic.partitions], code) for topic in request.topics
+        _results(topic, [partition.partition_index for partition in topic.partitions], code)
+        for topic in request.topics
     ]
     return TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics)
 
@@ -80,7 +81,7 @@ def _authorize(broker: Broker, request: TxnOffsetCommitRequest, request_context:
 
 
 def _for_version(code: ErrorCode, version: int) -> ErrorCode:
-    """Codes that older producers do not know, or would give up on, are told as ones that they retry."""
+    """Maps codes that older producers do not know, or treat as fatal, to codes that they retry."""
     if code is ErrorCode.NETWORK_EXCEPTION:
         code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_SINCE:
@@ -91,7 +92,9 @@ def _for_version(code: ErrorCode, version: int) -> ErrorCode:
 
 
 def _results(topic: TxnOffsetCommitRequest.Topic, indexes: list[int], code: ErrorCode) -> Topic:
-    partitions = [TxnOffsetCommitResponse.Partition(partition_index=one, error_code=code) for one in indexes]
+    partitions = [
+        TxnOffsetCommitResponse.Partition(partition_index=index, error_code=code) for index in indexes
+    ]
     return Topic(name=topic.name, partitions=partitions)
 
 

@@ -1,8 +1,8 @@
 """WriteTxnMarkers (api key 27), version 1.
 
-The end of transactions, told to partitions that this broker leads: by their coordinators on other brokers,
-and by administrators who end a hanging transaction (KIP-664).  A marker for `__consumer_offsets` makes the
-transaction's offsets count, or not.
+Writes transaction markers to partitions that this broker leads, for coordinators on other brokers and for
+administrators who abort a hanging transaction (KIP-664).  A marker in `__consumer_offsets` commits or drops
+the transaction's offsets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KEY = 27
 
-# What became of each producer's markers.
+# The results by producer id and partition.
 Results = dict[int, dict[TopicPartition, ErrorCode]]
 
 
@@ -37,15 +37,18 @@ def handle(
     ):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results: Results = {}
-    answers: list[tuple[dict[TopicPartition, ErrorCode], TopicPartition, Promise[ErrorCode]]] = []
-    for wanted in request.markers:
+    pending: list[tuple[dict[TopicPartition, ErrorCode], TopicPartition, Promise[ErrorCode]]] = []
+    for requested in request.markers:
         marker = Marker(
-            wanted.producer_id, wanted.producer_epoch, wanted.coordinator_epoch, wanted.transaction_result
+            requested.producer_id,
+            requested.producer_epoch,
+            requested.coordinator_epoch,
+            requested.transaction_result,
         )
         codes = results.setdefault(marker.producer_id, {})
-        # A partition that is named again gets one marker.
+        # A partition that is named more than once gets one marker.
         seen: set[TopicPartition] = set()
-        for name in _names(wanted):
+        for name in _names(requested):
             yield None
             if name in seen:
                 continue
@@ -54,9 +57,9 @@ def handle(
             if hosted is None or hosted.is_offline:
                 codes[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
-                answers.append((codes, name, broker.transactions.markers.write(name, marker)))
-    for codes, name, answer in answers:
-        codes[name] = yield from awaited(answer)
+                pending.append((codes, name, broker.transactions.markers.write(name, marker)))
+    for codes, name, written in pending:
+        codes[name] = yield from awaited(written)
     return (yield from _response(results))
 
 

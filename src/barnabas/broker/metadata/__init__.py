@@ -1,1 +1,1 @@
-"""The cluster as this broker sees it: its own lifecycle, what clients see of topics, auto-creation."""
+"""The broker's lifecycle, its metadata publishers, the clients' view of the cluster, and automatic topics."""

@@ -1,7 +1,7 @@
-"""Topics that come into being because somebody asked for them (`auto.create.topics.enable`).
+"""Automatic creation of topics: on request (`auto.create.topics.enable`), and of the coordinators' topics.
 
-What lives here: what such a topic is made with, and which creations are on their way.  What may not: making
-it; that is a CreateTopics request to the controller like any other.
+Contains the settings of such topics and the creations in flight; the creation itself is a CreateTopics
+request to the controller.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Creations on their way at one time.  What is above is asked for again by the client that wants it.
-MAX_ON_THEIR_WAY = 10_000
+# Creations in flight.  Beyond that the client retries.
+MAX_IN_FLIGHT = 10_000
 _CREATE_TOPICS_VERSION = 7
 
 
 class _Internal(NamedTuple):
-    """What a coordinator's topic is made with, as Apache Kafka's coordinators do: by which broker options."""
+    """The broker options and configs of a coordinator's topic, as in Apache Kafka."""
 
     partitions: str
     replicas: str
@@ -70,51 +70,51 @@ _INTERNAL = {
 
 
 class AutoTopics:
-    """Of one broker."""
+    """The automatic creations of one broker."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._on_their_way: set[str] = set()
-        # Why a coordinator's topic was last refused: clients ask on, the log needs to say it once.
+        self._in_flight: set[str] = set()
+        # The last error of a coordinator's topic: clients keep retrying, and it is logged once.
         self._refused: dict[str, str | None] = {}
 
     def create(self, names: Iterable[str], context: RequestContext) -> dict[str, ErrorCode]:
-        """Ask the controller for these topics; what to tell the client at once: not there yet, or never."""
-        wanted: list[CreateTopicsRequest.CreatableTopic] = []
-        told: dict[str, ErrorCode] = {}
+        """Requests these topics from the controller; returns the error code of each for the client."""
+        requested: list[CreateTopicsRequest.CreatableTopic] = []
+        codes: dict[str, ErrorCode] = {}
         for name in names:
-            told[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            codes[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if not is_valid(name):
-                told[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
-            elif name not in self._on_their_way and len(self._on_their_way) < MAX_ON_THEIR_WAY:
-                self._on_their_way.add(name)
-                wanted.append(creatable_topic(name, self._broker.settings))
-        if wanted:
-            self._ask(wanted, context.principal)
-        return told
+                codes[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
+            elif name not in self._in_flight and len(self._in_flight) < MAX_IN_FLIGHT:
+                self._in_flight.add(name)
+                requested.append(creatable_topic(name, self._broker.settings))
+        if requested:
+            self._send(requested, context.principal)
+        return codes
 
     def create_internal(self, name: str) -> None:
-        """Ask the controller for a coordinator's topic: in the broker's own name, whoever needs it."""
-        if name not in self._on_their_way:
-            self._on_their_way.add(name)
-            self._ask([creatable_topic(name, self._broker.settings)], PRINCIPAL)
+        """Requests a coordinator's topic from the controller, as the broker's own principal."""
+        if name not in self._in_flight:
+            self._in_flight.add(name)
+            self._send([creatable_topic(name, self._broker.settings)], PRINCIPAL)
 
-    def _ask(self, wanted: list[CreateTopicsRequest.CreatableTopic], principal: str) -> None:
+    def _send(self, topics: list[CreateTopicsRequest.CreatableTopic], principal: str) -> None:
         request = CreateTopicsRequest(
-            topics=wanted, timeout_ms=self._broker.settings["request.timeout.ms"], validate_only=False
+            topics=topics, timeout_ms=self._broker.settings["request.timeout.ms"], validate_only=False
         )
-        names = [topic.name for topic in wanted]
+        names = [topic.name for topic in topics]
         self._broker.metadata.ask(request, _CREATE_TOPICS_VERSION, principal).then(
             partial(self._created, names), partial(self._failed, names)
         )
 
     def _created(self, names: list[str], response: Message) -> None:
-        self._on_their_way.difference_update(names)
+        self._in_flight.difference_update(names)
         for result in getattr(response, "topics", ()):
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                self._tell(result.name, ErrorCode(result.error_code), result.error_message)
+                self._log_refusal(result.name, ErrorCode(result.error_code), result.error_message)
 
-    def _tell(self, name: str, code: ErrorCode, reason: str | None) -> None:
+    def _log_refusal(self, name: str, code: ErrorCode, reason: str | None) -> None:
         internal = _INTERNAL.get(name)
         if internal is None:
             logger.info("the topic %s was not created automatically: %s", shown(name), shown(reason))
@@ -132,14 +132,14 @@ class AutoTopics:
             )
 
     def _failed(self, names: list[str], error: BaseException) -> None:
-        self._on_their_way.difference_update(names)
+        self._in_flight.difference_update(names)
         logger.warning(
             "the topics %s were not created automatically: %s", shown_all(names), shown(str(error))
         )
 
 
 def creatable_topic(name: str, settings: Settings) -> CreateTopicsRequest.CreatableTopic:
-    """What a topic is made with when nobody says more than its name."""
+    """Returns the CreateTopics entry of a topic of which only the name is given."""
     internal = _INTERNAL.get(name)
     if internal is not None:
         partitions, replicas = settings[internal.partitions], settings[internal.replicas]

@@ -1,11 +1,11 @@
-"""A broker's life in its cluster: registered, caught up, unfenced, and at its end let go.
+"""The broker lifecycle: registration, catching up, unfencing and controlled shutdown.
 
-What lives here: registration and heartbeats, as requests through the controller channel.  What may not: what
-starting and stopping mean for the broker itself (server).
+Contains registration and heartbeats, sent through the controller channel.  What the states mean for the
+broker itself belongs in server.py.
 
 The states are Apache Kafka's.  A heartbeat is due 10 ms after the last one while the broker catches up, 50 ms
-after the first of a controlled shutdown, each broker.heartbeat.interval.ms otherwise; what fails is tried
-again after twice the time of the last try.
+after the first one of a controlled shutdown, and every broker.heartbeat.interval.ms otherwise.  Failures are
+retried with exponential backoff.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ logger = logging.getLogger(__name__)
 REGISTRATION_VERSION = 4
 HEARTBEAT_VERSION = 1
 SECURITY_PROTOCOL_NUMBERS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-# Brokers act for themselves: the principal of the connection between nodes.
+# The principal of the broker's own requests.
 OWN_PRINCIPAL = "User:ANONYMOUS"
 CATCHING_UP_MS = 10
 FIRST_SHUTDOWN_HEARTBEAT_MS = 50
 FIRST_RETRY_MS = 100
-# Answers to a heartbeat that say that this registration is gone, or another one has taken its place.
-_NOT_OURS = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
+# Errors of a heartbeat whose registration was removed or replaced.
+_REGISTRATION_LOST = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 _MS = 1_000_000
 
 
 class State(Enum):
-    """Where a broker is in its life."""
+    """Apache Kafka's broker states."""
 
     NOT_RUNNING = 0
     STARTING = 1
@@ -57,7 +57,7 @@ class State(Enum):
 
 
 class ControllerChannel(Protocol):
-    """The way to the controller, and what it has decided so far."""
+    """Sends requests to the controller, and has the committed metadata."""
 
     @property
     def image(self) -> Image: ...
@@ -66,7 +66,7 @@ class ControllerChannel(Protocol):
 
 
 class Lifecycle:
-    """Of one broker, from start to stop."""
+    """The lifecycle of one broker, from start to stop."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Lifecycle:
         self.broker_epoch = -1
         self.caught_up: Promise[None] = Promise()
         self.unfenced: Promise[None] = Promise()
-        self.let_go: Promise[None] = Promise()
+        self.shut_down_allowed: Promise[None] = Promise()
         self._broker_id = broker_id
         self._incarnation_id = incarnation_id
         self._settings = settings
@@ -94,10 +94,10 @@ class Lifecycle:
         self._in_flight = False
         self._send_at_once = False
         self._retry_ms = FIRST_RETRY_MS
-        self._asked_to_go = False
+        self._shutdown_requested = False
         self._offline_dirs: list[Uuid] = []
 
-    # What the broker tells --------------------------------------------------------------------------------
+    # Calls of the broker ------------------------------------------------------------------------------------
 
     def start(
         self,
@@ -107,7 +107,7 @@ class Lifecycle:
         log_dirs: Sequence[Uuid],
         previous_epoch: int | None,
     ) -> None:
-        """Register; `caught_up` is told when the broker has all metadata that was there before it."""
+        """Registers; `caught_up` completes when the broker has all earlier metadata."""
         self.state = State.STARTING
         self._registration = BrokerRegistrationRequest(
             broker_id=self._broker_id,
@@ -115,12 +115,12 @@ class Lifecycle:
             incarnation_id=self._incarnation_id,
             listeners=[
                 BrokerRegistrationRequest.Listener(
-                    name=one.listener_name,
-                    host=one.host or "",
-                    port=one.port,
-                    security_protocol=SECURITY_PROTOCOL_NUMBERS[one.security_protocol],
+                    name=endpoint.listener_name,
+                    host=endpoint.host or "",
+                    port=endpoint.port,
+                    security_protocol=SECURITY_PROTOCOL_NUMBERS[endpoint.security_protocol],
                 )
-                for one in listeners
+                for endpoint in listeners
             ],
             features=[
                 BrokerRegistrationRequest.Feature(
@@ -129,38 +129,38 @@ class Lifecycle:
                 for name, (lowest, highest) in features.items()
             ],
             rack=self._settings["broker.rack"],
-            log_dirs=sorted(log_dirs, key=lambda one: (one.most_significant, one.least_significant)),
+            log_dirs=sorted(log_dirs, key=lambda dir_id: (dir_id.most_significant, dir_id.least_significant)),
             previous_broker_epoch=-1 if previous_epoch is None else previous_epoch,
         )
         limit_ms = self._settings["initial.broker.registration.timeout.ms"]
-        self._timers.set((self, "registration"), self._after_ns(limit_ms), self._registration_took_too_long)
+        self._timers.set((self, "registration"), self._after_ns(limit_ms), self._registration_timed_out)
         self._communicate()
 
     def ready_to_unfence(self) -> Promise[None]:
-        """The logs are open: clients may come."""
+        """Called when the logs are open and the broker can serve clients."""
         self._ready_to_unfence = True
         self._schedule(0)
         return self.unfenced
 
     def shut_down(self) -> Promise[None]:
-        """Give leaderships away; done when the controller lets us go, or at once if we never ran."""
+        """Starts a controlled shutdown; completes when the controller allows it, at once if not running."""
         if self.state is State.RUNNING:
             self.state = State.PENDING_CONTROLLED_SHUTDOWN
             self._schedule(0)
         else:
             self.stop()
-        return self.let_go
+        return self.shut_down_allowed
 
     def stop(self) -> None:
-        """Say no more."""
+        """Stops all heartbeats."""
         self.state = State.SHUTTING_DOWN
         self._timers.cancel((self, "communication"))
         self._timers.cancel((self, "registration"))
-        if not self.let_go.done:
-            self.let_go.set(None)
+        if not self.shut_down_allowed.done:
+            self.shut_down_allowed.set(None)
 
     def dir_failed(self, directory_id: Uuid) -> None:
-        """Tell the controller with the next heartbeat, which is due now (KIP-858)."""
+        """Reports an offline log directory with the next heartbeat, which is sent now (KIP-858)."""
         if directory_id not in self._offline_dirs:
             self._offline_dirs.append(directory_id)
             if self._is_registered:
@@ -172,7 +172,7 @@ class Lifecycle:
         return self._clock.monotonic_ns() + delay_ms * _MS
 
     def _schedule(self, delay_ms: int) -> None:
-        """One request at a time: what is wanted at once while one is under way follows it."""
+        """Schedules the next request.  If one is in flight, an immediate request follows it."""
         if self.state in (State.NOT_RUNNING, State.SHUTTING_DOWN):
             return
         if self._in_flight:
@@ -188,7 +188,7 @@ class Lifecycle:
         self._in_flight = True
         if not self._is_registered:
             assert self._registration is not None
-            self._ask(self._registration, REGISTRATION_VERSION, self._registered)
+            self._send(self._registration, REGISTRATION_VERSION, self._registered)
             return
         heartbeat = BrokerHeartbeatRequest(
             broker_id=self._broker_id,
@@ -198,29 +198,31 @@ class Lifecycle:
             want_shut_down=self.state is State.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=list(self._offline_dirs),
         )
-        self._ask(heartbeat, HEARTBEAT_VERSION, self._heard)
+        self._send(heartbeat, HEARTBEAT_VERSION, self._heartbeat_received)
 
-    def _ask(self, request: Message, version: int, on_answer: Callable[[Message], None]) -> None:
-        self._channel.ask(request, version, OWN_PRINCIPAL).then(on_answer, self._failed)
+    def _send(self, request: Message, version: int, on_response: Callable[[Message], None]) -> None:
+        self._channel.ask(request, version, OWN_PRINCIPAL).then(on_response, self._failed)
 
     def _failed(self, error: BaseException) -> None:
         self._in_flight = False
         if self.state is State.SHUTTING_DOWN:
             return
-        removed = isinstance(error, KafkaError) and error.code in _NOT_OURS
+        removed = isinstance(error, KafkaError) and error.code in _REGISTRATION_LOST
         if removed and self.state is State.PENDING_CONTROLLED_SHUTDOWN:
-            logger.warning("broker %d is registered no more: nothing is left to give away", self._broker_id)
+            logger.warning(
+                "the registration of broker %d was removed: no leaderships are left to move", self._broker_id
+            )
             self.stop()
             return
-        what = "heartbeat" if self._is_registered else "registration"
-        logger.warning("the %s of broker %d failed: %s", what, self._broker_id, error)
-        # A failure is never followed at once by the next try.
+        request = "heartbeat" if self._is_registered else "registration"
+        logger.warning("the %s of broker %d failed: %s", request, self._broker_id, error)
+        # A failure is never retried immediately.
         self._send_at_once = False
         delay_ms = self._retry_ms
         self._retry_ms = min(2 * delay_ms, self._settings["broker.session.timeout.ms"])
         self._schedule(delay_ms)
 
-    def _registration_took_too_long(self) -> None:
+    def _registration_timed_out(self) -> None:
         if not self._is_registered and not self.caught_up.done:
             self.state = State.SHUTTING_DOWN
             self._timers.cancel((self, "communication"))
@@ -245,7 +247,7 @@ class Lifecycle:
         logger.info("registered broker %d with epoch %d", self._broker_id, self.broker_epoch)
         self._schedule(0)
 
-    def _heard(self, response: Message) -> None:
+    def _heartbeat_received(self, response: Message) -> None:
         assert isinstance(response, BrokerHeartbeatResponse)
         if response.error_code:
             self._failed(KafkaError(ErrorCode(response.error_code)))
@@ -253,31 +255,31 @@ class Lifecycle:
         self._in_flight = False
         self._retry_ms = FIRST_RETRY_MS
         if self.state is State.STARTING:
-            self._heard_starting(response)
+            self._heartbeat_while_starting(response)
         elif self.state is State.RECOVERY:
-            self._heard_in_recovery(response)
+            self._heartbeat_in_recovery(response)
         elif self.state is State.PENDING_CONTROLLED_SHUTDOWN:
-            self._heard_going(response)
+            self._heartbeat_in_shutdown(response)
         elif self.state is State.RUNNING:
             self._schedule(self._settings["broker.heartbeat.interval.ms"])
 
-    def _heard_starting(self, response: BrokerHeartbeatResponse) -> None:
+    def _heartbeat_while_starting(self, response: BrokerHeartbeatResponse) -> None:
         if response.is_caught_up:
             self.state = State.RECOVERY
             self.caught_up.set(None)
         self._schedule(CATCHING_UP_MS)
 
-    def _heard_in_recovery(self, response: BrokerHeartbeatResponse) -> None:
+    def _heartbeat_in_recovery(self, response: BrokerHeartbeatResponse) -> None:
         if not response.is_fenced:
             self.state = State.RUNNING
             logger.info("broker %d is unfenced", self._broker_id)
             self.unfenced.set(None)
         self._schedule(self._settings["broker.heartbeat.interval.ms"])
 
-    def _heard_going(self, response: BrokerHeartbeatResponse) -> None:
+    def _heartbeat_in_shutdown(self, response: BrokerHeartbeatResponse) -> None:
         if response.should_shut_down:
             self.stop()
             return
         delay_ms = self._settings["broker.heartbeat.interval.ms"]
-        self._schedule(delay_ms if self._asked_to_go else FIRST_SHUTDOWN_HEARTBEAT_MS)
-        self._asked_to_go = True
+        self._schedule(delay_ms if self._shutdown_requested else FIRST_SHUTDOWN_HEARTBEAT_MS)
+        self._shutdown_requested = True

@@ -1,8 +1,5 @@
-"""What clients are told of brokers and partitions, from the image.
-
-What lives here: the questions that Metadata, DescribeCluster and DescribeTopicPartitions share.  What may
-not: the shape of any answer.
-"""
+"""Brokers and partitions of the image as clients see them: shared by Metadata, DescribeCluster and
+DescribeTopicPartitions."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ NO_CONTROLLER = -1
 
 
 def live_brokers(image: Image, listener: str) -> Iterator[tuple[Broker, Endpoint]]:
-    """Brokers that are not fenced and can be reached on this listener, by id."""
+    """Returns the unfenced brokers with this listener, by id."""
     for broker_id in sorted(image.brokers):
         broker = image.brokers[broker_id]
         endpoint = broker.endpoint(listener)
@@ -28,46 +25,46 @@ def live_brokers(image: Image, listener: str) -> Iterator[tuple[Broker, Endpoint
 
 
 def shown_controller(image: Image, random: Random) -> int:
-    """Any live broker: clients cannot reach the controller, and every broker passes requests on to it."""
+    """Returns any live broker: clients cannot reach the controller, and every broker forwards to it."""
     alive = [broker_id for broker_id in sorted(image.brokers) if not image.brokers[broker_id].fenced]
     return alive[random.integer(0, len(alive) - 1)] if alive else NO_CONTROLLER
 
 
 def leader_endpoint(image: Image, partition: Partition, listener: str) -> Endpoint | None:
-    """Where the leader can be reached on this listener; None if there is no leader, or no such listener."""
+    """Returns the leader's endpoint on this listener; None if there is no leader or no such listener."""
     broker = image.brokers.get(partition.leader)
     return None if broker is None else broker.endpoint(listener)
 
 
 def no_leader_error(image: Image, partition: Partition) -> ErrorCode:
-    """Why `leader_endpoint` has none."""
+    """Returns the error if `leader_endpoint` is None."""
     known = partition.leader in image.brokers
     return ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def reachable(image: Image, replicas: Sequence[int], listener: str) -> list[int]:
-    """Those of the replicas whose brokers are up and have this listener."""
-    up = []
+    """Returns the replicas whose brokers are unfenced and have this listener."""
+    live = []
     for replica in replicas:
         broker = image.brokers.get(replica)
         if broker is not None and not broker.fenced and broker.endpoint(listener) is not None:
-            up.append(replica)
-    return up
+            live.append(replica)
+    return live
 
 
 def offline_replicas(image: Image, partition: Partition, listener: str) -> list[int]:
-    """Replicas that cannot serve: the broker is away or fenced, lacks the listener, or lost the directory."""
+    """Returns replicas whose broker is not live, has no such listener, or has lost the directory."""
     offline = []
     for replica, directory in zip(partition.replicas, partition.directories, strict=True):
         broker = image.brokers.get(replica)
-        away = broker is None or broker.fenced or broker.endpoint(listener) is None
-        if away or not _is_online(directory, broker.directories if broker is not None else ()):
+        is_unreachable = broker is None or broker.fenced or broker.endpoint(listener) is None
+        if is_unreachable or not _is_online(directory, broker.directories if broker is not None else ()):
             offline.append(replica)
     return offline
 
 
 def _is_online(directory: Uuid, online: Sequence[Uuid]) -> bool:
-    """A broker that registered no directories (before KIP-858) is believed to have them all."""
+    """A broker that registered no directories (before KIP-858) is assumed to have them all."""
     if directory in (UNASSIGNED_DIR, MIGRATING_DIR):
         return True
     return directory != LOST_DIR and (not online or directory in online)

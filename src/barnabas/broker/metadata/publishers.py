@@ -1,11 +1,8 @@
-"""Who acts on committed metadata in a broker, and in which order.
+"""The metadata publishers of a broker, in their order.
 
-What lives here: the one list, and the little that leads from a delta to each part.  What may not: what the
-parts make of it.
-
-The order is the same on every node and in every role.  Settings and image come first: all others ask the
-broker for them.  What decides who may do what follows, before any new partition can be used; then the
-replicas, and last the coordinators, whose shards live on replicas.
+The order is the same on every node and in every role.  Image and settings come first: all others read them
+from the broker.  Authorizer and quotas follow, before any new partition can be used; then the replicas, and
+last the coordinators, whose shards depend on replicas.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from barnabas.metadata.publisher import MetadataPublisher
 
 
 class PublishingBroker(Protocol):
-    """What the publishers reach in a broker.  Replicas and coordinators come up after the metadata."""
+    """The parts of a broker that publishers update.  Replicas and coordinators start after the metadata."""
 
     @property
     def authorizer(self) -> Authorizer: ...
@@ -43,7 +40,7 @@ class PublishingBroker(Protocol):
 
 
 def publishers_for(broker: PublishingBroker, node_id: int) -> list[MetadataPublisher]:
-    """All of them, in order."""
+    """Returns all publishers in order."""
     return [
         _Publisher("image", lambda delta: broker.take_image(delta.image)),
         _Publisher("settings", lambda delta: _publish_settings(broker, node_id, delta)),
@@ -55,7 +52,7 @@ def publishers_for(broker: PublishingBroker, node_id: int) -> list[MetadataPubli
 
 
 class _Publisher:
-    """A `metadata.publisher.MetadataPublisher` around one call."""
+    """A `metadata.publisher.MetadataPublisher` that calls one function."""
 
     __slots__ = ("_act", "name")
 
@@ -68,7 +65,7 @@ class _Publisher:
 
 
 def _publish_settings(broker: PublishingBroker, node_id: int, delta: Delta) -> None:
-    """Options of this broker, or of all (KIP-226)."""
+    """Applies dynamic options of this broker or of all brokers (KIP-226)."""
     own = (ConfigResource.BROKER, str(node_id))
     if own in delta.configs or (ConfigResource.BROKER, "") in delta.configs:
         broker.take_settings()

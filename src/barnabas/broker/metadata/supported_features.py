@@ -1,4 +1,4 @@
-"""The features that a broker registers and tells its clients, in Apache Kafka's order (KIP-584)."""
+"""The features that a broker registers and announces to clients, in Apache Kafka's order (KIP-584)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from barnabas.metadata import features
 
 
 def supported_features(settings: Settings) -> dict[str, tuple[int, int]]:
-    """Name to lowest and highest level.  The order means nothing, but it is in records and answers."""
+    """Returns the min and max level by name.  The order has no meaning, but is visible in responses."""
     supported = features.supported_features(unstable=settings["unstable.feature.versions.enable"])
     return {name: supported[name] for name in hash_map_order(supported)}

@@ -1,1 +1,1 @@
-"""What a broker counts, and the HTTP page on which Prometheus reads it."""
+"""The metrics of a broker, and the HTTP endpoint for Prometheus."""

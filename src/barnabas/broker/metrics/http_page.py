@@ -1,7 +1,7 @@
-"""The metrics over HTTP: just enough of it for Prometheus and for a browser.
+"""The metrics over HTTP, for Prometheus and browsers.
 
-What lives here: one connection, one answer, and bounds on both: the port is open to whoever reaches it.  What
-may not: what is counted (metrics).
+Each connection serves one request.  Sizes, times and connections are bounded, as the port may be reachable by
+anybody.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from barnabas.runtime.network.network import (
     StreamHandler,
 )
 
-# Longer heads than any scraper sends.
-MAX_HEAD_BYTES = 16 << 10
-# Who has not asked by then, or has not taken the answer, is closed.
+# Larger than the request header of any scraper.
+MAX_HEADER_BYTES = 16 << 10
+# Connections are closed after this time, whether or not they are served.
 DEADLINE_MS = 10_000
-# Scrapers and browsers at a time; whoever comes above that is sent away.  Each takes a descriptor that a
+# Concurrent connections; more are refused.  Each takes a file descriptor that a
 # client or a log could need.
 MAX_CONNECTIONS = 20
-_END_OF_HEAD = b"\r\n\r\n"
+_END_OF_HEADER = b"\r\n\r\n"
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _MS = 1_000_000
 
 
 class MetricsPage:
-    """The connections of the page, and their bounds."""
+    """The connections to the endpoint."""
 
     def __init__(self, metrics: Metrics, clock: Clock, timers: TimerService) -> None:
         self.metrics = metrics
@@ -53,7 +53,7 @@ class MetricsPage:
 
 
 class _Exchange(StreamHandler):
-    """One request, one answer, closed."""
+    """Serves one request and closes the connection."""
 
     def __init__(self, page: MetricsPage) -> None:
         self._page = page
@@ -68,34 +68,34 @@ class _Exchange(StreamHandler):
 
     def data_received(self, view: memoryview) -> int:
         assert self._connection is not None
-        head = bytes(view[: MAX_HEAD_BYTES + 1])
-        if _END_OF_HEAD not in head:
-            if len(head) > MAX_HEAD_BYTES:
-                raise ValueError("the head of this HTTP request does not end")
+        header = bytes(view[: MAX_HEADER_BYTES + 1])
+        if _END_OF_HEADER not in header:
+            if len(header) > MAX_HEADER_BYTES:
+                raise ValueError("the header of the HTTP request is too long")
             return 0
-        method, _, rest = head.partition(b" ")
-        path = rest.partition(b" ")[0].partition(b"?")[0]
+        method, _, target = header.partition(b" ")
+        path = target.partition(b" ")[0].partition(b"?")[0]
         if method not in (b"GET", b"HEAD"):
-            self._answer(self._connection, "405 Method Not Allowed", "only GET is understood here\n")
+            self._respond(self._connection, "405 Method Not Allowed", "only GET is supported\n")
         elif path != b"/metrics":
-            self._answer(self._connection, "404 Not Found", "there is only /metrics here\n")
+            self._respond(self._connection, "404 Not Found", "only /metrics exists\n")
         else:
             text = self._page.metrics.text()
-            self._answer(self._connection, "200 OK", text, head_only=method == b"HEAD")
+            self._respond(self._connection, "200 OK", text, header_only=method == b"HEAD")
         return len(view)
 
-    def _answer(self, connection: Connection, status: str, text: str, *, head_only: bool = False) -> None:
+    def _respond(self, connection: Connection, status: str, text: str, *, header_only: bool = False) -> None:
         body = text.encode()
-        head = (
+        header = (
             f"HTTP/1.1 {status}\r\nContent-Type: {_CONTENT_TYPE}\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         )
-        connection.send(head.encode(), b"" if head_only else body)
+        connection.send(header.encode(), b"" if header_only else body)
         connection.close_when_sent()
 
 
 def serve_metrics(
     network: Network, host: str, port: int, metrics: Metrics, *, clock: Clock, timers: TimerService
 ) -> Listener:
-    """Open the page; OSError if the port is not to be had."""
+    """Opens the endpoint; raises OSError if the port is not available."""
     return network.listen(host, port, MetricsPage(metrics, clock, timers).accept)

@@ -1,1 +1,1 @@
-"""Where the metadata of a cluster lives: in a quorum of its own, or in ZooKeeper."""
+"""The metadata modes of a cluster: KRaft, or ZooKeeper."""

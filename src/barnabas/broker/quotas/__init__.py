@@ -1,1 +1,1 @@
-"""Client quotas: whose quota applies, how fast a client is, and for how long it is muted."""
+"""Client quotas: which quota applies, the rate of a client, and its throttle time."""

@@ -1,10 +1,9 @@
-"""How much a client may ask of a broker (KIP-13, KIP-55, KIP-124, KIP-219): whose quota holds, and its use.
+"""Client quotas (KIP-13, KIP-55, KIP-124, KIP-219): which quota applies to a client, and its usage.
 
-What lives here: the questions of dispatch and fetch, the choice among the quotas that are set, and what each
-client has used.  What may not: the arithmetic of rates (quota_rates.py), and which quotas exist (controller).
+The computation of rates belongs in rates.py.
 
-As long as no quota is set, nobody is asked anything: `is_set` is all that the way of a request looks at.  A
-client that is over its quota is answered at once, told for how long, and not read from meanwhile.
+Without quotas a request only checks `is_set`.  A client above its quota gets its response at once with the
+throttle time, and its connection is muted for that time.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from barnabas.runtime.clock import Clock
 PRODUCE_KEY = 0
 PRODUCE, FETCH, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 NO_LIMIT = 2**31 - 1
-# Clients whose use is known; at the limit those that have been quiet are forgotten.
+# Clients with known usage; at the limit idle ones are removed.
 MAX_CLIENTS = 10_000
-# All of them are looked through for quiet ones at most so often.
-FORGET_EACH_MS = 1_000
-# Longer client ids are told apart by their hashes.
-LONGEST_CLIENT_ID = 249
+# Minimum time between two searches for idle clients.
+IDLE_CHECK_INTERVAL_MS = 1_000
+# Longer client ids are replaced by their hashes.
+MAX_CLIENT_ID_LENGTH = 249
 _TOO_MANY = "\0too many"
 _USER, _CLIENT = "user", "client-id"
 _MS = 1_000_000
@@ -37,46 +36,46 @@ _PERCENT_PER_NS = 100 / 1e9
 
 
 class Limits(Protocol):
-    """What holds for one client."""
+    """The quotas of one client."""
 
     def received(self, api_key: int, request_bytes: int) -> int:
-        """Count a request; for how many milliseconds this client is to be silent."""
+        """Counts a request; returns the throttle time in milliseconds."""
         ...
 
     def worked(self, elapsed_ns: int) -> int:
-        """Count the time that a request took; as above."""
+        """Counts the processing time of a request; returns the throttle time in milliseconds."""
         ...
 
     def fetched(self, response_bytes: int) -> int:
-        """Count what a fetch would give; if it is too much it is not given, and does not count."""
+        """Counts a fetch response; if it exceeds the quota, it is not sent and does not count."""
         ...
 
     @property
     def max_fetch_bytes(self) -> int:
-        """The most that one fetch may give."""
+        """The maximum size of one fetch response."""
         ...
 
 
 class Quotas(Protocol):
-    """What dispatch and fetch ask."""
+    """The interface that dispatch and fetch use."""
 
     is_set: bool
 
     def limits_of(self, context: RequestContext) -> Limits | None:
-        """What holds for this client; None if nothing does."""
+        """Returns the quotas of this client; None if there are none."""
         ...
 
     def load(self, image: Image) -> None:
-        """Begin with the quotas of this image."""
+        """Loads the quotas of this image."""
         ...
 
     def apply(self, delta: Delta) -> None:
-        """Quotas have changed."""
+        """Applies changed quotas."""
         ...
 
 
 class Unlimited:
-    """No quotas: nobody has to wait."""
+    """No quotas."""
 
     is_set = False
 
@@ -84,21 +83,21 @@ class Unlimited:
         return None
 
     def load(self, image: Image) -> None:
-        """There are none to take."""
+        """Quotas are ignored."""
 
     def apply(self, delta: Delta) -> None:
-        """As above."""
+        """Like `load`."""
 
 
 class Meter(NamedTuple):
-    """A rate and what it may be."""
+    """A rate and its quota."""
 
     rate: Rate
     bound: float
 
 
 class ClientLimits:
-    """The meters of one client, some of them shared with others of the same user or client id."""
+    """The meters of one client; clients of the same user or client id may share some."""
 
     __slots__ = ("_clock", "_fetch", "_produce", "_request", "_window")
 
@@ -117,19 +116,19 @@ class ClientLimits:
     def received(self, api_key: int, request_bytes: int) -> int:
         if self._produce is None or api_key != PRODUCE_KEY:
             return 0
-        return _use(self._produce, request_bytes, self._now_ms())
+        return _record(self._produce, request_bytes, self._now_ms())
 
     def worked(self, elapsed_ns: int) -> int:
         if self._request is None:
             return 0
         used = elapsed_ns * _PERCENT_PER_NS
-        return _use(self._request, used, self._now_ms(), most_ms=self._window.sample_ms)
+        return _record(self._request, used, self._now_ms(), max_ms=self._window.sample_ms)
 
     def fetched(self, response_bytes: int) -> int:
         if self._fetch is None:
             return 0
         now_ms = self._now_ms()
-        wait_ms = _use(self._fetch, response_bytes, now_ms)
+        wait_ms = _record(self._fetch, response_bytes, now_ms)
         if wait_ms:
             self._fetch.rate.record(-response_bytes, now_ms)
         return wait_ms
@@ -141,24 +140,24 @@ class ClientLimits:
         return min(NO_LIMIT, int(self._fetch.bound * self._window.full_seconds))
 
 
-def _use(meter: Meter, amount: float, now_ms: int, most_ms: int | None = None) -> int:
+def _record(meter: Meter, amount: float, now_ms: int, max_ms: int | None = None) -> int:
     meter.rate.record(amount, now_ms)
-    return throttle_ms(meter.rate, meter.bound, now_ms, most_ms)
+    return throttle_ms(meter.rate, meter.bound, now_ms, max_ms)
 
 
 class ClientQuotas:
-    """The quotas of the image, and what clients have used of them here."""
+    """The quotas of the image, and the usage of clients on this broker."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.is_set = False
         self._clock = clock
         self._window = Window(settings["quota.window.num"], settings["quota.window.size.seconds"] * 1000)
         self._quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
-        # By user and client id, as found; None where nothing holds.
+        # By user and client id; None if no quota applies.
         self._limits: dict[tuple[str, str], ClientLimits | None] = {}
-        # By quota, user and client id; an empty name where all share it.
+        # By quota, user and client id; a name is empty if all share the rate.
         self._rates: dict[tuple[str, str, str], Rate] = {}
-        self._forgot_ms = -FORGET_EACH_MS
+        self._last_idle_check_ms = -IDLE_CHECK_INTERVAL_MS
 
     def load(self, image: Image) -> None:
         self._quotas = image.quotas
@@ -173,7 +172,7 @@ class ClientQuotas:
 
     def limits_of(self, context: RequestContext) -> Limits | None:
         user, client_id = context.principal.partition(":")[2], context.client_id
-        if len(client_id) > LONGEST_CLIENT_ID:
+        if len(client_id) > MAX_CLIENT_ID_LENGTH:
             client_id = _digest(client_id)
         try:
             return self._limits[user, client_id]
@@ -191,7 +190,7 @@ class ClientQuotas:
         return limits
 
     def _meter(self, key: str, user: str, client_id: str) -> Meter | None:
-        """The most special quota that is set counts; who it is set for shares it."""
+        """Returns the meter of the most specific quota; all clients that it is set for share the rate."""
         for entity, by_user, by_client in _entities(user, client_id):
             bound = self._quotas.get(entity, {}).get(key)
             if bound is not None:
@@ -202,33 +201,33 @@ class ClientQuotas:
         rate = self._rates.get((key, user, client_id))
         if rate is None:
             if len(self._rates) >= MAX_CLIENTS:
-                self._forget_quiet()
+                self._remove_idle()
             if len(self._rates) >= MAX_CLIENTS:
-                # Whoever comes under ever new names shares what is left with others who do.
+                # Clients with ever new names share one rate.
                 user = client_id = _TOO_MANY
                 if (key, user, client_id) in self._rates:
                     return self._rates[key, user, client_id]
             rate = self._rates[key, user, client_id] = Rate(self._window)
         return rate
 
-    def _forget_quiet(self) -> None:
-        """Who has not come for a whole window has a rate of 0, like a newcomer."""
+    def _remove_idle(self) -> None:
+        """Removes clients that were idle for a whole window: their rate is 0, like a new client's."""
         now_ms = self._clock.monotonic_ns() // _MS
-        if now_ms < self._forgot_ms + FORGET_EACH_MS:
+        if now_ms < self._last_idle_check_ms + IDLE_CHECK_INTERVAL_MS:
             return
-        self._forgot_ms = now_ms
+        self._last_idle_check_ms = now_ms
         before_ms = now_ms - self._window.all_ms
         self._rates = {name: rate for name, rate in self._rates.items() if rate.last_ms > before_ms}
         self._limits.clear()
 
 
 def _digest(client_id: str) -> str:
-    """In the place of a long client id, of which thousands would be remembered; no quota is set for one."""
+    """Replaces a long client id, which would waste memory; no quota can be set for one."""
     return "sha256:" + sha256(client_id.encode("utf-8", "replace")).hexdigest()
 
 
 def _entities(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, bool, bool]]:
-    """In the order of KIP-55, with whether users and client ids have a rate each; None is the default."""
+    """Yields entities in the order of KIP-55, and whether users and client ids have their own rates."""
     for name in (user, None):
         yield ((_CLIENT, client_id), (_USER, name)), True, True
         yield ((_CLIENT, None), (_USER, name)), True, True

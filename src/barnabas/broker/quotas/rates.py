@@ -1,10 +1,7 @@
-"""How fast something comes, over a window of samples, and for how long its sender is to be silent (KIP-13).
+"""Rates over a window of samples, and throttle times, as computed by Apache Kafka (KIP-13).
 
-What lives here: the arithmetic of Apache Kafka's rates and throttle times.  What may not: whose rate it is
-(quotas.py), and reading a clock.
-
-A rate is the sum of some samples of a second each over the time that they cover.  The time is never taken for
-less than all samples but one: a client that has just come is not throttled for its first burst.
+A rate is the sum of the samples divided by the time that they cover.  That time is at least all samples but
+one, so that a new client is not throttled for its first burst.
 """
 
 from __future__ import annotations
@@ -26,12 +23,12 @@ class Window:
 
     @property
     def full_seconds(self) -> float:
-        """What a client may use up at once when it has used nothing."""
+        """The seconds of quota that an idle client may use at once."""
         return (self.samples - 1) * self.sample_ms / 1000
 
 
 class Rate:
-    """Amounts by the second."""
+    """A rate per second."""
 
     __slots__ = ("_samples", "_total", "_window", "last_ms")
 
@@ -43,36 +40,36 @@ class Rate:
         self.last_ms = 0
 
     def record(self, amount: float, now_ms: int) -> None:
-        """Something came, or, with a negative amount, did not come after all."""
+        """Records an amount; a negative amount undoes an earlier record."""
         self.last_ms = now_ms
         samples = self._samples
         if not samples or now_ms - samples[-1][0] >= self._window.sample_ms:
             samples.append([now_ms, 0.0])
         samples[-1][1] += amount
         self._total += amount
-        self._forget(now_ms)
+        self._purge(now_ms)
 
     def measure(self, now_ms: int) -> float:
-        self._forget(now_ms)
+        self._purge(now_ms)
         return self._total * 1000 / self.covered_ms(now_ms)
 
     def covered_ms(self, now_ms: int) -> float:
-        """The time that the samples stand for."""
+        """Returns the time that the samples cover."""
         window = self._window
         elapsed = now_ms - self._samples[0][0] if self._samples else 0
         missing = window.samples - 1 - elapsed // window.sample_ms
         return max(elapsed + max(missing, 0) * window.sample_ms, 1)
 
-    def _forget(self, now_ms: int) -> None:
+    def _purge(self, now_ms: int) -> None:
         samples = self._samples
         while samples and now_ms - samples[0][0] >= self._window.all_ms:
             self._total -= samples.popleft()[1]
 
 
-def throttle_ms(rate: Rate, bound: float, now_ms: int, most_ms: int | None = None) -> int:
-    """For how long nothing may come so that the rate falls to the bound; 0 if it is not above it."""
+def throttle_ms(rate: Rate, bound: float, now_ms: int, max_ms: int | None = None) -> int:
+    """Returns the time until the rate falls to the bound; 0 if it is not above it."""
     value = rate.measure(now_ms)
     if value <= bound:
         return 0
-    wanted = round((value - bound) / bound * rate.covered_ms(now_ms))
-    return wanted if most_ms is None else min(wanted, most_ms)
+    delay_ms = round((value - bound) / bound * rate.covered_ms(now_ms))
+    return delay_ms if max_ms is None else min(delay_ms, max_ms)

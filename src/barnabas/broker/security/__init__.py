@@ -1,1 +1,1 @@
-"""Authorization of requests: the authorizers, and what is refused before they are asked."""
+"""Authorization of requests: the authorizers, and checks that precede them."""

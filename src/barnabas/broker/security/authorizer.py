@@ -1,7 +1,6 @@
-"""Who may do what: the questions that dispatch and handlers ask, and the answer of a broker without rules.
+"""The authorizer interface, and the authorizer of a broker without ACLs, which allows everything.
 
-What lives here: the questions, and the authorizer that allows everything.  What may not: rules; the one that
-has some (`authorizer_standard`) takes this one's place, and no caller changes.
+ACLs belong in standard_authorizer.py.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ __all__ = [
 
 
 class Authorizer(Protocol):
-    """What the broker asks."""
+    """The interface that dispatch and handlers use."""
 
     def may_call(self, context: RequestContext, api: Api) -> bool:
-        """Whether this principal may use an API at all: the first question, before anything is read."""
+        """Whether this principal may use an API at all; called before the request is decoded."""
         ...
 
     def allows(
@@ -45,35 +44,35 @@ class Authorizer(Protocol):
         *,
         quiet: bool = False,
     ) -> bool:
-        """Whether this principal may do this to this resource.
+        """Whether this principal may perform the operation on the resource.
 
-        `quiet`: nobody has asked for it by name, a list is filtered; a refusal is nothing to tell of.
+        `quiet`: a list is filtered and the client did not name the resource; a denial is not logged.
         """
         ...
 
     def allows_any(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        """Whether this principal may do this to at least one resource of a kind (KIP-679)."""
+        """Whether this principal may perform the operation on any resource of a type (KIP-679)."""
         ...
 
     def authorized_operations(self, context: RequestContext, resource: Resource, name: str) -> int:
-        """All operations that `allows` would allow, as a bit field (KIP-430)."""
+        """Returns all operations that `allows` would allow, as a bit field (KIP-430)."""
         ...
 
-    def rules(self) -> Iterable[AccessControlEntryRecord] | None:
-        """All rules; None where nobody judges by any."""
+    def acls(self) -> Iterable[AccessControlEntryRecord] | None:
+        """Returns all ACLs; None if no authorizer is configured."""
         ...
 
     def load(self, image: Image) -> None:
-        """Begin with the rules of this image."""
+        """Loads the ACLs of this image."""
         ...
 
     def apply(self, delta: Delta) -> None:
-        """Rules have changed."""
+        """Applies changed ACLs."""
         ...
 
 
 class AllowEverything:
-    """A broker without `authorizer.class.name`: everybody may do everything."""
+    """The authorizer of a broker without `authorizer.class.name`."""
 
     def may_call(self, context: RequestContext, api: Api) -> bool:
         return True
@@ -95,18 +94,18 @@ class AllowEverything:
     def authorized_operations(self, context: RequestContext, resource: Resource, name: str) -> int:
         return sum(1 << operation for operation in KNOWN_OPERATIONS[resource])
 
-    def rules(self) -> Iterable[AccessControlEntryRecord] | None:
+    def acls(self) -> Iterable[AccessControlEntryRecord] | None:
         return None
 
     def load(self, image: Image) -> None:
-        """What is stored is kept, and nobody asks for it."""
+        """Stored ACLs are ignored."""
 
     def apply(self, delta: Delta) -> None:
-        """As above."""
+        """Like `load`."""
 
 
 def check_cluster(authorizer: Authorizer, context: RequestContext, operation: Operation) -> None:
-    """Refuse who may not do this to the cluster, in words that say what is missing."""
+    """Raises if the principal may not perform the operation on the cluster."""
     if not authorizer.allows(context, operation, Resource.CLUSTER, CLUSTER_NAME):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,

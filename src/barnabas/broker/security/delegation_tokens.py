@@ -1,4 +1,4 @@
-"""Delegation tokens (KIP-48) are not built: requests for them are refused as where they are switched off."""
+"""Delegation tokens (KIP-48) are not implemented: requests get the errors of a broker that disables them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from barnabas.broker.network.request_context import RequestContext
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
-# In place of every time of a token that there is not.
+# The timestamps of an error response.
 ERROR_TIMESTAMP_MS = -1
 PLAINTEXT = "PLAINTEXT"
 
 
 def refusal_of(broker: Broker, context: RequestContext) -> ErrorCode:
-    """Who has not authenticated is not told whether there are tokens."""
+    """Returns the error of a token request; it depends on whether the client is authenticated."""
     if broker.node.listeners.protocols.get(context.listener, PLAINTEXT) == PLAINTEXT:
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED

@@ -1,9 +1,9 @@
-"""The authorizer that judges by the rules of the cluster: Apache Kafka's StandardAuthorizer (KIP-801).
+"""Apache Kafka's StandardAuthorizer (KIP-801): authorizes by the ACLs of the cluster.
 
-What lives here: its options, the rules as the image and its deltas give them, verdicts remembered, and the
-line about a refusal.  What may not: how a verdict comes about (security/rules).
+Contains its options, the ACLs of image and deltas, a cache of results, and the log of denials.  The
+evaluation of ACLs belongs in security/rules.py.
 
-The same question comes with every produce and fetch, so verdicts are kept until a rule changes.
+Every produce and fetch is authorized, so results are cached until an ACL changes.
 """
 
 from __future__ import annotations
@@ -33,68 +33,68 @@ from barnabas.security.rules import AclRules, Verdict, Who
 logger = logging.getLogger(__name__)
 
 SUPER_USERS = "super.users"
-ALLOW_IF_NO_RULE = "allow.everyone.if.no.acl.found"
-# Verdicts that are remembered, and the characters of the names in them; at the limit all are forgotten and
-# found anew.  Longer names than any topic has are not remembered at all.
-MAX_VERDICTS = 100_000
-MAX_VERDICT_CHARACTERS = 8_000_000
-LONGEST_REMEMBERED = 1_000
-# Refusals that are logged in a minute; of the others one line tells the number.
-MAX_TOLD_A_MINUTE = 100
+ALLOW_IF_NO_ACL = "allow.everyone.if.no.acl.found"
+# Cached results, and the characters of their names; at the limit the cache is cleared.  Names longer than any
+# topic's are not cached.
+MAX_CACHED_RESULTS = 100_000
+MAX_CACHED_CHARACTERS = 8_000_000
+MAX_CACHED_NAME = 1_000
+# Denials that are logged per minute; the others are counted in one line.
+MAX_LOGGED_PER_MINUTE = 100
 _MINUTE_NS = 60_000_000_000
 
-# Principal, host, operation, kind of resource, name; no name where any resource will do.
-_Question = tuple[str, str, int, int, str | None]
+# Principal, host, operation, resource type, name; no name if any resource is meant.
+_Query = tuple[str, str, int, int, str | None]
 
 
 class StandardAuthorizer:
-    """Super users may do everything, others what rules allow and none denies."""
+    """Super users may do everything; others what ACLs allow and none denies."""
 
     def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_rule: bool = False) -> None:
         self._super_users = frozenset(super_users)
         self._allow_if_no_rule = allow_if_no_rule
-        self._rules = self._no_rules()
-        self._verdicts: dict[_Question, bool] = {}
-        # Refusals that are in the log; the same one again is not told again before rules change.
-        self._told: set[_Question] = set()
-        self._remembered_characters = 0
-        # The minute in which refusals are counted, and how many there were.
+        self._acls = self._empty_acls()
+        self._results: dict[_Query, bool] = {}
+        # Denials that were logged; the same denial is not logged again before ACLs change.
+        self._logged: set[_Query] = set()
+        self._cached_characters = 0
+        # The current minute and its number of denials.
         self._minute = 0
-        self._refused_in_minute = 0
+        self._denied_in_minute = 0
 
-    def _no_rules(self) -> AclRules:
+    def _empty_acls(self) -> AclRules:
         return AclRules(self._super_users, allow_if_no_rule=self._allow_if_no_rule)
 
-    # The rules ----------------------------------------------------------------------------------------------
+    # ACLs ---------------------------------------------------------------------------------------------------
 
-    def rules(self) -> Iterable[AccessControlEntryRecord]:
-        return self._rules.records()
+    def acls(self) -> Iterable[AccessControlEntryRecord]:
+        return self._acls.records()
 
     def load(self, image: Image) -> None:
-        self._rules = self._no_rules()
+        self._acls = self._empty_acls()
         for record in image.acls.values():
-            self._rules.add(record)
-        self._forget()
+            self._acls.add(record)
+        self._clear_cache()
 
     def apply(self, delta: Delta) -> None:
-        for rule_id in delta.acls:
-            record = delta.image.acls.get(rule_id)
+        for acl_id in delta.acls:
+            record = delta.image.acls.get(acl_id)
             if record is None:
-                self._rules.remove(rule_id)
+                self._acls.remove(acl_id)
             else:
-                self._rules.add(record)
+                self._acls.add(record)
         if delta.acls:
-            self._forget()
+            self._clear_cache()
 
-    def _forget(self) -> None:
-        self._verdicts.clear()
-        self._told.clear()
-        self._remembered_characters = 0
+    def _clear_cache(self) -> None:
+        self._results.clear()
+        self._logged.clear()
+        self._cached_characters = 0
 
-    # The questions ------------------------------------------------------------------------------------------
+    # Authorization ------------------------------------------------------------------------------------------
 
     def may_call(self, context: RequestContext, api: Api) -> bool:
-        """Rules are about resources: which a request is for is known when it is read."""
+        """ACLs are about resources, which are known only after the request is decoded."""
         return True
 
     def allows(
@@ -106,40 +106,40 @@ class StandardAuthorizer:
         *,
         quiet: bool = False,
     ) -> bool:
-        question = (context.principal, context.peer.host, operation, resource, name)
-        allowed = self._verdicts.get(question)
+        query = (context.principal, context.peer.host, operation, resource, name)
+        allowed = self._results.get(query)
         if allowed is None:
-            allowed = self._remember(question, self._judge(context, operation, resource, name).allowed)
-        if not allowed and not quiet and question not in self._told:
-            self._refused(question, context, operation, resource, name)
+            allowed = self._cache(query, self._evaluate(context, operation, resource, name).allowed)
+        if not allowed and not quiet and query not in self._logged:
+            self._denied(query, context, operation, resource, name)
         return allowed
 
-    def _refused(
+    def _denied(
         self,
-        question: _Question,
+        query: _Query,
         context: RequestContext,
         operation: Operation,
         resource: Resource,
         name: str,
     ) -> None:
-        """Log it, unless very many were just logged: names are made more quickly than read."""
+        """Logs the denial, unless the limit of this minute is reached."""
         minute = context.received_ns // _MINUTE_NS
         if minute != self._minute:
-            if self._refused_in_minute > MAX_TOLD_A_MINUTE:
-                more = self._refused_in_minute - MAX_TOLD_A_MINUTE
-                logger.info("%d more operations were denied within a minute", more)
-            self._minute, self._refused_in_minute = minute, 0
-        self._refused_in_minute += 1
-        if self._refused_in_minute <= MAX_TOLD_A_MINUTE:
-            if question in self._verdicts:
-                self._told.add(question)
-            self._tell(context, operation, resource, name)
+            if self._denied_in_minute > MAX_LOGGED_PER_MINUTE:
+                suppressed = self._denied_in_minute - MAX_LOGGED_PER_MINUTE
+                logger.info("%d more operations were denied within a minute", suppressed)
+            self._minute, self._denied_in_minute = minute, 0
+        self._denied_in_minute += 1
+        if self._denied_in_minute <= MAX_LOGGED_PER_MINUTE:
+            if query in self._results:
+                self._logged.add(query)
+            self._log_denial(context, operation, resource, name)
 
     def allows_any(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        question = (context.principal, context.peer.host, operation, resource, None)
-        allowed = self._verdicts.get(question)
+        query = (context.principal, context.peer.host, operation, resource, None)
+        allowed = self._results.get(query)
         if allowed is None:
-            allowed = self._remember(question, self._rules.judge_any(_who(context), operation, resource))
+            allowed = self._cache(query, self._acls.judge_any(_requester(context), operation, resource))
         return allowed
 
     def authorized_operations(self, context: RequestContext, resource: Resource, name: str) -> int:
@@ -149,28 +149,32 @@ class StandardAuthorizer:
             if self.allows(context, operation, resource, name, quiet=True)
         )
 
-    def _judge(self, context: RequestContext, operation: Operation, resource: Resource, name: str) -> Verdict:
-        return self._rules.judge(_who(context), operation, resource, name)
+    def _evaluate(
+        self, context: RequestContext, operation: Operation, resource: Resource, name: str
+    ) -> Verdict:
+        return self._acls.judge(_requester(context), operation, resource, name)
 
-    def _remember(self, question: _Question, allowed: bool) -> bool:
-        size = len(question[0]) + len(question[4] or "")
-        if size > LONGEST_REMEMBERED:
+    def _cache(self, query: _Query, allowed: bool) -> bool:
+        size = len(query[0]) + len(query[4] or "")
+        if size > MAX_CACHED_NAME:
             return allowed
-        if len(self._verdicts) >= MAX_VERDICTS or self._remembered_characters + size > MAX_VERDICT_CHARACTERS:
-            self._forget()
-        self._remembered_characters += size
-        self._verdicts[question] = allowed
+        if len(self._results) >= MAX_CACHED_RESULTS or self._cached_characters + size > MAX_CACHED_CHARACTERS:
+            self._clear_cache()
+        self._cached_characters += size
+        self._results[query] = allowed
         return allowed
 
-    def _tell(self, context: RequestContext, operation: Operation, resource: Resource, name: str) -> None:
-        """As Apache Kafka words it, so that whoever reads its logs finds the same."""
-        verdict = self._judge(context, operation, resource, name)
+    def _log_denial(
+        self, context: RequestContext, operation: Operation, resource: Resource, name: str
+    ) -> None:
+        """Logs a denial in Apache Kafka's format."""
+        verdict = self._evaluate(context, operation, resource, name)
         logger.info(
             "Principal = %s is Denied operation = %s from host = %s on resource = %s:LITERAL:%s"
             " for request = %s based on rule %s",
             shown(context.principal),
             operation.name,
-            _who(context).host,
+            _requester(context).host,
             resource.name.title().replace("_", ""),
             shown(name),
             api(context.api_key).name,
@@ -178,7 +182,7 @@ class StandardAuthorizer:
         )
 
 
-def _who(context: RequestContext) -> Who:
+def _requester(context: RequestContext) -> Who:
     return Who(context.principal, host_in_rules(context.peer.host))
 
 
@@ -193,22 +197,22 @@ def _shown(rule: AccessControlEntryRecord) -> str:
 
 
 def authorizer_for(settings: Settings) -> Authorizer:
-    """The authorizer that a node's file asks for; there is one, others are refused with the file."""
+    """Returns the configured authorizer; the configuration accepts only one class."""
     if not settings[AUTHORIZER]:
-        for name in (SUPER_USERS, ALLOW_IF_NO_RULE):
+        for name in (SUPER_USERS, ALLOW_IF_NO_ACL):
             if name in settings.given:
                 logger.warning(
-                    "%s is set, but %s is not: no rule is looked at, and everybody may do everything",
+                    "%s is set, but %s is not: ACLs are ignored, and every principal may do everything",
                     name,
                     AUTHORIZER,
                 )
         return AllowEverything()
-    allow = str(settings.given.get(ALLOW_IF_NO_RULE, "")).strip().lower() == "true"
+    allow = str(settings.given.get(ALLOW_IF_NO_ACL, "")).strip().lower() == "true"
     return StandardAuthorizer(read_super_users(settings), allow_if_no_rule=allow)
 
 
 def read_super_users(settings: Settings) -> list[str]:
-    """Principals, separated by semicolons because certificates' names have commas."""
+    """Reads principals separated by semicolons, as distinguished names contain commas."""
     users = [user.strip() for user in str(settings.given.get(SUPER_USERS, "")).split(";")]
     for user in users:
         kind, colon, _ = user.partition(":")

@@ -1,4 +1,4 @@
-"""Rules and filters that name something UNKNOWN: Apache Kafka cannot read such a request, and so hangs up."""
+"""ACLs and filters with an UNKNOWN value: Apache Kafka cannot decode them and closes the connection."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ UNKNOWN = 0
 
 
 def refuse_unknown(
-    asked: Iterable[CreateAclsRequest.AclCreation | DeleteAclsRequest.Filter | DescribeAclsRequest],
+    acls: Iterable[CreateAclsRequest.AclCreation | DeleteAclsRequest.Filter | DescribeAclsRequest],
 ) -> None:
-    """A number that nobody has given a meaning yet is another matter: that one is looked at."""
-    for one in asked:
-        if isinstance(one, CreateAclsRequest.AclCreation):
-            kinds = (one.resource_type, one.resource_pattern_type)
+    """Closes the connection on the value UNKNOWN; numbers without a meaning are evaluated."""
+    for acl in acls:
+        if isinstance(acl, CreateAclsRequest.AclCreation):
+            types = (acl.resource_type, acl.resource_pattern_type)
         else:
-            kinds = (one.resource_type_filter, one.pattern_type_filter)
-        if UNKNOWN in (*kinds, one.operation, one.permission_type):
-            raise CloseConnectionError("a rule or a filter has an UNKNOWN part")
+            types = (acl.resource_type_filter, acl.pattern_type_filter)
+        if UNKNOWN in (*types, acl.operation, acl.permission_type):
+            raise CloseConnectionError("an ACL or a filter has an UNKNOWN value")

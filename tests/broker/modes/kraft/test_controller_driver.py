@@ -334,7 +334,7 @@ def test_a_controller_that_cannot_apply_what_its_log_has_taken_stops_the_node(
     monkeypatch.setattr(CollidingNames, "add", fault)
     assert code_of(rig.send(creation("t"))) is ErrorCode.NOT_CONTROLLER
     assert [type(error) for error in rig.faults] == [ZeroDivisionError]
-    assert "could not apply what its log has taken" in caplog.text
+    assert "could not apply records that its log has" in caplog.text
 
 
 def test_replies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,7 +398,7 @@ def test_an_answer_that_leads_to_a_fault_is_its_askers_business(caplog: pytest.L
     heard = rig.send(creation("b"))
     rig.store.commit()
     assert isinstance(heard[0], CreateTopicsResponse)
-    assert "an answer of the controller could not be given" in caplog.text
+    assert "a response of the controller could not be sent" in caplog.text
     waiting = rig.driver.ask(creation("c"), 7, "User:test")
     waiting.then(fault, fault)
     heard = rig.send(creation("d"))

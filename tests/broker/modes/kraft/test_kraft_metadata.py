@@ -301,7 +301,7 @@ def test_a_vote_that_cannot_be_kept_fails_the_start() -> None:
 
 
 def _resign(kraft: KraftWorld) -> None:
-    parts = kraft.metadata._parts
+    parts = kraft.metadata._components
     assert parts is not None
     epoch = parts.driver.active_epoch
     assert epoch is not None
@@ -309,7 +309,7 @@ def _resign(kraft: KraftWorld) -> None:
 
 
 def _stand(kraft: KraftWorld) -> None:
-    parts = kraft.metadata._parts
+    parts = kraft.metadata._components
     assert parts is not None
     kraft.enter(parts.store.stand)
     kraft.run(50)
@@ -395,7 +395,7 @@ def test_the_brokers_image_is_its_own() -> None:
     kraft = KraftWorld()
     kraft.join()
     kraft.send(creation("t"))
-    parts = kraft.metadata._parts
+    parts = kraft.metadata._components
     assert parts is not None
     controller = parts.driver.controller
     assert "t" in controller.image.topic_ids
@@ -447,7 +447,7 @@ def test_a_long_log_is_reported_in_pieces_and_published_as_one(monkeypatch: pyte
     kraft = _made_topics()
     image = kraft.image
     kraft.stop()
-    monkeypatch.setattr(raft_store, "REPORTED_BYTES", 1)
+    monkeypatch.setattr(raft_store, "REPORT_CHUNK_BYTES", 1)
     kraft.restart()
     assert kraft.deltas[0].before is EMPTY_IMAGE
     assert len(kraft.deltas[0].topics) == 10
@@ -545,7 +545,7 @@ def test_an_empty_log_without_bootstrap_records() -> None:
 
 def test_a_quorum_of_several_voters() -> None:
     voters = {"controller.quorum.voters": "1@localhost:1,2@localhost:2,3@localhost:3"}
-    assert "quorums of more than one controller are not built yet" in _refused(KraftWorld(voters))
+    assert "quorums of more than one controller are not supported yet" in _refused(KraftWorld(voters))
 
 
 def test_a_voter_of_another_folder() -> None:
@@ -555,15 +555,15 @@ def test_a_voter_of_another_folder() -> None:
     changed = kraft.disk.read_bytes(properties).replace(b"QNZvo6frfTevFH", b"QNZvo6frfTevFI")
     kraft.disk.write_atomically(properties, changed)
     kraft.restart()
-    assert "start it on that folder" in _refused(kraft)
+    assert "start it with that log directory" in _refused(kraft)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("quorum-state", b"{}", "data_version is no number"),
+        ("quorum-state", b"{}", "data_version is not a number"),
         ("00000000000000000009-0000000001.checkpoint", b"", "the end of the snapshot is missing"),
-        ("00000000000000000009-0000000001.checkpoint", b"x" * 99, "no batch begins here"),
+        ("00000000000000000009-0000000001.checkpoint", b"x" * 99, "no batch starts here"),
     ],
 )
 def test_damaged_files(name: str, content: bytes, message: str) -> None:
@@ -637,7 +637,7 @@ def test_damage_is_found_after_a_crash_too() -> None:
     kraft.ask(creation("last"), CreateTopicsResponse)
     _flip(kraft, kraft.log()[4])
     kraft.restart()
-    assert "the metadata log is damaged" in _refused(kraft)
+    assert "the metadata log is corrupt" in _refused(kraft)
 
 
 def test_a_log_that_lost_its_end_is_refused() -> None:
@@ -702,7 +702,7 @@ def test_a_log_that_begins_too_late() -> None:
     for name in kraft.names(".checkpoint"):
         kraft.disk.remove(f"{METADATA}/{name}")
     kraft.restart()
-    assert "no snapshot holds what was before" in _refused(kraft)
+    assert "no snapshot has earlier records" in _refused(kraft)
 
 
 # Apache Kafka's folders

@@ -1,1 +1,1 @@
-"""KRaft mode: the metadata log on disk, its quorum, the controller driven over it, snapshots."""
+"""KRaft mode: the metadata log on disk, its quorum, the controller and its snapshots."""

@@ -1,12 +1,9 @@
-"""The file `committed-offset-checkpoint` of the metadata log: up to where the log is known to be committed.
+"""The file `committed-offset-checkpoint` of the metadata log: reader, writer, and the check at startup.
 
-What lives here: the writer and the reader of that file, and the check against it at a start.  What may not:
-when it is written (metadata_folder), and how a log is recovered (storage.recovery).
-
-After a crash the end of a log may be torn: it was never acknowledged, and recovery cuts it off.  A batch that
-is damaged although it was committed looks the same, and cutting there would lose topics and all group offsets
-without a word.  This file tells the two apart.  It is written now and then, and not synced: an older version
-of it, or none, allows more to be cut, never less.
+After a crash the end of a log may be torn: it was never acknowledged, and recovery truncates it.  A committed
+batch that is corrupt looks the same, and truncating there would silently lose topics and all group offsets.
+This file distinguishes the two.  It is written periodically and not synced: an older version of it, or none,
+allows more to be truncated, never less.
 """
 
 from __future__ import annotations
@@ -23,13 +20,13 @@ _MAX_BYTES = 100
 
 
 def write_checkpoint(disk: Disk, folder: str, committed: int) -> None:
-    """All before this offset is committed.  The number stands there twice: a torn one is not believed."""
+    """Records that everything before this offset is committed.  Written twice, to detect a torn file."""
     content = f"{_VERSION}\n{committed}\n{committed}\n".encode()
     disk.write_atomically(f"{folder}/{COMMITTED_CHECKPOINT}", content, sync=False)
 
 
 def read_checkpoint(disk: Disk, folder: str) -> int:
-    """The offset; 0 if the file is not there, or not whole."""
+    """Returns the offset; 0 if the file is missing or incomplete."""
     path = f"{folder}/{COMMITTED_CHECKPOINT}"
     if not disk.exists(path) or disk.size(path) > _MAX_BYTES:
         return 0
@@ -40,28 +37,28 @@ def read_checkpoint(disk: Disk, folder: str) -> int:
 
 
 def refuse_damage(disk: Disk, folder: str, snapshot_offset: int) -> None:
-    """FolderRefused if the log lacks a record that was committed and that no snapshot holds.
+    """Raises FolderRefused if the log lacks a committed record that is in no snapshot.
 
-    To be called before recovery, which cuts a log at its first damaged batch.
+    Called before recovery, which truncates a log at its first corrupt batch.
     """
     committed = read_checkpoint(disk, folder)
     if committed <= snapshot_offset:
         return
-    sound = _SoundLog(disk, folder)
-    sound.read_up_to(committed)
-    if sound.end_offset < committed:
+    valid = _ValidPrefix(disk, folder)
+    valid.read_up_to(committed)
+    if valid.end_offset < committed:
         raise FolderRefused(
             folder,
-            f"the metadata log is damaged: {sound.fault or 'its end is missing'}, so offset"
-            f" {sound.end_offset} cannot be read, and all before offset {committed} was committed."
-            " Bring the folder back from a copy."
-            f" To go on without the records from offset {sound.end_offset} on (topics, options and rules"
-            f" made there, and the data of such topics, are lost), remove {COMMITTED_CHECKPOINT} in it",
+            f"the metadata log is corrupt: {valid.fault or 'its end is missing'}, so offset"
+            f" {valid.end_offset} cannot be read, but all offsets before {committed} were committed."
+            " Restore the directory from a backup."
+            f" To continue without the records from offset {valid.end_offset} on (topics, configs and ACLs"
+            f" created there, and the data of such topics, are lost), remove {COMMITTED_CHECKPOINT} in it",
         )
 
 
-class _SoundLog:
-    """How far the batches of a log follow each other and are sound."""
+class _ValidPrefix:
+    """Finds the offset up to which the batches of a log are valid and contiguous."""
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self._disk = disk
@@ -85,18 +82,18 @@ class _SoundLog:
                 file.close()
 
     def _read(self, file: File, offset: int) -> None:
-        for position, data, heads in pieces(file, 0, file.size):
-            for head in heads:
+        for position, data, headers in pieces(file, 0, file.size):
+            for header in headers:
                 if self.end_offset >= offset:
                     return
-                self._check(head, data, head.position - position)
-                self.end_offset = head.last_offset + 1
+                self._check(header, data, header.position - position)
+                self.end_offset = header.last_offset + 1
 
-    def _check(self, head: BatchHeader, data: bytes, start: int) -> None:
-        if not crc_ok(head, data, start):
-            raise CorruptBatch(f"the batch at byte {head.position} has a wrong checksum")
-        if head.base_offset != self.end_offset:
+    def _check(self, header: BatchHeader, data: bytes, start: int) -> None:
+        if not crc_ok(header, data, start):
+            raise CorruptBatch(f"the batch at byte {header.position} has a wrong checksum")
+        if header.base_offset != self.end_offset:
             raise CorruptBatch(
-                f"the batch at byte {head.position} begins with offset {head.base_offset}, not"
+                f"the batch at byte {header.position} begins with offset {header.base_offset}, not"
                 f" {self.end_offset}"
             )

@@ -1,11 +1,12 @@
-"""What drives the controller over its store: requests become records, commits become replies.
+"""Drives the controller over its store: requests become records, and commits complete responses.
 
-What lives here: the order of things.  A request is decided; its records are taken by the store, and applied
-to the controller's own image so that the next decision sees them; the reply goes when they are committed.  A
-reply without records waits for all that it rests on.  While this node does not lead, its controller follows
-what others commit; when it loses leadership, it goes back to what is committed.
-What may not: decisions (controller/), where records are kept (a store), the clock's jobs (jobs), and how a
-broker hears of what is committed (metadata.loader).
+A request is decided; its records are appended to the store, and applied to the controller's own image so that
+the next decision sees them; the response is sent when they are committed.  A response without records waits
+for all records that it depends on.  While this node does not lead, its controller replays committed records;
+when it loses leadership, it reverts to the committed image.
+
+Decisions belong in controller/, periodic tasks in periodic_tasks.py, and publishing to the broker in
+metadata.loader.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from barnabas.runtime.loop.timers import TimerService
 
 logger = logging.getLogger(__name__)
 
-# Replies that wait for a commit.
+# Responses that wait for a commit.
 MAX_WAITING_REPLIES = 10_000
 _MS = 1_000_000
 
 
-class _Waiting(NamedTuple):
-    """A reply that may go once this offset is committed, until a deadline if it has one."""
+class _PendingResponse(NamedTuple):
+    """A response that is sent once this offset is committed, or fails at the deadline if it has one."""
 
     offset: int
     deadline_ns: int | None
@@ -46,7 +47,7 @@ class _Waiting(NamedTuple):
 
 
 class ControllerDriver:
-    """Of one node.  It listens to the store that it appends to."""
+    """The driver of one node's controller.  It is a listener of the store that it appends to."""
 
     def __init__(
         self,
@@ -69,16 +70,17 @@ class ControllerDriver:
         self._request_timeout_ns = request_timeout_ms * _MS
         self._on_active = on_active
         self._on_inactive = on_inactive
-        # Told when the controller is no longer what the log says: the node has to stop.
+        # Called when the controller's state differs from the log: the node must stop.
         self._on_fault = on_fault
         self._is_closing = False
-        self._waiting: deque[_Waiting] = deque()
-        # When the timer for late replies is set to.
+        self._waiting: deque[_PendingResponse] = deque()
+        # The deadline of the timer for late responses.
         self._timer_ns: int | None = None
-        # Images cost what they differ in: each append leaves one, until it is committed.
+        # One image per uncommitted append; images share their common structure.
         self._committed: Image = controller.image
         self._uncommitted: deque[Image] = deque()
-        # What is committed and not in that image yet: the first batches of an append that has several.
+        # Committed batches that are not in `_committed` yet: the first ones of an append with several
+        # batches.
         self._ahead: deque[MetadataBatch] = deque()
         self._committed_offset = controller.image.offset
         self._transaction = MetadataTransaction()
@@ -88,11 +90,11 @@ class ControllerDriver:
         """Whether the committed log ends within a transaction (KIP-868)."""
         return self._transaction.is_open
 
-    # Asking
+    # Requests
 
     def ask(self, request: Message, version: int, principal: str) -> Promise[Message]:
-        """Decide, append, and answer when it is committed; REQUEST_TIMED_OUT if that takes too long."""
-        answer: Promise[Message] = Promise()
+        """Decides, appends, and responds when it is committed; REQUEST_TIMED_OUT if that takes too long."""
+        response: Promise[Message] = Promise()
         try:
             self._check_ready()
             context = Context(
@@ -106,20 +108,20 @@ class ControllerDriver:
             if decision.accepted is not None:
                 decision.accepted(self._store.end_offset - 1)
         except KafkaError as error:
-            answer.fail(error)
-            return answer
+            response.fail(error)
+            return response
         except Exception:
             logger.exception("the controller failed to decide on %s", request.schema.name)
-            answer.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
-            return answer
+            response.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+            return response
         deadline_ns = context.now_ns + self._request_timeout_ns
-        self.when_committed(partial(answer.set, decision.reply), answer.fail, deadline_ns)
-        return answer
+        self.when_committed(partial(response.set, decision.reply), response.fail, deadline_ns)
+        return response
 
     def append(self, decide: Callable[[], Sequence[Message]], *, atomic: bool) -> bool:
-        """Append what the controller decides by itself; whether it decided anything.
+        """Appends records that the controller decides on its own; returns whether there were any.
 
-        KafkaError if it cannot be now.
+        Raises KafkaError if it cannot append now.
         """
         self._check_ready()
         records = decide()
@@ -132,12 +134,12 @@ class ControllerDriver:
         refuse: Callable[[BaseException], None],
         deadline_ns: int | None = None,
     ) -> None:
-        """Reply when the last record that was applied is committed; at once if it is."""
+        """Calls `reply` when the last applied record is committed; immediately if it is."""
         last_offset = self.controller.image.offset
         if not self._waiting and last_offset <= self._committed_offset:
             reply()
             return
-        self._waiting.append(_Waiting(last_offset, deadline_ns, reply, refuse))
+        self._waiting.append(_PendingResponse(last_offset, deadline_ns, reply, refuse))
         if self._timer_ns is None and deadline_ns is not None:
             self._set_timer()
 
@@ -151,22 +153,22 @@ class ControllerDriver:
             )
 
     def _append(self, records: Sequence[Message], *, atomic: bool) -> None:
-        """Have the store take them, and apply them.  Nothing has changed if it is refused."""
+        """Appends records to the store and applies them.  A refused append changes nothing."""
         epoch = self.active_epoch
         assert epoch is not None, "only an active controller appends"
         if not records:
             return
         controller = self.controller
         last_offset = self._store.end_offset + len(records) - 1
-        # Before the log has them: records that contradict the image must not get there.
+        # Before the append: records that contradict the image must not reach the log.
         delta = controller.prepare(records, last_offset, epoch, self._clock.wall_ms())
         level = controller.image.metadata_version
-        taken = self._store.append(epoch, records, level=level, atomic=atomic)
-        assert taken == last_offset, f"the store took records up to {taken}, not {last_offset}"
+        appended = self._store.append(epoch, records, level=level, atomic=atomic)
+        assert appended == last_offset, f"the store appended up to offset {appended}, not {last_offset}"
         try:
             controller.apply(delta)
         except Exception as error:
-            logger.critical("the controller could not apply what its log has taken", exc_info=error)
+            logger.critical("the controller could not apply records that its log has", exc_info=error)
             self._on_fault(error)
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node's controller has failed") from error
         self._uncommitted.append(delta.image)
@@ -174,8 +176,10 @@ class ControllerDriver:
     # Deadlines
 
     def _set_timer(self) -> None:
-        """For the first who has a deadline: all wait equally long, so it is the first to be late."""
-        first_ns = next((one.deadline_ns for one in self._waiting if one.deadline_ns is not None), None)
+        """Sets the timer to the first deadline: all have the same timeout, so it expires first."""
+        first_ns = next(
+            (waiting.deadline_ns for waiting in self._waiting if waiting.deadline_ns is not None), None
+        )
         if first_ns == self._timer_ns:
             return
         self._timer_ns = first_ns
@@ -185,48 +189,48 @@ class ControllerDriver:
             self._timers.set((self, "deadline"), first_ns, self._refuse_late)
 
     def _refuse_late(self) -> None:
-        """What they asked for may yet be committed: they find out by asking again."""
+        """Fails late responses; their records may still be committed, so clients retry."""
         self._timer_ns = None
         now_ns = self._clock.monotonic_ns()
-        late: list[_Waiting] = []
-        in_time: deque[_Waiting] = deque()
-        for one in self._waiting:
-            is_late = one.deadline_ns is not None and one.deadline_ns <= now_ns
-            (late if is_late else in_time).append(one)
+        late: list[_PendingResponse] = []
+        in_time: deque[_PendingResponse] = deque()
+        for waiting in self._waiting:
+            is_late = waiting.deadline_ns is not None and waiting.deadline_ns <= now_ns
+            (late if is_late else in_time).append(waiting)
         self._waiting = in_time
         self._set_timer()
         refusal = KafkaError(
             ErrorCode.REQUEST_TIMED_OUT,
             f"the controller's decision was not committed within {self._request_timeout_ns // _MS} ms",
         )
-        for one in late:
-            _answer(partial(one.refuse, refusal))
+        for waiting in late:
+            _respond(partial(waiting.refuse, refusal))
 
-    # What the store reports
+    # Notifications of the store
 
     def committed(self, batches: Sequence[MetadataBatch], *, is_end: bool) -> None:
-        """Follow it, or let the replies go that waited for it."""
+        """Replays committed batches, or completes the responses that waited for them."""
         for batch in batches:
-            records = self._take(batch)
+            records = self._records_of(batch)
             self._committed_offset = batch.last_offset
             if self.active_epoch is None:
-                self._follow(batch, records)
+                self._replay(batch, records)
             else:
                 self._ahead.append(batch)
         if self.active_epoch is not None:
-            self._settle_images()
+            self._advance_committed_image()
         if is_end:
-            self._let_go()
+            self._complete_committed()
 
-    def _take(self, batch: MetadataBatch) -> Sequence[Message]:
-        """The records that count with this batch."""
+    def _records_of(self, batch: MetadataBatch) -> Sequence[Message]:
+        """Returns the records that become effective with this batch (KIP-868)."""
         try:
             return self._transaction.take(batch.records)
         except InconsistentRecordError as error:
             raise _broken(batch, error) from error
 
-    def _follow(self, batch: MetadataBatch, records: Sequence[Message]) -> None:
-        """As a controller that does not lead."""
+    def _replay(self, batch: MetadataBatch, records: Sequence[Message]) -> None:
+        """Replays a batch as an inactive controller."""
         controller = self.controller
         try:
             delta = controller.prepare(records, batch.last_offset, batch.epoch, batch.timestamp_ms)
@@ -235,63 +239,63 @@ class ControllerDriver:
         controller.apply(delta)
         self._committed = delta.image
 
-    def _settle_images(self) -> None:
+    def _advance_committed_image(self) -> None:
         while self._uncommitted and self._uncommitted[0].offset <= self._committed_offset:
             self._committed = self._uncommitted.popleft()
         while self._ahead and self._ahead[0].last_offset <= self._committed.offset:
             self._ahead.popleft()
 
-    def _let_go(self) -> None:
-        """A reply may bring the next request, and that may wait, too."""
+    def _complete_committed(self) -> None:
+        """Completes committed responses.  A response may trigger a request that waits in turn."""
         while self._waiting and self._waiting[0].offset <= self._committed_offset:
-            _answer(self._waiting.popleft().reply)
+            _respond(self._waiting.popleft().reply)
         self._set_timer()
 
     def won(self, epoch: int) -> None:
-        """The controller has followed all that was committed before, and decides from now on."""
+        """Called when this node leads: the controller has replayed all committed records and is active."""
         self.active_epoch = epoch
         self._on_active()
 
     def lost(self, epoch: int) -> None:
-        """Back to what is committed: the rest may never be, and whoever leads now decides on."""
+        """Called when this node no longer leads: reverts to the committed image."""
         self.active_epoch = None
         self._on_inactive()
         self._uncommitted.clear()
         self.controller.deactivate(self._committed)
         while self._ahead:
             batch = self._ahead.popleft()
-            self._follow(batch, batch.records)
+            self._replay(batch, batch.records)
         self._refuse_all(f"this node's controller is no longer active in epoch {epoch}")
 
     def failed(self, error: BaseException) -> None:
-        """The store did not take what it was given: nothing that rests on it may be told."""
+        """Called when the store failed: no response that depends on it may be sent."""
         self.active_epoch = None
         self._on_inactive()
         self._refuse_all(f"the metadata log failed: {error}")
 
     def refuse_requests(self) -> None:
-        """The node stops: what was asked before is answered, nothing more is decided."""
+        """Called when the node stops: pending responses complete, new requests are refused."""
         self._is_closing = True
 
     def close(self) -> None:
-        """Take no more requests, and answer none."""
+        """Refuses requests and sends no more responses."""
         self.active_epoch = None
         self._timers.cancel((self, "deadline"))
 
-    def _refuse_all(self, why: str) -> None:
+    def _refuse_all(self, reason: str) -> None:
         waiting, self._waiting = self._waiting, deque()
         self._set_timer()
-        refusal = KafkaError(ErrorCode.NOT_CONTROLLER, why)
-        for one in waiting:
-            _answer(partial(one.refuse, refusal))
+        refusal = KafkaError(ErrorCode.NOT_CONTROLLER, reason)
+        for response in waiting:
+            _respond(partial(response.refuse, refusal))
 
 
-def _answer(give: Callable[[], None]) -> None:
-    """What an answer leads to is its asker's business: a fault there must not reach the log's."""
+def _respond(send: Callable[[], None]) -> None:
+    """Sends a response; an exception of its receiver must not affect the log."""
     try:
-        give()
+        send()
     except Exception:
-        logger.exception("an answer of the controller could not be given")
+        logger.exception("a response of the controller could not be sent")
 
 
 def _broken(batch: MetadataBatch, error: InconsistentRecordError) -> MetadataLoadError:

@@ -1,4 +1,4 @@
-"""DescribeQuorum: what the leader of the metadata log tells of its voters (KIP-595, KIP-836, KIP-853)."""
+"""DescribeQuorum: the state of the metadata log's voters (KIP-595, KIP-836, KIP-853)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.raft.voters import Voter
 
 METADATA_PARTITION = 0
 UNKNOWN_OFFSET = -1
-# Versions that tell where the voters' logs lie and how they are reached.
+# The first version with directory ids and endpoints of voters.
 DIRECTORIES_VERSION = 2
 
 _Response = DescribeQuorumResponse
@@ -21,9 +21,13 @@ _Response = DescribeQuorumResponse
 def describe_quorum(
     node: RaftNode, request: DescribeQuorumRequest, version: int, now_ms: int
 ) -> DescribeQuorumResponse:
-    """Of the one partition that there is; asked for another, every one gets an error."""
-    asked = [(topic.topic_name, one.partition_index) for topic in request.topics for one in topic.partitions]
-    if asked != [(CLUSTER_METADATA, METADATA_PARTITION)]:
+    """Describes the only partition; if another one is requested, all requested ones get an error."""
+    requested = [
+        (topic.topic_name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    if requested != [(CLUSTER_METADATA, METADATA_PARTITION)]:
         return _unknown(request)
     role = node.role
     if not isinstance(role, Leader):
@@ -57,7 +61,7 @@ def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
             topic_name=topic.topic_name,
             partitions=[
                 _Response.PartitionData(
-                    partition_index=one.partition_index,
+                    partition_index=partition.partition_index,
                     error_code=code,
                     error_message=ERRORS[code].text,
                     leader_id=0,
@@ -66,7 +70,7 @@ def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
                     current_voters=[],
                     observers=[],
                 )
-                for one in topic.partitions
+                for partition in topic.partitions
             ],
         )
         for topic in request.topics
@@ -89,5 +93,8 @@ def _voter(
 
 
 def _node(voter: Voter) -> DescribeQuorumResponse.Node:
-    listeners = [_Response.Listener(name=end.name, host=end.host, port=end.port) for end in voter.endpoints]
+    listeners = [
+        _Response.Listener(name=endpoint.name, host=endpoint.host, port=endpoint.port)
+        for endpoint in voter.endpoints
+    ]
     return _Response.Node(node_id=voter.id, listeners=listeners)

@@ -1,8 +1,4 @@
-"""KRaft mode: the metadata log in a folder of this node, its quorum, the controller, and the loader.
-
-What lives here: how the parts are put together, started and stopped, and what the broker sees of them.  What
-may not: anything that one of the parts decides.
-"""
+"""KRaft mode: builds, starts and stops the metadata log, its quorum, the controller and the loader."""
 
 from __future__ import annotations
 
@@ -56,14 +52,14 @@ REGISTRATION_VERSION = 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    """What there is from the start on."""
+class _Components:
+    """The components of a started node."""
 
     folder: MetadataFolder
     store: RaftStore
     driver: ControllerDriver
-    jobs: PeriodicTasks
-    snapshotting: SnapshotGenerator
+    periodic_tasks: PeriodicTasks
+    snapshot_generator: SnapshotGenerator
 
 
 class KraftMetadata:
@@ -82,7 +78,7 @@ class KraftMetadata:
     ) -> None:
         self.cluster_id = ""
         self.kraft_version = 0
-        # Where the controller is reached; whoever opens the ports may correct it before the start.
+        # The controller's endpoints; updated with the actual ports before the start.
         self.controller_endpoints: Sequence[Endpoint] = node.listeners.advertised_controllers
         self._node = node
         self._disk = disk
@@ -94,53 +90,53 @@ class KraftMetadata:
         self._loader = MetadataLoader()
         self._started: Promise[None] = Promise()
         self._folder: MetadataFolder | None = None
-        self._parts: _Parts | None = None
+        self._components: _Components | None = None
         self._bootstrap: list[Message] = []
-        # Where the log ended when this process found it.
+        # The end offset of the log when this process started.
         self._process_start_offset = 0
         self._unpublished_bytes = 0
 
-    # What the broker asks
+    # Calls of the broker
 
     @property
     def image(self) -> Image:
-        """All that is committed."""
+        """The committed metadata."""
         return self._loader.image
 
     @property
     def publish_errors(self) -> int:
-        """How often a publisher has failed to act on what was committed."""
+        """The number of errors that publishers have raised."""
         return self._loader.publish_errors
 
     @property
     def leader_id(self) -> int:
-        """Who leads the quorum, as far as this node knows; -1 if nobody does."""
-        is_active = self._parts is not None and self._parts.driver.active_epoch is not None
+        """The leader of the quorum as far as this node knows; -1 if there is none."""
+        is_active = self._components is not None and self._components.driver.active_epoch is not None
         return self._node.node_id if is_active else NOBODY
 
     def install(self, publisher: MetadataPublisher) -> None:
-        """Have it called with all that is committed, after those that were installed before it."""
+        """Adds a publisher, which is called with committed metadata after the earlier ones."""
         self._loader.install(publisher)
 
     def ask(self, request: Message, version: int, principal: str) -> Promise[Message]:
-        """The controller channel: answered when all that the answer rests on is committed."""
-        if self._parts is None:
-            answer: Promise[Message] = Promise()
-            answer.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "No controller appears to be active."))
-            return answer
-        return self._parts.driver.ask(request, version, principal)
+        """The controller channel: completed when all records that the response depends on are committed."""
+        if self._components is None:
+            response: Promise[Message] = Promise()
+            response.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "No controller appears to be active."))
+            return response
+        return self._components.driver.ask(request, version, principal)
 
     def describe_quorum(self, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
-        if self._parts is None:
+        if self._components is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return describe_quorum(self._parts.store.quorum, request, version, self._clock.wall_ms())
+        return describe_quorum(self._components.store.quorum, request, version, self._clock.wall_ms())
 
     # Starting
 
     def start(self) -> Promise[None]:
-        """Open the folder and load what it holds; done when this node leads and its image is committed.
+        """Opens and loads the directory; completes when this node leads and its image is committed.
 
-        StorageRefused or ConfigError, with one line that says what to do, if it cannot be.
+        Raises StorageRefused or ConfigError, with advice, if that is not possible.
         """
         settings, log_dir = self._node.settings, self._node.metadata_log_dir
         directory_id = self._read_properties(log_dir)
@@ -150,15 +146,15 @@ class KraftMetadata:
         self.kraft_version = loaded.quorum.kraft_version
         self._process_start_offset = loaded.quorum.log_end_offset
         self._bootstrap = read_bootstrap(self._disk, log_dir)
-        parts = self._put_together(self._folder, loaded, directory_id)
+        components = self._build(self._folder, loaded, directory_id)
         if not loaded.has_records:
-            self._check_activation(parts.driver.controller)
-        self._parts = parts
-        parts.store.stand()
+            self._check_activation(components.driver.controller)
+        self._components = components
+        components.store.stand()
         return self._started
 
     def _check_activation(self, controller: Controller) -> None:
-        """Refuse now what no leader could go on from."""
+        """Raises if the controller could not activate from this state."""
         try:
             activation_records(controller.state, self._bootstrap, in_transaction=False)
         except CannotActivateError as error:
@@ -173,7 +169,7 @@ class KraftMetadata:
         self.cluster_id = properties.cluster_id
         return ZERO_UUID if properties.directory_id is None else properties.directory_id
 
-    def _put_together(self, folder: MetadataFolder, loaded: LoadedFolder, directory_id: Uuid) -> _Parts:
+    def _build(self, folder: MetadataFolder, loaded: LoadedFolder, directory_id: Uuid) -> _Components:
         node, settings = self._node, self._node.settings
         options = ControllerOptions(
             node_id=node.node_id,
@@ -206,33 +202,35 @@ class KraftMetadata:
             on_inactive=self._stop_leading,
             on_fault=store.fail,
         )
-        # Publishers act on what is committed before whoever asked for it is answered.
+        # Publishers apply committed metadata before the request that caused it is answered.
         store.listeners += [self, driver]
-        snapshotting = SnapshotGenerator(
+        snapshot_generator = SnapshotGenerator(
             folder, settings, self._clock, self._timers, self._workers, self._fail
         )
-        jobs = PeriodicTasks(driver, settings, self._clock, self._timers)
-        return _Parts(folder, store, driver, jobs, snapshotting)
+        periodic_tasks = PeriodicTasks(driver, settings, self._clock, self._timers)
+        return _Components(folder, store, driver, periodic_tasks, snapshot_generator)
 
-    # Running: what the store reports
+    # Notifications of the store
 
     def committed(self, batches: Sequence[MetadataBatch], *, is_end: bool) -> None:
-        """Publish what is committed; in pieces it is read, as one it is published."""
-        assert self._parts is not None
-        parts = self._parts
+        """Loads committed batches chunk by chunk; publishes them at the end as one delta."""
+        assert self._components is not None
+        components = self._components
         self._loader.load(batches)
         self._unpublished_bytes += sum(batch.size for batch in batches)
         if not is_end or not self._loader.publish():
             return
         size, self._unpublished_bytes = self._unpublished_bytes, 0
-        parts.folder.committed(self.image.offset + 1)
-        parts.snapshotting.committed(self.image, size, parts.store.quorum.voters, self.kraft_version)
+        components.folder.committed(self.image.offset + 1)
+        components.snapshot_generator.committed(
+            self.image, size, components.store.quorum.voters, self.kraft_version
+        )
 
     def won(self, epoch: int) -> None:
-        """The controller hears of it by itself."""
+        """The controller driver is notified itself."""
 
     def lost(self, epoch: int) -> None:
-        """As above."""
+        """Like `won`."""
 
     def failed(self, error: BaseException) -> None:
         self._fail(error)
@@ -240,11 +238,11 @@ class KraftMetadata:
     # Leading
 
     def _lead(self) -> None:
-        """The controller is active: what it begins with, its registration, and its jobs."""
-        assert self._parts is not None
-        parts = self._parts
-        driver = parts.driver
-        first = partial(
+        """Called when the controller is active: appends its first records, registers it, starts its tasks."""
+        assert self._components is not None
+        components = self._components
+        driver = components.driver
+        activate = partial(
             driver.controller.activate,
             self._bootstrap,
             self._clock.monotonic_ns(),
@@ -252,26 +250,26 @@ class KraftMetadata:
             process_start_offset=self._process_start_offset,
         )
         try:
-            driver.append(first, atomic=True)
+            driver.append(activate, atomic=True)
         except CannotActivateError as error:
-            parts.store.fail(FolderRefused(self._node.metadata_log_dir, str(error)))
+            components.store.fail(FolderRefused(self._node.metadata_log_dir, str(error)))
             return
         except KafkaError as error:
-            logger.warning("the controller could not begin: %s", error)
+            logger.warning("the controller could not activate: %s", error)
             return
         driver.when_committed(self._report_started, lambda _: None)
         if driver.controller.image.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
             self._register()
-        parts.jobs.start()
-        parts.snapshotting.start()
+        components.periodic_tasks.start()
+        components.snapshot_generator.start()
 
     def _report_started(self) -> None:
         if not self._started.done:
             self._started.set(None)
 
     def _stop_leading(self) -> None:
-        assert self._parts is not None
-        self._parts.jobs.stop()
+        assert self._components is not None
+        self._components.periodic_tasks.stop()
 
     def _register(self) -> None:
         unstable = bool(self._node.settings["unstable.feature.versions.enable"])
@@ -281,14 +279,14 @@ class KraftMetadata:
             self.controller_endpoints,
             supported_features(unstable=unstable),
         )
-        self.ask(request, REGISTRATION_VERSION, OWN_PRINCIPAL).then(lambda _: None, self._not_registered)
+        self.ask(request, REGISTRATION_VERSION, OWN_PRINCIPAL).then(lambda _: None, self._registration_failed)
 
-    def _not_registered(self, error: BaseException) -> None:
+    def _registration_failed(self, error: BaseException) -> None:
         logger.warning("the controller could not register: %s", error)
 
     def _fail(self, error: BaseException) -> None:
-        if self._parts is not None:
-            self._parts.jobs.stop()
+        if self._components is not None:
+            self._components.periodic_tasks.stop()
         if not self._started.done:
             self._started.fail(error)
         self._on_failure(error)
@@ -296,26 +294,26 @@ class KraftMetadata:
     # Stopping
 
     def stop(self) -> Promise[None]:
-        """Take no more requests, wait for what is on its way to the disk, close the log cleanly."""
+        """Refuses requests, waits for pending writes, and closes the log cleanly."""
         done: Promise[None] = Promise()
-        parts, folder = self._parts, self._folder
+        components, folder = self._components, self._folder
         self._folder = None
         if folder is None:
             done.set(None)
-        elif parts is None or parts.driver.active_epoch is None:
-            _abandon(folder, parts)
+        elif components is None or components.driver.active_epoch is None:
+            _abandon(folder, components)
             done.set(None)
         else:
-            parts.jobs.stop()
-            parts.driver.refuse_requests()
-            close = partial(self._close, parts, done)
-            parts.driver.when_committed(close, lambda _: self._give_up(parts, done))
+            components.periodic_tasks.stop()
+            components.driver.refuse_requests()
+            close = partial(self._close, components, done)
+            components.driver.when_committed(close, lambda _: self._abandon_and_finish(components, done))
         return done
 
-    def _close(self, parts: _Parts, done: Promise[None]) -> None:
-        parts.driver.close()
-        parts.store.close()
-        parts.snapshotting.close()
+    def _close(self, components: _Components, done: Promise[None]) -> None:
+        components.driver.close()
+        components.store.close()
+        components.snapshot_generator.close()
 
         def closed(_: object, error: BaseException | None) -> None:
             if error is None:
@@ -323,18 +321,18 @@ class KraftMetadata:
             else:
                 done.fail(error)
 
-        self._workers.submit(parts.folder.close, closed)
+        self._workers.submit(components.folder.close, closed)
 
-    def _give_up(self, parts: _Parts, done: Promise[None]) -> None:
-        _abandon(parts.folder, parts)
+    def _abandon_and_finish(self, components: _Components, done: Promise[None]) -> None:
+        _abandon(components.folder, components)
         done.set(None)
 
 
-def _abandon(folder: MetadataFolder, parts: _Parts | None) -> None:
-    """After a failure, or a start that did not come to its end: let go of the files as they are."""
-    if parts is not None:
-        parts.jobs.stop()
-        parts.driver.close()
-        parts.store.close()
-        parts.snapshotting.close()
+def _abandon(folder: MetadataFolder, components: _Components | None) -> None:
+    """Closes the files without syncing, after a failure or an incomplete start."""
+    if components is not None:
+        components.periodic_tasks.stop()
+        components.driver.close()
+        components.store.close()
+        components.snapshot_generator.close()
     folder.abandon()

@@ -1,7 +1,7 @@
-"""The folder `__cluster_metadata-0`: the log, the state of the quorum, the snapshots.
+"""The directory `__cluster_metadata-0`: the log, the quorum state and the snapshots.
 
-What lives here: the files, and how what a Raft node wants persisted reaches them.  It is the executor's
-store: `write` runs on the loop, `sync` on a worker.  What may not: elections, and what records mean.
+Contains the files and how the effects of a Raft node are persisted in them.  It is the executor's store:
+`write` runs on the event loop, `sync` on a worker.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from barnabas.storage.producers.producer_append import AppendOrigin
 from barnabas.storage.refused import DamagedFile, FolderRefused
 from barnabas.storage.segment.segment import Segment
 
-# Bytes of the log that are read at once while it is loaded.
+# Read size while the log is loaded.
 READ_BYTES = 4 * 1024 * 1024
-# How often it is written down up to where the log is committed, while records are written.
+# How often the committed offset is checkpointed while records are written.
 CHECKPOINT_INTERVAL_NS = 1_000_000_000
 
 
 def log_options(settings: Settings) -> LogOptions:
-    """Of the metadata log.  Its records go by snapshots, never by age or size alone."""
+    """Returns the options of the metadata log.  Its records are deleted after snapshots, not by retention."""
     internal = settings["internal.metadata.log.segment.bytes"]
     segment_bytes = settings["metadata.log.segment.bytes"] if internal is None else internal
     return LogOptions(
@@ -66,7 +66,7 @@ def log_options(settings: Settings) -> LogOptions:
 
 
 class MetadataFolder:
-    """Open from its making on."""
+    """The directory; it is open once constructed."""
 
     def __init__(self, disk: Disk, clock: Clock, random: Random, log_dir: str, options: LogOptions) -> None:
         self.path = f"{log_dir}/{METADATA_FOLDER}"
@@ -74,9 +74,9 @@ class MetadataFolder:
         self._disk = disk
         self._clock = clock
         if disk.exists(self.path):
-            # A start that changes nothing comes first: recovery would cut the log where it is damaged.
+            # Checked first: recovery would truncate the log where it is corrupt.
             refuse_damage(disk, self.path, newest_snapshot_offset(disk, self.path))
-        # As Apache Kafka does, the whole log is checked at every start: nothing else says what is in it.
+        # As in Apache Kafka, the whole log is recovered at every start.
         self.log = Log.open(
             disk,
             clock,
@@ -88,7 +88,7 @@ class MetadataFolder:
             log_start_offset=0,
             gaps_end=0,  # it is never compacted
         )
-        # What a process that was killed had written is in memory only; it counts from now on.
+        # Writes of a killed process may be in the page cache only; they count from now on.
         self.log.flush()
         disk.sync_folder(log_dir)
         if read_partition_metadata(disk, self.path) is None:
@@ -99,25 +99,24 @@ class MetadataFolder:
         self._elections: deque[StoreElection] = deque()
         # Leader epochs to write, for the worker.
         self._epochs: deque[Callable[[], None]] = deque()
-        # What is not synced, a file for each batch and a folder for each new name.  A worker takes from the
-        # left what the loop adds on the right; the handles are the worker's own.
+        # Unsynced files and directories, in order.  A worker removes from the left what the loop adds on the
+        # right; the file handles are the worker's own.
         self._unsynced: deque[File | str] = deque()
         self._active: Segment | None = None
         self._files: list[File] = []
-        # What is committed, as the loop knows it, and as it was last written down.
+        # The committed offset, and the last one that was checkpointed.
         self._committed_offset = 0
         self._checkpointed_offset = 0
         self._checkpointed_ns = clock.monotonic_ns()
 
     def _check_snapshots(self) -> None:
-        """A log that does not begin at 0 needs a snapshot of what came before; one that ends too early is
-        begun anew behind the latest."""
+        """Requires a snapshot if the log does not start at 0; resets a log that ends before the latest."""
         latest = self.snapshots.latest
         if self.log.log_start_offset > 0 and latest is None:
             raise FolderRefused(
                 self.path,
-                f"the log begins at offset {self.log.log_start_offset} and no snapshot holds what was before;"
-                " bring the missing .checkpoint file back from a copy",
+                f"the log starts at offset {self.log.log_start_offset} and no snapshot has earlier records;"
+                " restore the missing .checkpoint file from a backup",
             )
         if latest is not None and self._ends_before(latest):
             self.log.truncate_fully_to(latest.offset)
@@ -131,7 +130,7 @@ class MetadataFolder:
     # Reading
 
     def election(self) -> ElectionState:
-        """What the quorum's file says; a node that has none has never voted."""
+        """Returns the quorum state; a node without the file has never voted."""
         path = f"{self.path}/{QUORUM_STATE_FILE}"
         if not self._disk.exists(path):
             return ElectionState()
@@ -140,10 +139,10 @@ class MetadataFolder:
         try:
             return decode_quorum_state(self._disk.read_bytes(path))
         except DamagedQuorumState as error:
-            raise DamagedFile(path, f"{error}; bring it back from a copy") from error
+            raise DamagedFile(path, f"{error}; restore it from a backup") from error
 
     def last_epoch(self) -> int:
-        """The epoch of the last batch, or of the snapshot that stands for it."""
+        """Returns the epoch of the last batch, or of the latest snapshot if the log is empty."""
         epoch = self.log.epochs.latest_epoch
         if epoch is not None:
             return epoch
@@ -151,21 +150,21 @@ class MetadataFolder:
         return 0 if latest is None else latest.epoch
 
     def batches_from(self, offset: int) -> Iterator[BatchView]:
-        """Every batch of the log from this offset on."""
+        """Yields every batch of the log from this offset on."""
         end = self.log.end_offset
         while offset < end:
-            found = self.log.read(offset, READ_BYTES, upper_bound=end)
-            if found.slice is None:
+            result = self.log.read(offset, READ_BYTES, upper_bound=end)
+            if result.slice is None:
                 return
-            for batch in batches(found.slice.read()):
+            for batch in batches(result.slice.read()):
                 if batch.last_offset >= offset:
                     yield batch
                     offset = batch.next_offset
 
-    # What a Raft node wants persisted
+    # Effects of the Raft node
 
     def write(self, entry: object) -> None:
-        """On the loop.  An error of any kind is an OSError to the executor: the node stops."""
+        """Runs on the event loop.  Any error is reported to the executor as an OSError: the node stops."""
         try:
             match entry:
                 case StoreElection():
@@ -180,18 +179,18 @@ class MetadataFolder:
             raise OSError(errno.EIO, error.message, self.path) from error
 
     def _append(self, entry: AppendBatch) -> None:
-        first, epoch = entry.base_offset, entry.epoch
+        base_offset, epoch = entry.base_offset, entry.epoch
         if isinstance(entry.records, DataRecords):
             now_ms = entry.records.timestamp_ms
             records = [
-                Record(first + number, now_ms, None, value)
+                Record(base_offset + number, now_ms, None, value)
                 for number, value in enumerate(entry.records.values)
             ]
             buffer = build(records, leader_epoch=epoch)
         else:
             now_ms = self._clock.wall_ms()
             buffer = build_quorum_batch(
-                entry.records.messages, timestamp=now_ms, base_offset=first, leader_epoch=epoch
+                entry.records.messages, timestamp=now_ms, base_offset=base_offset, leader_epoch=epoch
             )
         self.log.append_as_leader(buffer, epoch, origin=AppendOrigin.RAFT_LEADER)
         epochs = self.log.epochs.plan_write()
@@ -201,7 +200,7 @@ class MetadataFolder:
         self._mark_unsynced()
 
     def _mark_unsynced(self) -> None:
-        """After the append: a worker that takes the file from now on syncs what was just written, too."""
+        """Called after the append: a worker that takes the file from now on syncs it, too."""
         segment = self.log.active
         if segment is not self._active:
             self._active = segment
@@ -210,31 +209,31 @@ class MetadataFolder:
         self._unsynced.append(self._files[-1])
 
     def sync(self) -> None:
-        """On a worker: votes first, then leader epochs, then batches."""
+        """Runs on a worker: persists votes first, then leader epochs, then batches."""
         while self._elections:
             entry = self._elections.popleft()
             content = encode_quorum_state(entry.state, entry.voter_ids, entry.kraft_version)
             self._disk.write_atomically(f"{self.path}/{QUORUM_STATE_FILE}", content)
         while self._epochs:
             self._epochs.popleft()()
-        taken: dict[File | str, None] = {}
+        targets: dict[File | str, None] = {}
         while self._unsynced:
-            taken[self._unsynced.popleft()] = None
-        for unsynced in taken:
-            if isinstance(unsynced, str):
-                self._disk.sync_folder(unsynced)
+            targets[self._unsynced.popleft()] = None
+        for target in targets:
+            if isinstance(target, str):
+                self._disk.sync_folder(target)
             else:
-                unsynced.sync()
+                target.sync()
         if self._clock.monotonic_ns() - self._checkpointed_ns >= CHECKPOINT_INTERVAL_NS:
             self._checkpoint()
 
     def committed(self, offset: int) -> None:
-        """All before this offset is committed; written down now and then."""
+        """Called when everything before this offset is committed."""
         self._committed_offset = offset
         self.log.advance_high_watermark(offset)
 
     def _checkpoint(self) -> None:
-        """It is a hint: that it could not be written harms nobody."""
+        """Writes the committed offset.  It is a hint: a failed write does no harm."""
         offset = self._committed_offset
         if offset > self._checkpointed_offset:
             self._checkpointed_offset = offset
@@ -242,29 +241,29 @@ class MetadataFolder:
             with contextlib.suppress(OSError):
                 write_checkpoint(self._disk, self.path, offset)
 
-    # Letting go
+    # Deletion
 
     def delete_before(self, snapshot: SnapshotId) -> tuple[list[FileDeletion], list[SnapshotId]]:
-        """What this snapshot makes superfluous gets other names, and is to be removed later.
+        """Renames files that this snapshot supersedes; the caller removes them later.
 
-        The log goes by whole segments: no file would remember a start in the middle of one.
+        The log is deleted by whole segments, as no file records a start offset within one.
         """
         segments = list(self.log.segments)
         old = [
             segment for segment, following in pairwise(segments) if following.base_offset <= snapshot.offset
         ]
-        self.log.remove_segments(old, f"snapshot {snapshot.file_name} holds what is in them")
+        self.log.remove_segments(old, f"snapshot {snapshot.file_name} supersedes them")
         return self.log.take_file_deletions(), self.snapshots.retire(snapshot)
 
     def close(self) -> None:
-        """Cleanly; everything is synced before."""
+        """Closes cleanly; everything is synced before."""
         self.log.flush()
         self._checkpoint()
         self.log.close()
         self._release()
 
     def abandon(self) -> None:
-        """As it is: the disk has failed, or the process is about to end."""
+        """Closes without syncing: the disk has failed, or the process is about to exit."""
         self.log.abandon()
         self._release()
 

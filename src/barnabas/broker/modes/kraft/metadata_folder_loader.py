@@ -1,7 +1,4 @@
-"""What a node finds in its metadata folder: the state of its quorum, and the batches of snapshot and log.
-
-What lives here: the walk through the files.  What may not: appending, who leads, and what is committed.
-"""
+"""Loads the metadata directory: the quorum state, and the batches of snapshot and log."""
 
 from __future__ import annotations
 
@@ -27,17 +24,17 @@ from barnabas.storage.refused import DamagedFile, StorageRefused
 
 @dataclass(frozen=True, slots=True)
 class LoadedFolder:
-    """What is known before anything counts as committed."""
+    """The state that is known before anything is committed."""
 
     quorum: LoadedQuorum
-    # Whether it holds records of the metadata, in a snapshot or in the log.
+    # Whether there are metadata records, in a snapshot or in the log.
     has_records: bool
 
 
 def load_folder(folder: MetadataFolder, static_voters: Voters) -> LoadedFolder:
-    """Read the records of the quorum itself: they count when they are written, committed or not (KIP-853).
+    """Reads the quorum's control records: they are effective when written, committed or not (KIP-853).
 
-    StorageRefused, with what to do, if the folder does not make sense.
+    Raises StorageRefused, with advice, if the directory is inconsistent.
     """
     voters, voters_offset, kraft_version = static_voters, VOTERS_NOT_IN_LOG, 0
     has_records = False
@@ -49,9 +46,9 @@ def load_folder(folder: MetadataFolder, static_voters: Voters) -> LoadedFolder:
             match read_quorum_message(record):
                 case KRaftVersionRecord() as version:
                     kraft_version = version.kraft_version
-                case VotersRecord() as named:
-                    voters = Voters.of_record(named)
-                    # The voters that a folder was formatted with lie before offset 0.
+                case VotersRecord() as voters_record:
+                    voters = Voters.of_record(voters_record)
+                    # The voters that a directory was formatted with are in the snapshot at offset 0.
                     voters_offset = last_offset
     quorum = LoadedQuorum(
         election=folder.election(),
@@ -65,7 +62,7 @@ def load_folder(folder: MetadataFolder, static_voters: Voters) -> LoadedFolder:
 
 
 def _all_batches(folder: MetadataFolder) -> Iterator[tuple[BatchView, int]]:
-    """Of the latest snapshot and of the log behind it, with the offset that each ends at in the log."""
+    """Yields the batches of the latest snapshot and of the log after it, each with its last log offset."""
     latest = folder.snapshots.latest
     if latest is not None:
         for batch in folder.snapshots.read(latest):
@@ -75,7 +72,7 @@ def _all_batches(folder: MetadataFolder) -> Iterator[tuple[BatchView, int]]:
 
 
 def snapshot_batches(folder: MetadataFolder) -> Iterator[MetadataBatch]:
-    """Of the latest snapshot: together they stand for the log up to its offset."""
+    """Yields the batches of the latest snapshot, which replace the log up to its offset."""
     latest = folder.snapshots.latest
     if latest is None or latest == FIRST_SNAPSHOT:
         return
@@ -86,7 +83,7 @@ def snapshot_batches(folder: MetadataFolder) -> Iterator[MetadataBatch]:
 
 
 def batches_up_to(folder: MetadataFolder, start_offset: int, end_offset: int) -> Iterator[MetadataBatch]:
-    """The batches of the log from one offset up to another."""
+    """Yields the batches of the log between two offsets."""
     for batch in folder.batches_from(start_offset):
         if batch.last_offset >= end_offset:
             return
@@ -106,7 +103,7 @@ def _records(folder: MetadataFolder, batch: BatchView) -> Iterator[Message]:
 
 
 def read_bootstrap(disk: Disk, log_dir: str) -> list[Message]:
-    """The records that the folder was formatted with; none if there is no such file."""
+    """Returns the records that the directory was formatted with; none if there is no such file."""
     path = f"{log_dir}/{BOOTSTRAP_FILE}"
     if not disk.exists(path):
         return []

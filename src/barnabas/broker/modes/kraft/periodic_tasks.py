@@ -1,6 +1,6 @@
-"""What the active controller does by the clock: records that only move the log on, fencing, balancing.
+"""The periodic tasks of the active controller: no-op records, fencing, unclean elections, leader balancing.
 
-What lives here: when.  What may not: what is decided (controller/), and how it reaches the log.
+Contains the schedule; decisions belong in controller/.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from barnabas.runtime.loop.timers import TimerService
 
 logger = logging.getLogger(__name__)
 
-# A session's eighth, so that a broker that is gone is fenced soon after its session.
+# An eighth of the session timeout, so that a dead broker is fenced soon after its session expires.
 CHECKS_PER_SESSION = 8
 _NS_PER_MS = 1_000_000
 
 
-# Stale brokers that are fenced in one turn; each takes as many records as partitions it was in sync for.
+# Stale brokers that are fenced in one run; each takes one record per partition in whose ISR it was.
 MAX_FENCED_AT_ONCE = 100
 
 
-class _Job(NamedTuple):
+class _Task(NamedTuple):
     name: str
     interval_ms: int
     decide: Callable[[], Sequence[Message]]
-    # How often it is asked in one turn, each time with the last answer applied, until it has none.
-    most_decisions: int = 1
+    # Maximum decisions in one run; each sees the records of the previous one.
+    max_decisions: int = 1
 
 
 class PeriodicTasks:
-    """Runs from `start` to `stop`."""
+    """Runs the tasks between `start` and `stop`."""
 
     def __init__(
         self, driver: ControllerDriver, settings: Settings, clock: Clock, timers: TimerService
@@ -48,39 +48,39 @@ class PeriodicTasks:
         self._timers = timers
         controller = driver.controller
         session_ms = settings["broker.session.timeout.ms"]
-        self._jobs = [
-            _Job("no-op", settings["metadata.max.idle.interval.ms"], lambda: [NoOpRecord()]),
-            _Job("fence", max(1, session_ms // CHECKS_PER_SESSION), self._fence_stale, MAX_FENCED_AT_ONCE),
-            _Job(
+        self._tasks = [
+            _Task("no-op", settings["metadata.max.idle.interval.ms"], lambda: [NoOpRecord()]),
+            _Task("fence", max(1, session_ms // CHECKS_PER_SESSION), self._fence_stale, MAX_FENCED_AT_ONCE),
+            _Task(
                 "unclean", settings["unclean.leader.election.interval.ms"], controller.elect_unclean_leaders
             ),
         ]
         if settings["auto.leader.rebalance.enable"]:
             interval_ms = settings["leader.imbalance.check.interval.seconds"] * 1_000
-            self._jobs.append(_Job("balance", interval_ms, controller.balance_leaders))
+            self._tasks.append(_Task("balance", interval_ms, controller.balance_leaders))
 
     def start(self) -> None:
-        for job in self._jobs:
-            self._schedule(job)
+        for task in self._tasks:
+            self._schedule(task)
 
     def stop(self) -> None:
-        for job in self._jobs:
-            self._timers.cancel((self, job.name))
+        for task in self._tasks:
+            self._timers.cancel((self, task.name))
 
-    def _schedule(self, job: _Job) -> None:
-        """An interval of 0 means never."""
-        if job.interval_ms > 0:
-            deadline_ns = self._clock.monotonic_ns() + job.interval_ms * _NS_PER_MS
-            self._timers.set((self, job.name), deadline_ns, partial(self._run, job))
+    def _schedule(self, task: _Task) -> None:
+        """Schedules the next run; an interval of 0 means never."""
+        if task.interval_ms > 0:
+            deadline_ns = self._clock.monotonic_ns() + task.interval_ms * _NS_PER_MS
+            self._timers.set((self, task.name), deadline_ns, partial(self._run, task))
 
-    def _run(self, job: _Job) -> None:
-        self._schedule(job)
+    def _run(self, task: _Task) -> None:
+        self._schedule(task)
         try:
-            for _ in range(job.most_decisions):
-                if not self._driver.append(job.decide, atomic=False):
+            for _ in range(task.max_decisions):
+                if not self._driver.append(task.decide, atomic=False):
                     return
         except KafkaError as error:
-            logger.warning("the controller's job %r waits for its next turn: %s", job.name, error)
+            logger.warning("the controller's task %r is postponed to its next run: %s", task.name, error)
 
     def _fence_stale(self) -> list[Message]:
         return self._driver.controller.fence_stale(self._clock.monotonic_ns())

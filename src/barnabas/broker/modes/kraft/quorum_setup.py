@@ -1,4 +1,4 @@
-"""Who votes, as the configuration says it, and how this node presents itself to the quorum."""
+"""The voters of the configuration, and the registration of this node's controller."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from barnabas.raft.voters import DYNAMIC_QUORUM, Voter, VoterEndpoint, Voters
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 LOCALHOST = "localhost"
-# Apache Kafka's controller begins the map of its features with one bucket; with six of them it has eight.
+# Apache Kafka's controller creates the map of its features with one bucket; with six features it has eight.
 _FEATURE_BUCKETS = 1
 
 
 def static_voters(node: Node) -> Voters:
-    """The voters of `controller.quorum.voters`; none where a dynamic quorum keeps them itself."""
+    """Returns the voters of `controller.quorum.voters`; none for a dynamic quorum."""
     listener = node.listeners.controller_names[0] if node.listeners.controller_names else ""
     return Voters(
         Voter(voter_id, endpoints=(VoterEndpoint(listener, address.host, address.port),))
@@ -28,35 +28,38 @@ def static_voters(node: Node) -> Voters:
 
 
 def check_voters(voters: Voters, node: Node, directory_id: Uuid) -> None:
-    """Refuse a quorum that this node does not decide alone: more are not built yet."""
+    """Raises unless this node is the only voter: larger quorums are not implemented."""
     if voters.is_only(node.node_id, directory_id):
         return
     if not len(voters):
         raise ConfigError(
-            "no voter is known: this node was formatted to join a quorum, and quorums of more than one"
-            " controller are not built yet; format it with --standalone"
+            "there are no voters: this node was formatted to join a quorum, and quorums of more than one"
+            " controller are not supported yet; format it with --standalone"
         )
     if node.node_id in voters.ids and len(voters) == 1:
         raise ConfigError(
-            f"node {node.node_id} votes with another data folder than {directory_id}; start it on that folder"
+            f"voter {node.node_id} has another directory id than {directory_id}; start it with that"
+            " log directory"
         )
     raise ConfigError(
         f"the quorum has the voters {', '.join(map(str, voters.ids))}, and quorums of more than one"
-        f" controller are not built yet; let node {node.node_id} be the only one"
+        f" controller are not supported yet; make node {node.node_id} the only voter"
     )
 
 
 def own_voter(
     voters: Voters, kraft_version: int, node_id: int, directory_id: Uuid, endpoints: Sequence[Endpoint]
 ) -> Voter:
-    """This node, as it is to stand among the voters.  Static ones stay as the configuration has them."""
-    known = voters.get(node_id)
-    assert known is not None, "it was checked that this node votes"
-    reachable = all(end.host and end.port for end in endpoints)
-    if kraft_version < DYNAMIC_QUORUM or not endpoints or not reachable:
-        return known
-    described = tuple(VoterEndpoint(end.listener_name, end.host or "", end.port) for end in endpoints)
-    return Voter(node_id, directory_id, described)
+    """Returns this node as a voter.  Static voters stay as configured."""
+    configured = voters.get(node_id)
+    assert configured is not None, "check_voters has checked that this node is a voter"
+    has_addresses = all(endpoint.host and endpoint.port for endpoint in endpoints)
+    if kraft_version < DYNAMIC_QUORUM or not endpoints or not has_addresses:
+        return configured
+    voter_endpoints = tuple(
+        VoterEndpoint(endpoint.listener_name, endpoint.host or "", endpoint.port) for endpoint in endpoints
+    )
+    return Voter(node_id, directory_id, voter_endpoints)
 
 
 def registration_request(
@@ -65,19 +68,19 @@ def registration_request(
     endpoints: Sequence[Endpoint],
     features: dict[str, tuple[int, int]],
 ) -> ControllerRegistrationRequest:
-    """What a controller tells of itself (KIP-919)."""
+    """Returns the registration of a controller (KIP-919)."""
     return ControllerRegistrationRequest(
         controller_id=node_id,
         incarnation_id=incarnation_id,
         zk_migration_ready=False,
         listeners=[
             ControllerRegistrationRequest.Listener(
-                name=end.listener_name,
-                host=end.host or LOCALHOST,
-                port=end.port,
-                security_protocol=SECURITY_PROTOCOLS[end.security_protocol],
+                name=endpoint.listener_name,
+                host=endpoint.host or LOCALHOST,
+                port=endpoint.port,
+                security_protocol=SECURITY_PROTOCOLS[endpoint.security_protocol],
             )
-            for end in endpoints
+            for endpoint in endpoints
         ],
         features=[
             ControllerRegistrationRequest.Feature(

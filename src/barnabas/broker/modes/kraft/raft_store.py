@@ -1,10 +1,11 @@
-"""The controller's store in KRaft mode: the Raft node, and the metadata log behind it.
+"""The controller's store in KRaft mode: the Raft node and its metadata log.
 
-What lives here: how records become batches of the log, and how commits and leadership are reported.  What may
-not: elections (raft/), files (metadata_folder), and what records mean.
+Contains the batching of records, and the notification of commits and leadership.  Elections belong in raft/,
+files in metadata_folder.py.
 
-What this node appended as the leader is reported from memory when it is committed; all else is read from the
-log.  Leadership counts as won when the first record of the epoch is committed, and with it all before it.
+Batches that this node appended as the leader are reported from memory when they are committed; all others are
+read from the log.  Leadership is reported when the first record of the epoch, and so everything before it, is
+committed.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from barnabas.storage.refused import StorageRefused
 
 logger = logging.getLogger(__name__)
 
-# Records that wait for the disk, in bytes; with more the store takes none until some are safe.
+# Bytes of uncommitted records; beyond that the store refuses appends.
 MAX_UNCOMMITTED_BYTES = 64 * 1024 * 1024
-# What is read from the log is reported in pieces of so many bytes.
-REPORTED_BYTES = 4 * 1024 * 1024
-# What a batch and each of its records need at most beside the values.
+# Batches that are read from the log are reported in chunks of this size.
+REPORT_CHUNK_BYTES = 4 * 1024 * 1024
+# Upper bounds for the overhead of a batch and of each record, without values.
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 20
 
@@ -50,7 +51,7 @@ class _Appended(NamedTuple):
 
 
 class RaftStore:
-    """Of one node, from the end of loading on.  It is where the effects of the Raft node leave to."""
+    """The store of one node after loading.  It receives the effects of the Raft node."""
 
     def __init__(
         self,
@@ -62,14 +63,14 @@ class RaftStore:
         workers: WorkerPool,
     ) -> None:
         self.quorum = quorum
-        # They hear of everything in this order.
+        # Notified in this order.
         self.listeners: list[StoreListener] = []
         self._folder = folder
         self._clock = clock
-        # The epoch in which this node's leadership was reported.
-        self._won: int | None = None
-        self._winning: int | None = None
-        # All before it was reported as committed; None: not even the snapshot was.
+        # The epoch for which this node's leadership was reported.
+        self._reported_epoch: int | None = None
+        self._elected_epoch: int | None = None
+        # Everything before it was reported as committed; None: not even the snapshot was.
         self._next_offset: int | None = None
         self._appended: deque[_Appended] = deque()
         self._uncommitted_bytes = 0
@@ -85,11 +86,11 @@ class RaftStore:
         )
 
     def stand(self) -> None:
-        """Stand for election; `won` follows if this node leads."""
+        """Starts an election; `won` follows if this node becomes the leader."""
         self._executor.step(Requested(None, Start()))
 
     def resign(self, epoch: int) -> None:
-        """Lead no more in this epoch; `lost` follows."""
+        """Resigns the leadership of this epoch; `lost` follows."""
         self._executor.step(Requested(None, Resign(epoch)))
 
     @property
@@ -97,11 +98,11 @@ class RaftStore:
         return self._executor.failure
 
     def close(self) -> None:
-        """Nothing goes in or out any more."""
+        """Refuses appends and sends no more notifications."""
         self._is_closed = True
         self._executor.close()
 
-    # What the controller asks
+    # Calls of the controller
 
     @property
     def end_offset(self) -> int:
@@ -114,11 +115,11 @@ class RaftStore:
         if self._uncommitted_bytes >= MAX_UNCOMMITTED_BYTES:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"{self._uncommitted_bytes} bytes of records wait for the disk of the metadata log; try"
+                f"{self._uncommitted_bytes} bytes of records are waiting for the metadata log's disk; try"
                 " again later",
             )
         values = [write_metadata_record(record, record_version(record, level)) for record in records]
-        runs = _runs(values, self._folder.max_batch_bytes)
+        runs = _batch_ranges(values, self._folder.max_batch_bytes)
         if atomic and len(runs) > 1:
             raise too_large()
         for run in runs:
@@ -129,45 +130,45 @@ class RaftStore:
         base_offset, now_ms = self.quorum.end_offset, self._clock.wall_ms()
         self._executor.step(Requested(None, Append(epoch, DataRecords(values, now_ms))))
         if self._executor.failure is not None:
-            why = f"the metadata log failed: {self._executor.failure}"
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why)
+            reason = f"the metadata log failed: {self._executor.failure}"
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         size = sum(map(len, values))
         batch = MetadataBatch(base_offset + len(records) - 1, epoch, now_ms, records, size)
         self._appended.append(_Appended(base_offset, batch))
         self._uncommitted_bytes += size
 
-    # Exits of the Raft node
+    # Effects of the Raft node
 
     def send(self, to: int, message: object) -> None:
-        """A quorum of one has nobody to talk to."""
+        """A quorum of one has no other nodes."""
 
     def reply(self, to: Hashable, message: object) -> None:
-        """The node refuses an append.  Whether it leads was looked at in the same step: it cannot be."""
+        """Called when the node refuses an append.  Leadership was checked in the same step: a bug."""
         self.fail(RuntimeError(f"an append of the leader was refused: {message}"))
 
-    def apply(self, decided: object) -> None:
-        """What the quorum has decided."""
+    def apply(self, effect: object) -> None:
+        """Called with a change of leader or high watermark."""
         try:
-            match decided:
+            match effect:
                 case LeaderChanged(epoch, leader_id):
                     self._leader_changed(epoch, leader_id)
                 case Committed(high_watermark):
                     self._commit(high_watermark)
         except Exception as error:
-            # A committed record that cannot be read or applied: going on would spread the damage.
+            # A committed record cannot be read or applied: continuing would spread the damage.
             logger.critical(
-                "the metadata cannot be applied, this node stops: %s",
+                "the metadata cannot be applied; this node stops: %s",
                 error,
                 exc_info=not isinstance(error, StorageRefused | MetadataLoadError),
             )
             self.fail(error)
 
     def _leader_changed(self, epoch: int, leader_id: int) -> None:
-        self._winning = epoch if leader_id == self.quorum.me.id else None
-        lost, self._won = self._won, None
+        self._elected_epoch = epoch if leader_id == self.quorum.me.id else None
+        lost, self._reported_epoch = self._reported_epoch, None
         if lost is not None:
-            logger.warning("node %d leads the metadata quorum no more in epoch %d", self.quorum.me.id, lost)
-            # The log keeps them; if they are committed after all they are read from there.
+            logger.warning("node %d no longer leads the metadata quorum in epoch %d", self.quorum.me.id, lost)
+            # They remain in the log, and are read from there if they are committed after all.
             self._appended.clear()
             self._uncommitted_bytes = 0
             for listener in self.listeners:
@@ -175,11 +176,11 @@ class RaftStore:
 
     def _commit(self, high_watermark: int) -> None:
         self._report(high_watermark)
-        if self._winning is not None and not self._is_closed:
-            self._win(self._winning)
+        if self._elected_epoch is not None and not self._is_closed:
+            self._report_leadership(self._elected_epoch)
 
-    def _win(self, epoch: int) -> None:
-        self._won, self._winning = epoch, None
+    def _report_leadership(self, epoch: int) -> None:
+        self._reported_epoch, self._elected_epoch = epoch, None
         logger.info("node %d leads the metadata quorum in epoch %d", self.quorum.me.id, epoch)
         for listener in self.listeners:
             listener.won(epoch)
@@ -187,24 +188,24 @@ class RaftStore:
     # Reporting
 
     def _report(self, high_watermark: int) -> None:
-        piece: list[MetadataBatch] = []
+        chunk: list[MetadataBatch] = []
         size = 0
         for batch in self._committed_batches(high_watermark):
-            if size >= REPORTED_BYTES:
-                self._report_piece(piece, is_end=False)
-                piece, size = [], 0
-            piece.append(batch)
+            if size >= REPORT_CHUNK_BYTES:
+                self._report_chunk(chunk, is_end=False)
+                chunk, size = [], 0
+            chunk.append(batch)
             size += batch.size
             self._next_offset = batch.last_offset + 1
-        self._report_piece(piece, is_end=True)
+        self._report_chunk(chunk, is_end=True)
 
-    def _report_piece(self, piece: Sequence[MetadataBatch], *, is_end: bool) -> None:
+    def _report_chunk(self, chunk: Sequence[MetadataBatch], *, is_end: bool) -> None:
         for listener in self.listeners:
             if not self._is_closed:
-                listener.committed(piece, is_end=is_end)
+                listener.committed(chunk, is_end=is_end)
 
     def _committed_batches(self, high_watermark: int) -> Iterator[MetadataBatch]:
-        """All that was not reported, from memory where this leader appended it, else from the files."""
+        """Yields unreported batches, from memory if this leader appended them, else from the files."""
         if self._next_offset is None:
             yield from snapshot_batches(self._folder)
             latest = self._folder.snapshots.latest
@@ -214,24 +215,24 @@ class RaftStore:
             if self._next_offset < in_memory:
                 end = min(in_memory, high_watermark)
                 yield from batches_up_to(self._folder, self._next_offset, end)
-                assert self._next_offset == end, "the log has all that is committed"
+                assert self._next_offset == end, "the log has all committed batches"
             else:
                 batch = self._appended.popleft().batch
                 self._uncommitted_bytes -= batch.size
                 yield batch
 
     def fail(self, error: BaseException) -> None:
-        """Nothing that rests on what failed may be told: stop here, and say so once."""
+        """Stops the store: no response that depends on the failed write may be sent."""
         if not self._is_closed:
-            self._won = self._winning = None
+            self._reported_epoch = self._elected_epoch = None
             self.close()
-            # Whoever waits for the controller is refused before the node hears that it has to stop.
+            # Pending controller requests fail before the node is notified that it must stop.
             for listener in reversed(self.listeners):
                 listener.failed(error)
 
 
-def _runs(values: Sequence[bytes], max_bytes: int) -> list[range]:
-    """Which values go into one batch together: as many as its limits allow."""
+def _batch_ranges(values: Sequence[bytes], max_bytes: int) -> list[range]:
+    """Returns the ranges of values that share a batch, as large as its limits allow."""
     runs = []
     start, size = 0, BATCH_OVERHEAD_BYTES
     for index, value in enumerate(values):

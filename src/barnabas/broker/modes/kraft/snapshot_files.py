@@ -1,7 +1,7 @@
-"""The snapshots in the folder of the metadata log: found, written, read, and let go.
+"""The snapshot files of the metadata log.
 
-What lives here: the files.  A snapshot is written under another name, synced, and then gets its own, so that
-one with its own name is whole.  What may not: what is in one (raft.snapshot), and when one is due.
+A snapshot is written under a temporary name, synced and renamed, so that a file with its final name is
+complete.  The contents of snapshots belong in raft.snapshot, their schedule in snapshot_generator.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class SnapshotFiles:
-    """Of one folder; `ids` are those that are there, oldest first."""
+    """The snapshots of one directory; `ids` are the existing ones, oldest first."""
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self.ids: list[SnapshotId] = []
@@ -28,7 +28,7 @@ class SnapshotFiles:
         self._folder = folder
 
     def find(self, log_start_offset: int) -> None:
-        """List what is there; what was not finished, was let go, or lies before the log is removed."""
+        """Lists the snapshots; removes incomplete and deleted ones, and those before the log start offset."""
         for name in self._disk.names(self._folder):
             parsed = parse_snapshot_name(name)
             if parsed is None:
@@ -45,7 +45,7 @@ class SnapshotFiles:
         return self.ids[-1] if self.ids else None
 
     def write(self, snapshot: SnapshotId, batches: Iterable[bytearray]) -> None:
-        """To be run on a worker; `written` is to be called afterwards."""
+        """Runs on a worker; call `written` afterwards."""
         partial = f"{self._folder}/{snapshot.partial_name}"
         self._disk.remove(partial)
         file = self._disk.open(partial, create=True)
@@ -64,11 +64,11 @@ class SnapshotFiles:
             self.ids.sort()
 
     def read(self, snapshot: SnapshotId) -> Iterator[BatchView]:
-        """Its batches, each checked; DamagedFile if one is not sound or the end is missing."""
+        """Yields its validated batches; raises DamagedFile if one is corrupt or the end is missing."""
         return read_snapshot(self._disk, self.path(snapshot))
 
     def timestamp_ms(self, snapshot: SnapshotId) -> int:
-        """The time of the last record in it."""
+        """Returns the timestamp of its last record."""
         for batch in self.read(snapshot):
             for record in batch.records():
                 message = read_quorum_message(record)
@@ -81,12 +81,12 @@ class SnapshotFiles:
         return self._disk.size(self.path(snapshot))
 
     def retire(self, before: SnapshotId) -> list[SnapshotId]:
-        """Rename those that are older; their files go with `remove`."""
-        going = [snapshot for snapshot in self.ids if snapshot < before]
-        for snapshot in going:
+        """Renames older snapshots; `remove` deletes their files."""
+        retired = [snapshot for snapshot in self.ids if snapshot < before]
+        for snapshot in retired:
             self._disk.rename(self.path(snapshot), f"{self._folder}/{snapshot.deleted_name}")
         self.ids = [snapshot for snapshot in self.ids if snapshot >= before]
-        return going
+        return retired
 
     def remove(self, retired: Iterable[SnapshotId]) -> None:
         for snapshot in retired:
@@ -97,42 +97,42 @@ class SnapshotFiles:
 
 
 def newest_snapshot_offset(disk: Disk, folder: str) -> int:
-    """Up to where a whole snapshot of the folder reaches; 0 if there is none."""
+    """Returns the end offset of the newest complete snapshot; 0 if there is none."""
     parsed = map(parse_snapshot_name, disk.names(folder))
-    return max((one[0].offset for one in parsed if one and one[1] is SnapshotState.WHOLE), default=0)
+    return max((name[0].offset for name in parsed if name and name[1] is SnapshotState.WHOLE), default=0)
 
 
 def read_snapshot(disk: Disk, path: str) -> Iterator[BatchView]:
-    """The batches of a file in the form of a snapshot, each checked, up to the footer that must end it."""
+    """Yields the validated batches of a snapshot file, up to its mandatory footer."""
     file = disk.open(path, writable=False)
     try:
         position = 0
-        is_whole = False
-        while position < file.size and not is_whole:
+        is_complete = False
+        while position < file.size and not is_complete:
             batch = _batch(file, position)
-            is_whole = batch.is_control and any(
+            is_complete = batch.is_control and any(
                 isinstance(read_quorum_message(record), SnapshotFooterRecord) for record in batch.records()
             )
             yield batch
             position += batch.size
-        if not is_whole:
+        if not is_complete:
             raise _damaged(file, position, "the end of the snapshot is missing")
     finally:
         file.close()
 
 
 def _batch(file: File, position: int) -> BatchView:
-    head = file.read_at(position, LOG_OVERHEAD)
-    size = LOG_OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
-    most = min(MAX_BATCH_BYTES + LOG_OVERHEAD, file.size - position)
-    if len(head) < LOG_OVERHEAD or not LOG_OVERHEAD < size <= most:
-        raise _damaged(file, position, "no batch begins here")
+    header = file.read_at(position, LOG_OVERHEAD)
+    size = LOG_OVERHEAD + int.from_bytes(header[8:12], "big", signed=True)
+    max_size = min(MAX_BATCH_BYTES + LOG_OVERHEAD, file.size - position)
+    if len(header) < LOG_OVERHEAD or not LOG_OVERHEAD < size <= max_size:
+        raise _damaged(file, position, "no batch starts here")
     try:
         batch = BatchView(file.read_at(position, size))
-        sound = batch.crc_ok()
+        is_valid = batch.crc_ok()
     except CorruptBatch as error:
         raise _damaged(file, position, error.message) from error
-    if not sound:
+    if not is_valid:
         raise _damaged(file, position, "the checksum of a batch is wrong")
     return batch
 
@@ -140,6 +140,6 @@ def _batch(file: File, position: int) -> BatchView:
 def _damaged(file: File, position: int, fault: str) -> DamagedFile:
     return DamagedFile(
         file.path,
-        f"at byte {position}: {fault}; bring the file back from a copy, or remove it if the log still reaches"
+        f"at byte {position}: {fault}; restore the file from a backup, or remove it if the log still reaches"
         " back to an older snapshot or to offset 0",
     )

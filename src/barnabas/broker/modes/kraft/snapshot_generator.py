@@ -1,7 +1,7 @@
-"""When a snapshot of the metadata is due, and when old ones and the log before them may go (KIP-630).
+"""Generates metadata snapshots, and deletes old ones with the log before them (KIP-630).
 
-What lives here: the rules, and the writing of one snapshot at a time on a worker.  What may not: the files
-themselves (snapshot_files, metadata_folder).
+Contains the schedule, and the writing of one snapshot at a time on a worker; the files belong in
+snapshot_files.py and metadata_folder.py.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from barnabas.runtime.loop.timers import TimerService
 
 logger = logging.getLogger(__name__)
 
-# How often old snapshots are looked for, as Apache Kafka does it.
+# How often old snapshots are deleted, as in Apache Kafka.
 CLEAN_INTERVAL_MS = 60_000
 _MS = 1_000_000
 
 
 class SnapshotGenerator:
-    """Of one folder.  Every committed image passes here."""
+    """The generator of one directory.  It receives every committed image."""
 
     def __init__(
         self,
@@ -58,18 +58,18 @@ class SnapshotGenerator:
         self._deletions = 0
 
     def start(self) -> None:
-        """Look for what may go, from now on."""
+        """Starts the periodic deletion."""
         self._schedule_cleaning()
 
     def count(self, size: int) -> None:
-        """So many bytes of records were found at the start behind the last snapshot."""
+        """Adds the bytes of records that were found at startup after the last snapshot."""
         self._bytes += size
 
     def committed(self, image: Image, size: int, voters: Voters, kraft_version: int) -> None:
-        """An image with so many bytes of records more is committed; write it, if a snapshot is due."""
+        """Called with a committed image and the size of its new records; writes a snapshot if one is due."""
         self._bytes += size
-        waited_ns = self._clock.monotonic_ns() - self._since_ns
-        is_due = self._bytes >= self._max_bytes or 0 < self._max_interval_ns <= waited_ns
+        elapsed_ns = self._clock.monotonic_ns() - self._since_ns
+        is_due = self._bytes >= self._max_bytes or 0 < self._max_interval_ns <= elapsed_ns
         if is_due and not self._is_writing and not self._is_closed:
             self._bytes = 0
             self._since_ns = self._clock.monotonic_ns()
@@ -96,17 +96,17 @@ class SnapshotGenerator:
         if error is not None:
             self._on_failure(error)
             return
-        logger.info("snapshot %s of the metadata is written", snapshot.file_name)
+        logger.info("wrote metadata snapshot %s", snapshot.file_name)
         self._folder.snapshots.written(snapshot)
 
-    # Letting go
+    # Deletion
 
     def _schedule_cleaning(self) -> None:
         deadline_ns = self._clock.monotonic_ns() + CLEAN_INTERVAL_MS * _MS
         self._timers.set((self, "clean"), deadline_ns, self._clean)
 
     def _clean(self) -> None:
-        """Let old snapshots go, oldest first, and with each the log before the next one."""
+        """Deletes old snapshots, oldest first, and with each the log before the next one."""
         self._schedule_cleaning()
         snapshots = self._folder.snapshots
         sizes = {snapshot: snapshots.size(snapshot) for snapshot in snapshots.ids}
@@ -116,8 +116,10 @@ class SnapshotGenerator:
             if not too_large and not self._is_old(snapshot):
                 return
             del sizes[snapshot]
-            jobs, retired = self._folder.delete_before(following)
-            self._remove_later([job.run for job in jobs] + [partial(snapshots.remove, retired)])
+            deletions, retired = self._folder.delete_before(following)
+            self._remove_later(
+                [deletion.run for deletion in deletions] + [partial(snapshots.remove, retired)]
+            )
 
     def _is_old(self, snapshot: SnapshotId) -> bool:
         if self._retention_ms < 0:
@@ -135,7 +137,7 @@ class SnapshotGenerator:
             remove()
 
     def close(self) -> None:
-        """What is marked as deleted and still there is removed at the next start."""
+        """Files that are marked as deleted are removed at the next start."""
         self._is_closed = True
         for key in ("clean", *range(1, self._deletions + 1)):
             self._timers.cancel((self, key))

@@ -197,10 +197,10 @@ class _OneShard:
     def active(self) -> Iterator[int]:
         return iter([0] if self._host().shard is not None else [])
 
-    def ask(self, key: str, decide: Callable[[TransactionMachine, Context], Decision[R]]) -> Promise[R]:
+    def submit(self, key: str, decide: Callable[[TransactionMachine, Context], Decision[R]]) -> Promise[R]:
         return self._host().ask(decide)
 
-    ask_partition = ask
+    submit_to_partition = submit
 
 
 class SimulatedTransactions(Transactions):
@@ -217,14 +217,14 @@ class SimulatedTransactions(Transactions):
         self._timers = self.timers
         self.shards = cast("Shards[TransactionMachine]", _OneShard(lambda: life.host))
         self.markers = cast("Markers", life)
-        self.endings = MarkerSender(
+        self.marker_sender = MarkerSender(
             self._broker, self.shards, self.markers, self._timers, lambda _: life.coordinator_epoch
         )
         self._sweeps = SlicedWork(self._timers, clock.monotonic_ns, lambda: None)
         self.verifier = TransactionVerifier(self._broker, self, self._timers)
 
     def sweep(self) -> None:
-        self._look_at_open()
+        self._sweep_open()
 
 
 class TransactionsBroker:
@@ -255,9 +255,9 @@ class TransactionsBroker:
 
         def loaded(machine: TransactionMachine) -> None:
             for prepared in machine.prepared():
-                driver.endings.start(0, prepared)
+                driver.marker_sender.start(0, prepared)
 
-        return TransactionMachine(loaded, lambda: driver.endings.drop(0))
+        return TransactionMachine(loaded, lambda: driver.marker_sender.drop(0))
 
     def fail_over(self, *, orderly: bool, down_ns: int) -> None:
         """Another process is the coordinator: what this one had under way is over."""
@@ -266,7 +266,7 @@ class TransactionsBroker:
         old, self.driver = self.driver, SimulatedTransactions(self.world, self.cluster, self)
         self.coordinator_epoch += 1
         self.host.fail_over(orderly=orderly, compact=True, down_ns=down_ns)
-        old.endings.stop()
+        old.marker_sender.stop()
         old.timers.stop()
 
     def _sweep(self) -> None:

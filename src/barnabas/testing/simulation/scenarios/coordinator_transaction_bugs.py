@@ -41,8 +41,8 @@ def one_partition_not_told() -> Iterator[None]:
 
     def init(self: _PendingMarkers, index: int, prepared: Prepared, coordinator_epoch: int) -> None:
         healthy(self, index, prepared, coordinator_epoch)
-        if len(self.untold) > 1:
-            self.untold.pop()
+        if len(self.remaining) > 1:
+            self.remaining.pop()
 
     with patched(_PendingMarkers, "__init__", init):
         yield
@@ -53,11 +53,11 @@ def markers_not_sent_again() -> Iterator[None]:
     """A partition that was away when the transaction ended never hears of it."""
 
     def one_less(self: MarkerSender, one: _PendingMarkers) -> None:
-        one.unanswered -= 1
-        if not one.unanswered and not one.is_dropped:
+        one.in_flight -= 1
+        if not one.in_flight and not one.is_dropped:
             self._complete(one)
 
-    with patched(MarkerSender, "_one_less", one_less):
+    with patched(MarkerSender, "_request_completed", one_less):
         yield
 
 
@@ -151,14 +151,14 @@ def repeated_end_ends_next() -> Iterator[None]:
 def complete_too_early() -> Iterator[None]:
     """The coordinator lets the next transaction begin while a partition still has the last one open."""
 
-    healthy = MarkerSender._tell
+    healthy = MarkerSender._send
 
     def tell(self: MarkerSender, one: _PendingMarkers) -> Iterator[None]:
         yield from healthy(self, one)
         transaction = one.prepared.transaction
-        self._shards.ask_partition(
+        self._shards.submit_to_partition(
             one.index, lambda machine, context: machine.complete(context, transaction)
         ).then(lambda _: None, lambda _: None)
 
-    with patched(MarkerSender, "_tell", tell):
+    with patched(MarkerSender, "_send", tell):
         yield

@@ -225,7 +225,7 @@ class TransactionsLife:
             f"{name}: {partition.log.last_stable_offset} of {partition.log.end_offset}"
             for name, partition in self.partitions.items()
         ]
-        return [*states, *stable, f"{len(self.broker.driver.endings)} to be told"]
+        return [*states, *stable, f"{len(self.broker.driver.marker_sender)} to be told"]
 
     def _is_over(self) -> bool:
         """Nobody writes, nothing is open, and everything that was written is stable."""

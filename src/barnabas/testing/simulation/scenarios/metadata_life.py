@@ -206,7 +206,7 @@ class MetadataLife:
 
     def _resign(self) -> None:
         """Leadership is lost, with records on their way to the disk, and won again in a later epoch."""
-        parts = None if self.metadata is None else self.metadata._parts
+        parts = None if self.metadata is None else self.metadata._components
         if parts is None or parts.driver.active_epoch is None:
             return
         self._ask_something()
@@ -267,8 +267,8 @@ class MetadataLife:
 
     def _check_controller(self, metadata: KraftMetadata) -> None:
         """With all committed the controller's own image is that of its broker, whoever led in between."""
-        assert metadata._parts is not None, "it has started"
-        decided = metadata._parts.driver.controller.image
+        assert metadata._components is not None, "it has started"
+        decided = metadata._components.driver.controller.image
         if not _same(decided, metadata.image):
             raise InvariantError(
                 f"the controller has {_brief(decided)}, its broker has {_brief(metadata.image)}"
@@ -443,12 +443,12 @@ def votes_not_synced() -> Iterator[None]:
 @planted("metadata: the same epoch again", scenario="metadata-life")
 def same_epoch_again() -> Iterator[None]:
     """A node that starts again goes on in the epoch that it led in before."""
-    healthy = RaftNode._stand
+    healthy = RaftNode._become_candidate
 
     def stand(self: RaftNode, epoch: int) -> list[Effect]:
         return healthy(self, max(1, self.role.epoch))
 
-    with patched(RaftNode, "_stand", stand):
+    with patched(RaftNode, "_become_candidate", stand):
         yield
 
 
@@ -474,8 +474,8 @@ def snapshot_of_uncommitted() -> Iterator[None]:
     healthy = KraftMetadata.committed
 
     def committed(self: KraftMetadata, batches: Sequence[MetadataBatch], *, is_end: bool) -> None:
-        assert self._parts is not None
-        newest = self._parts.driver.controller.image
+        assert self._components is not None
+        newest = self._components.driver.controller.image
         write = SnapshotGenerator.committed
 
         def write_newest(self: SnapshotGenerator, image: Image, *more: Any) -> None:
