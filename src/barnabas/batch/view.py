@@ -1,8 +1,8 @@
 """A view of a record batch of format v2: decodes the header in place, and the records on demand.
 
-Contains the layout of the 61-byte header and its only decoder, iterating over batches, and the two fields that
-a leader patches in place.  Validating a client's batch belongs in check.py, and the records of the formats
-before v2 in legacy.py; only the header fields that a log needs to skip such batches are decoded here.
+Contains the layout of the 61-byte header and its only decoder, iterating over batches, and the two fields
+that a leader patches in place.  Validating a client's batch belongs in check.py, and the records of the
+formats before v2 in legacy.py; only the header fields that a log needs to skip such batches are decoded here.
 """
 
 from __future__ import annotations
