@@ -61,6 +61,8 @@ logger = logging.getLogger(__name__)
 DRAIN_MS = 5_000
 # How long a controller may take to let a broker go before it goes all the same (as Apache Kafka's).
 CONTROLLED_SHUTDOWN_MS = 5 * 60 * 1_000
+# How often a node that is unfenced looks whether it leads all that it is to lead.
+SETTLING_LOOK_NS = 2_000_000
 _MS = 1_000_000
 
 
@@ -251,6 +253,12 @@ class Broker:
         self.lifecycle.ready_to_unfence().then(partial(self._go_on, self._unfenced, done), done.fail)
 
     def _unfenced(self, done: Promise[None]) -> None:
+        """The controller has elected leaders; clients come when this node leads what it is to lead."""
+        if not self.replicas.is_settled:
+            look_ns = self.clock.monotonic_ns() + SETTLING_LOOK_NS
+            look = partial(self._go_on, self._unfenced, done, None)
+            self._loop.timers.set((self, "settle"), look_ns, look)
+            return
         for broker_listener in self._listeners.values():
             if broker_listener.role is not Role.CONTROLLER:
                 broker_listener.open()
@@ -367,7 +375,8 @@ class Broker:
         return done
 
     def _let_go(self, done: Promise[None]) -> None:
-        self._loop.timers.cancel((self, "let go"))
+        for timer in ("let go", "settle"):
+            self._loop.timers.cancel((self, timer))
         if self._coordinators is not None:
             self._coordinators.stop()  # members that wait for others are told to look elsewhere
         deadline_ns = self.clock.monotonic_ns() + DRAIN_MS * _MS

@@ -129,6 +129,11 @@ class ReplicaManager(PartitionTable):
         self.partitions.clear()
         return self.storage.stop(self._broker.broker_epoch)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether every delta that has come is acted on."""
+        return self._changes.is_done
+
     def _is_stray(self, partition: TopicPartition, topic_id: Uuid | None) -> bool:
         """Whether a log found on disk belongs to no partition that the image has here."""
         image = self._broker.image
