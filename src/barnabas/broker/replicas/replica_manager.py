@@ -1,7 +1,7 @@
 """The replicas on this broker: transitions make them leaders and followers with logs.
 
 What lives here: what a transition does to a partition, appending to it, and what happens to all when a
-directory fails.  What may not: deriving transitions, their order and retries (replica_transitions.py),
+directory fails.  What may not: deriving transitions, their order and retries (transitions.py),
 finding a partition (replicas_table.py), the rules of replication (replica/), files (replicas_storage.py),
 reading for a fetch (replicas_read.py), and what an answer looks like (handlers/).
 """
@@ -157,7 +157,7 @@ class ReplicaManager(PartitionTable):
     def transit(
         self, transitions: Iterable[Transition], then: Iterator[None] | None = None
     ) -> Promise[list[TransitionResult]]:
-        """Take partitions into new states; a result for each, in their order.  See replica_transitions.py."""
+        """Take partitions into new states; a result for each, in their order.  See transitions.py."""
         return self._transitions.carry_out(transitions, then)
 
     @property
