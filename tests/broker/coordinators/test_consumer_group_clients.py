@@ -167,7 +167,7 @@ def test_a_group_is_upgraded_and_downgraded_while_members_run(broker: BrokerProc
         members.until_all_read()
 
 
-def test_members_go_on_after_the_broker_was_killed() -> None:
+def test_members_continue_after_the_broker_was_killed() -> None:
     overrides = [word for name, value in OPTIONS.items() for word in ("--override", f"{name}={value}")]
     with live_broker(*overrides) as broker, Members(broker, "killed", "killed") as members:
         members.produce()

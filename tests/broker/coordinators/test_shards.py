@@ -99,7 +99,7 @@ def test_keys_go_to_the_partition_of_their_hash() -> None:
     assert value_of(promise) == partition_for_group("g", 3)
 
 
-def test_who_resigns_tells_those_who_wait_and_is_loaded_anew_later() -> None:
+def test_a_resigned_shard_fails_waiting_requests_and_is_reloaded_later() -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
     world.keep(1, 2)
@@ -139,7 +139,7 @@ def test_a_new_leader_epoch_is_a_new_shard_even_of_the_same_leader() -> None:
     assert value_of(world.keep(3)) == "kept"
 
 
-def test_a_shard_goes_on_while_its_log_moves_to_another_directory() -> None:
+def test_a_shard_continues_while_its_log_moves_to_another_directory() -> None:
     """A shard was known by its log: after a move it waited for the high watermark of a log that was gone."""
     world = ShardsWorld(dirs=("/data", "/other"))
     world.offsets_topic()
@@ -157,7 +157,7 @@ def test_a_shard_goes_on_while_its_log_moves_to_another_directory() -> None:
     assert world.book() is before, "the same leader in the same epoch"
 
 
-def test_a_topic_that_is_deleted_and_made_anew_begins_anew() -> None:
+def test_a_recreated_topic_starts_empty() -> None:
     world = ShardsWorld()
     world.offsets_topic()
     world.keep(1)
@@ -167,7 +167,7 @@ def test_a_topic_that_is_deleted_and_made_anew_begins_anew() -> None:
     assert world.book().kept == ["loaded"]
 
 
-def test_answers_wait_for_the_followers() -> None:
+def test_replies_wait_for_the_followers() -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2))
     first = world.keep(1)
@@ -190,7 +190,7 @@ def follower_catches_up(world: ShardsWorld) -> None:
 
 
 @pytest.mark.parametrize("is_in_time", [True, False])
-def test_a_timer_of_a_request_that_comes_with_an_answer_is_run(is_in_time: bool) -> None:
+def test_a_timer_set_by_a_request_that_follows_a_reply_is_run(is_in_time: bool) -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2))
     ran: list[str] = []
@@ -217,7 +217,7 @@ def test_a_timer_of_a_request_that_comes_with_an_answer_is_run(is_in_time: bool)
     assert ran == ["timer"]
 
 
-def test_followers_that_are_too_slow_are_told_and_later_ones_wait_on() -> None:
+def test_replies_expire_in_order_if_followers_are_too_slow() -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2))
     first = world.keep(1)
@@ -242,7 +242,7 @@ def test_too_few_replicas_are_a_coordinator_that_is_not_available() -> None:
     assert world.log(CONSUMER_OFFSETS).end_offset == 0
 
 
-def test_batches_are_compressed_as_the_broker_is_told() -> None:
+def test_batches_use_the_configured_codec() -> None:
     world = ShardsWorld(codec=Codec.GZIP)
     world.offsets_topic()
     world.keep(*range(100))
@@ -319,7 +319,7 @@ def test_a_shard_that_takes_long_to_load_says_so() -> None:
     assert world.book().kept.count(7) == 6
 
 
-def test_a_shard_hears_of_topics_that_went_while_it_was_loading() -> None:
+def test_a_shard_applies_deletions_of_topics_that_happened_while_it_was_loading() -> None:
     world = ShardsWorld()
     world.load_costs_ms = 6
     world.topic("going", 1)
@@ -364,7 +364,7 @@ def damaged(batch: bytearray) -> bytearray:
     return batch
 
 
-def test_a_batch_that_cannot_be_read_is_skipped_with_a_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_batch_is_skipped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
     world.keep(1)
@@ -382,7 +382,7 @@ def test_a_batch_that_cannot_be_read_is_skipped_with_a_line(caplog: pytest.LogCa
     assert value_of(world.keep(5)) == "kept"
 
 
-def test_a_damaged_file_costs_what_is_damaged_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_the_corrupt_part_of_a_file_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     disk = MemoryDisk()
     world = ShardsWorld(disk=disk)
     world.offsets_topic(internal_segment_bytes="200")
@@ -503,7 +503,7 @@ def test_a_shard_that_is_lost_while_its_transaction_is_verified_writes_nothing()
 
 
 @pytest.mark.parametrize("when", ["applied", "committed", "due"])
-def test_a_shard_whose_state_is_broken_is_loaded_anew(
+def test_a_failed_shard_is_reloaded(
     when: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has taken what could not be applied: a machine that is made anew from it has it."""
@@ -536,7 +536,7 @@ def test_a_shard_whose_state_is_broken_is_loaded_anew(
     assert value_of(world.keep(3)) == "kept"
 
 
-def test_a_shard_that_breaks_at_a_commit_that_followers_held_up_is_loaded_anew() -> None:
+def test_a_shard_that_fails_at_a_delayed_commit_is_reloaded() -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2))
 

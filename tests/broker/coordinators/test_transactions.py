@@ -101,7 +101,7 @@ def test_verification_may_be_switched_off_for_them() -> None:
         (lambda world, version: world.end(COMMIT, version=version), 2),
     ],
 )
-def test_older_clients_hear_an_older_word_for_fenced(ask: Any, first_that_knows: int) -> None:
+def test_older_clients_get_an_older_code_for_fenced(ask: Any, first_that_knows: int) -> None:
     world = TxnWorld(level=1)
     world.init()
     world.init()
@@ -181,7 +181,7 @@ def test_a_last_transaction_that_takes_long_sends_the_next_away() -> None:
     assert world.log("orders", 1).end_offset == 0
 
 
-def test_partitions_that_are_not_led_are_told_later() -> None:
+def test_partitions_without_a_leader_get_their_markers_later() -> None:
     world = TxnWorld(level=1)
     world.topic("moved", replicas=(BROKER, 2), isr=(BROKER,))
     world.init()
@@ -208,7 +208,7 @@ def test_deleted_partitions_need_not_know() -> None:
     assert world.state() == "CompleteCommit"
 
 
-def test_a_transaction_of_many_partitions_is_told_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markers_of_many_partitions_are_sent_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     world = TxnWorld(level=1)
     world.topic("wide", 50)
     world.init()
@@ -266,7 +266,7 @@ def test_an_end_that_was_taken_over_is_given_up() -> None:
     assert len(world.transactions.marker_sender) == 0
 
 
-def test_a_follower_that_never_comes_does_not_hold_an_administrator_for_ever() -> None:
+def test_a_marker_expires_without_a_follower() -> None:
     world = TxnWorld()
     world.topic("slow", replicas=(BROKER, 2))
     assert world.marker(ABORT, 0, topic="slow", pid=9) is PENDING
@@ -286,7 +286,7 @@ def restarted(world: TxnWorld) -> TxnWorld:
     return again
 
 
-def test_what_was_prepared_is_completed_after_a_restart() -> None:
+def test_prepared_transactions_are_completed_after_a_restart() -> None:
     world = TxnWorld(level=1, disk=MemoryDisk())
     open_with_slow_partition(world)
     world.end(COMMIT, version=4)
@@ -299,7 +299,7 @@ def test_what_was_prepared_is_completed_after_a_restart() -> None:
     assert again.state() == "CompleteCommit"
 
 
-def test_an_open_transaction_goes_on_after_a_restart() -> None:
+def test_an_open_transaction_continues_after_a_restart() -> None:
     world = TxnWorld(disk=MemoryDisk())
     world.init()
     world.write(0, "a")

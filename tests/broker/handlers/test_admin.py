@@ -136,7 +136,7 @@ def test_the_controller_decides(request_: Message, operation: Operation) -> None
 
 
 @pytest.mark.parametrize(("request_", "operation"), PASSED_ON, ids=of)
-def test_who_may_not_is_refused_and_told_what_is_missing(request_: Message, operation: Operation) -> None:
+def test_a_denied_request_names_the_missing_permission(request_: Message, operation: Operation) -> None:
     broker = FakeBroker()
     broker.authorizer = Denying((operation, Resource.CLUSTER, None))
     for version in range(request_.schema.versions.lowest, request_.schema.versions.highest + 1):

@@ -46,7 +46,7 @@ def routes_like(recorded: Any) -> list[Route]:
 @pytest.mark.parametrize("role", ["broker", "controller"])
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.trap
-def test_the_answer_is_apache_kafka_s_byte_for_byte(recorded: Any, role: str, version: int) -> None:
+def test_the_response_is_apache_kafkas_byte_for_byte(recorded: Any, role: str, version: int) -> None:
     """Trap 2: compact arrays and tagged fields in ApiVersions v3."""
     told = recorded[f"kraft-4.1.0-{role}"]
     golden = bytes.fromhex(told[f"v{version}"]["hex"])
@@ -70,7 +70,7 @@ def test_the_answer_is_apache_kafka_s_byte_for_byte(recorded: Any, role: str, ve
 
 
 @pytest.mark.trap
-def test_an_unknown_version_is_answered_in_version_0(recorded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_version_gets_a_version_0_response(recorded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trap 1: the header stays version 0, an unsupported version is answered in v0 with error 35 and the list."""
     with Front(monkeypatch) as front:
         for listener, role in (("PLAINTEXT", "broker"), ("CONTROLLER", "controller")):
@@ -85,7 +85,7 @@ def test_an_unknown_version_is_answered_in_version_0(recorded: Any, monkeypatch:
 
 @pytest.mark.parametrize("version", range(5))
 @pytest.mark.trap
-def test_the_answer_s_header_has_no_tagged_fields_in_any_version(
+def test_the_response_header_has_no_tagged_fields_in_any_version(
     monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     """Trap 1: one extra byte made librdkafka try a 34 GB malloc."""
@@ -107,7 +107,7 @@ OTHER_NODES = {1, 52, 53, 54, 58, 59, 82}
 NOT_ANNOUNCED = {"broker": SHARE_GROUPS | OTHER_VOTERS, "controller": OTHER_VOTERS | OTHER_NODES}
 
 
-def test_what_is_announced_is_what_apache_kafka_announces_of_it(recorded: Any) -> None:
+def test_announced_versions_are_apache_kafkas(recorded: Any) -> None:
     for listener, role in (("PLAINTEXT", "broker"), ("CONTROLLER", "controller")):
         theirs = {key: (low, high) for key, low, high in recorded[f"kraft-4.1.0-{role}"]["v4"]["api_keys"]}
         answer = api_versions.handle(FakeBroker(), NAMED, call_of(18, 4, listener=listener))  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ def test_idempotence_is_announced() -> None:
 
 
 @pytest.mark.trap
-def test_clients_that_pin_versions_are_served_without_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_that_pin_versions_need_no_api_versions_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trap 4: clients that pin versions instead of negotiating."""
     from barnabas.protocol.messages.metadata import MetadataRequest
 
@@ -144,7 +144,7 @@ def test_a_client_must_name_itself_sensibly_from_version_3_on(name: str, version
     assert api_versions.handle(broker, odd, call_of(18, 2)).error_code == 0
 
 
-def test_features_of_the_cluster_are_told() -> None:
+def test_features_of_the_cluster_are_announced() -> None:
     broker: Any = FakeBroker()
     broker.metadata.commit(
         FeatureLevelRecord(name="metadata.version", feature_level=21),

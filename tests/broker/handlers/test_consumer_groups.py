@@ -122,7 +122,7 @@ def test_where_the_protocol_is_not_offered_there_are_no_such_groups(monkeypatch:
         ((Operation.DESCRIBE, Resource.TOPIC, "t"), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ],
 )
-def test_who_may_not_read_the_group_or_see_its_topics_does_not_join(
+def test_joining_requires_read_on_the_group_and_describe_on_its_topics(
     front: Front, denied: tuple[Operation, Resource, str], expected: ErrorCode
 ) -> None:
     wire = ready(front)
@@ -148,7 +148,7 @@ def test_a_pattern_stands_only_for_topics_that_the_member_may_see(front: Front) 
     assert topics == {front.broker.image.topic_ids["__consumer_offsets"]}
 
 
-def test_what_a_client_may_not_see_is_not_described(front: Front) -> None:
+def test_groups_with_unauthorized_topics_are_not_described(front: Front) -> None:
     wire = ready(front)
     wire.ask(beat(), 1)
     front.broker.authorizer = Denying((Operation.DESCRIBE, Resource.GROUP, "g"))

@@ -126,7 +126,7 @@ def told(holder: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", range(2, 10))
-def test_a_commit_comes_back_in_every_version(front: Front, version: int) -> None:
+def test_a_commit_is_fetched_in_every_version(front: Front, version: int) -> None:
     wire = ready(front)
     answer = wire.ask(commit({"t": {0: 5, 1: 6}}, text="hello"), version)
     assert codes(answer) == [("t", {0: NONE, 1: NONE})]
@@ -139,7 +139,7 @@ def test_a_commit_comes_back_in_every_version(front: Front, version: int) -> Non
         assert (group.group_id, group.error_code, told(group)) == ("g", 0, {"t": {0: 5}})
 
 
-def test_what_does_not_exist_is_refused_beside_what_does(front: Front) -> None:
+def test_unknown_partitions_are_refused_and_others_committed(front: Front) -> None:
     wire = ready(front)
     answer = wire.ask(commit({"nowhere": {0: 1}, "t": {0: 5, 9: 1}, "u": {0: 6}}), 9)
     assert codes(answer) == [("nowhere", {0: UNKNOWN}), ("t", {9: UNKNOWN, 0: NONE}), ("u", {0: NONE})]
@@ -149,7 +149,7 @@ def test_what_does_not_exist_is_refused_beside_what_does(front: Front) -> None:
     assert told(wire.ask(fetch(None), 7)) == {"t": {0: 5}, "u": {0: 6}}
 
 
-def test_several_groups_are_asked_about_at_once(front: Front) -> None:
+def test_several_groups_are_fetched_at_once(front: Front) -> None:
     wire = ready(front)
     wire.ask(commit({"t": {0: 5}}), 9)
     wire.ask(commit({"u": {0: 6}}, "h"), 9)
@@ -275,7 +275,7 @@ def txn(topics: dict[str, dict[int, int]], group: str = "g", **more: Any) -> Txn
     )
 
 
-def test_offsets_of_a_transaction_that_nobody_began_are_refused(front: Front) -> None:
+def test_offsets_of_an_unknown_transaction_are_refused(front: Front) -> None:
     wire = ready(front)
     answer = wire.ask(txn({"nowhere": {0: 1}, "t": {0: 5}}), 3)
     refused = codes(answer)
@@ -297,7 +297,7 @@ def test_offsets_of_a_transaction_that_nobody_began_are_refused(front: Front) ->
         (ErrorCode.PRODUCER_FENCED, 0, ErrorCode.PRODUCER_FENCED),
     ],
 )
-def test_older_producers_hear_codes_that_they_know(code: ErrorCode, version: int, as_told: ErrorCode) -> None:
+def test_older_producers_get_codes_that_they_know(code: ErrorCode, version: int, as_told: ErrorCode) -> None:
     assert txn_offset_commit._for_version(code, version) is as_told
 
 
@@ -346,7 +346,9 @@ def test_a_transactional_id_that_must_not_be_used(front: Front) -> None:
 # A fault of ours
 
 
-def test_a_fault_inside_is_told_in_every_version(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_returned_in_every_version(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wire = ready(front)
 
     def broken(*_: object, **__: object) -> None:

@@ -16,7 +16,7 @@ from tests.broker.worlds.front_world import FakeBroker, call_of, node_of
 CALL = call_of(3, 12)
 
 
-def test_one_creation_at_a_time() -> None:
+def test_a_topic_is_requested_once_at_a_time() -> None:
     broker: Any = FakeBroker()
     promise: Promise[Any] = Promise()
     broker.metadata.answers[CreateTopicsRequest] = promise
@@ -41,7 +41,7 @@ def test_a_refusal_by_the_controller_is_logged(caplog: pytest.LogCaptureFixture)
     assert "not here" in caplog.text
 
 
-def test_a_coordinators_topic_that_is_refused_is_told_once_with_what_to_do(
+def test_a_refused_coordinator_topic_is_logged_once_with_advice(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     broker: Any = FakeBroker()
@@ -60,7 +60,7 @@ def test_a_coordinators_topic_that_is_refused_is_told_once_with_what_to_do(
     )
 
 
-def test_what_topics_are_made_with() -> None:
+def test_settings_of_created_topics() -> None:
     settings = node_of(num_partitions="4", default_replication_factor="1").settings
     plain = creatable_topic("a", settings)
     assert (plain.num_partitions, plain.replication_factor, plain.configs) == (4, 1, [])

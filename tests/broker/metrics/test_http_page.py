@@ -62,7 +62,7 @@ def test_a_silent_visitor_is_closed_at_its_deadline() -> None:
     assert line.is_closed
 
 
-def test_no_more_visitors_than_the_page_has_room_for() -> None:
+def test_connections_to_the_metrics_endpoint_are_bounded() -> None:
     """F8: they took descriptors from clients."""
     visits = Visits()
     known = [visits.visit() for _ in range(MAX_CONNECTIONS)]
@@ -74,7 +74,7 @@ def test_no_more_visitors_than_the_page_has_room_for() -> None:
     assert len(visits.timers) == MAX_CONNECTIONS, "who has left has no deadline any more"
 
 
-def test_a_head_without_an_end_is_refused() -> None:
+def test_a_header_without_an_end_is_refused() -> None:
     visits = Visits()
     visited = visits.visit()
     assert visited is not None
@@ -85,7 +85,7 @@ def test_a_head_without_an_end_is_refused() -> None:
     assert line.sent == b""
 
 
-def test_a_visitor_who_asks_is_answered() -> None:
+def test_a_request_gets_a_response() -> None:
     visits = Visits()
     visited = visits.visit()
     assert visited is not None

@@ -30,7 +30,7 @@ def test_requests_are_counted_by_api_and_time() -> None:
     assert "Fetch" not in metrics.text()
 
 
-def test_gauges_are_read_when_somebody_looks() -> None:
+def test_gauges_are_read_on_request() -> None:
     metrics, values = Metrics(), [1.5]
     metrics.gauge("things", "how many things", lambda: values[0])
     assert "barnabas_things 1.5" in metrics.text()

@@ -39,7 +39,7 @@ def test_a_first_burst_is_spread_over_the_whole_window() -> None:
     assert rate.measure(11_005) == 0, "it is forgotten after eleven"
 
 
-def test_samples_leave_one_by_one() -> None:
+def test_samples_expire_one_by_one() -> None:
     rate = Rate(WINDOW)
     for second in range(20):
         rate.record(50, second * 1000)
@@ -47,7 +47,7 @@ def test_samples_leave_one_by_one() -> None:
     assert rate.measure(19_999) == pytest.approx(11 * 50 / 10.999)
 
 
-def test_what_did_not_come_after_all_does_not_count() -> None:
+def test_undone_amounts_do_not_count() -> None:
     rate = Rate(WINDOW)
     rate.record(1000, 0)
     rate.record(-1000, 0)
@@ -133,7 +133,7 @@ def test_each_kind_of_quota_is_looked_for_by_itself() -> None:
     assert limits.received(0, 1000) > 0
 
 
-def test_who_has_no_quota_is_not_limited() -> None:
+def test_clients_without_a_quota_are_not_limited() -> None:
     made = quotas(quota(PRODUCE, 1.0, user="somebody"), quota(REQUEST, 1.0, client_id="else"))
     assert made.is_set
     assert made.limits_of(context()) is None
@@ -160,7 +160,7 @@ def received(made: ClientQuotas, connection: RequestContext, size: int) -> int:
     return limits.received(0, size)
 
 
-def test_a_new_bound_holds_at_once_for_what_was_used_before() -> None:
+def test_a_new_quota_applies_to_earlier_usage_at_once() -> None:
     started = image_with(quota(PRODUCE, 1000.0, user="u"))
     made = ClientQuotas(node_of().settings, HandClock())
     assert not made.is_set
@@ -234,7 +234,7 @@ def test_a_refused_fetch_does_not_count_against_the_quota() -> None:
     assert [limits.fetched(500) for _ in range(5)] == [first] * 5
 
 
-def test_who_comes_under_ever_new_names_takes_no_more_than_so_many_rates(
+def test_rates_of_ever_new_client_ids_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """F7: every client id had a rate of its own, and to look for quiet ones cost more with each of them."""

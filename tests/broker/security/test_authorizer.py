@@ -71,7 +71,7 @@ def test_rules_come_from_the_image_and_its_deltas() -> None:
     assert not reads(authorizer, "b")
 
 
-def test_a_change_of_something_else_forgets_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unrelated_deltas_keep_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     authorizer = StandardAuthorizer()
     authorizer.load(changed(EMPTY_IMAGE, rule("a")).image)
     assert reads(authorizer, "a")
@@ -80,7 +80,7 @@ def test_a_change_of_something_else_forgets_no_verdict(monkeypatch: pytest.Monke
     assert reads(authorizer, "a")
 
 
-def test_hosts_are_those_of_rules() -> None:
+def test_hosts_are_matched_in_acl_format() -> None:
     authorizer = StandardAuthorizer()
     authorizer.load(changed(EMPTY_IMAGE, rule("a", host="0:0:0:0:0:0:0:1")).image)
     assert reads(authorizer, "a", context(host="::1"))
@@ -100,7 +100,7 @@ def test_operations_that_are_allowed_as_bits() -> None:
     assert not authorizer.allows_any(context("User:eve"), Operation.READ, Resource.TOPIC)
 
 
-def test_a_refusal_is_told_once_until_rules_change(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_denial_is_logged_once_until_acls_change(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     authorizer = StandardAuthorizer()
     secret = rule("secret", Operation.READ, Permission.DENY)
@@ -127,7 +127,7 @@ def test_verdicts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(authorizer._logged) <= 10
 
 
-def test_of_ten_thousand_rules_only_those_about_a_name_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_ten_thousand_acls_only_those_for_a_name_are_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[AccessControlEntryRecord] = []
     concerns = rules._concerns
     monkeypatch.setattr(rules, "_concerns", lambda one, *rest: looked_at.append(one) or concerns(one, *rest))
@@ -148,7 +148,9 @@ def test_of_ten_thousand_rules_only_those_about_a_name_are_looked_at(monkeypatch
         ({"allow.everyone.if.no.acl.found": "yes"}, False, False),
     ],
 )
-def test_it_is_made_as_the_file_says(given: dict[str, str], super_user: bool, everyone: bool) -> None:
+def test_the_authorizer_follows_the_configuration(
+    given: dict[str, str], super_user: bool, everyone: bool
+) -> None:
     node = node_of(**{"authorizer.class.name": STANDARD, **given})
     assert node.warnings == ()
     authorizer = authorizer_for(node.settings)
@@ -196,7 +198,7 @@ FOR_EVERYBODY = {
 
 
 @pytest.mark.parametrize("role", [Role.CLIENT, Role.CONTROLLER])
-def test_every_api_asks_the_authorizer(role: Role) -> None:
+def test_every_api_is_authorized(role: Role) -> None:
     """An API that forgets to ask is open to all; which it asks what, `make verify` holds against Apache Kafka."""
     without = set()
     for route in routes_for(Mode.KRAFT, role, node_of().settings, Metrics()).values():
@@ -217,7 +219,7 @@ def characters(authorizer: StandardAuthorizer) -> int:
     return sum(len(name or "") for *_, name in authorizer._results)
 
 
-def test_what_is_remembered_of_refused_names_is_bounded_in_bytes() -> None:
+def test_cached_denials_are_bounded_in_bytes() -> None:
     """F7: 15,000 refused names of 32 kB took 500 MB: verdicts were counted, not weighed."""
     authorizer = StandardAuthorizer()
     for number in range(2_000):
@@ -236,7 +238,7 @@ def test_shorter_names_are_weighed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert characters(authorizer), "they are remembered"
 
 
-def test_a_refused_name_takes_one_short_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_denied_name_takes_one_short_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """F7: the log grew with the names, and a name with a newline forged a line of its own."""
     caplog.set_level(logging.INFO)
     authorizer = StandardAuthorizer()
@@ -248,7 +250,7 @@ def test_a_refused_name_takes_one_short_line_of_the_log(caplog: pytest.LogCaptur
     assert len(line) < 1_000
 
 
-def test_refusals_are_told_so_often_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_denials_are_logged_up_to_a_limit_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     authorizer = StandardAuthorizer()
     asking = context()

@@ -75,7 +75,10 @@ def test_scripts_of_somebody_else_are_not_replaced(tmp_path: Path, barnabas: Cal
     theirs.write_text("#!/bin/sh\nexec java\n", "utf-8")
     ended = barnabas("aliases", str(tmp_path))
     assert ended.code == Exit.FAILED
-    assert ended.err == f"barnabas aliases: {theirs} was not written by this command; choose another folder, or give --yes\n"
+    assert (
+        ended.err
+        == f"barnabas aliases: {theirs} was not written by this command; choose another folder, or give --yes\n"
+    )
     assert os.listdir(tmp_path) == ["bin"]
     assert os.listdir(tmp_path / "bin") == ["kafka-topics.sh"]
     assert barnabas("aliases", str(tmp_path), "--yes").code == 0

@@ -488,7 +488,11 @@ def test_producer_snapshot(barnabas: Call, folder: Path) -> None:
         ),
         ("partition.metadata", 1, "Ignoring unknown file partition.metadata"),
         ("leader-epoch-checkpoint", 1, "Ignoring unknown file leader-epoch-checkpoint"),
-        ("abc.log", 1, "abc.log: the name of a log file starts with its base offset, but 'abc' is not an offset"),
+        (
+            "abc.log",
+            1,
+            "abc.log: the name of a log file starts with its base offset, but 'abc' is not an offset",
+        ),
         (
             "x.checkpoint",
             1,

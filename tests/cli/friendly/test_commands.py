@@ -67,9 +67,7 @@ def test_the_life_of_a_topic(barnabas: Call, topic: str) -> None:
     assert barnabas("topic", "delete", topic, "--yes").code == Exit.OK
     removed = barnabas("topic", "show", topic)
     assert removed.code == Exit.NOT_FOUND
-    assert removed.err == (
-        f"barnabas topic show: there is no topic {topic}; see barnabas topic list\n"
-    )
+    assert removed.err == (f"barnabas topic show: there is no topic {topic}; see barnabas topic list\n")
     assert barnabas("topic", "delete", topic, "--if-exists", "--yes").code == Exit.OK
 
 

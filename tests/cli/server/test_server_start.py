@@ -38,7 +38,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 def topics(site: Site) -> list[str | None]:
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    return [one.name for one in send_request(Address("127.0.0.1", site.port), request, 9, MetadataResponse).topics]
+    return [
+        one.name for one in send_request(Address("127.0.0.1", site.port), request, 9, MetadataResponse).topics
+    ]
 
 
 def test_the_life_of_a_daemon(site: Site, barnabas: Call) -> None:

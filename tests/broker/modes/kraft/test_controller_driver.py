@@ -210,7 +210,7 @@ def test_records_that_contradict_the_image_never_reach_the_store(
     assert (rig.image, rig.store.end_offset) == (before, end)
 
 
-def test_lost_leadership_drops_what_was_not_committed() -> None:
+def test_lost_leadership_reverts_uncommitted_records() -> None:
     rig = Rig()
     rig.lead_with_a_broker()
     committed = rig.image
@@ -234,7 +234,7 @@ def test_lost_leadership_drops_what_was_not_committed() -> None:
     assert rig.image.epoch == 3
 
 
-def test_what_is_committed_after_leadership_was_lost_counts_all_the_same() -> None:
+def test_records_committed_after_lost_leadership_are_applied() -> None:
     """It stayed in the log, and the next leader's first record commits it."""
     rig = Rig()
     rig.lead_with_a_broker()
@@ -286,7 +286,7 @@ def test_replies_come_in_order_when_their_records_are_committed() -> None:
     assert isinstance(at_once, ListPartitionReassignmentsResponse)
 
 
-def test_a_request_that_is_not_committed_in_time_is_told_so() -> None:
+def test_a_request_that_is_not_committed_in_time_times_out() -> None:
     """`ask` had no deadline: a client waited for ever behind a disk that hangs."""
     rig = Rig()
     rig.lead_with_a_broker()
@@ -304,7 +304,7 @@ def test_a_request_that_is_not_committed_in_time_is_told_so() -> None:
     assert len(rig.timers) == 0
 
 
-def test_a_deadline_counts_behind_one_that_has_none() -> None:
+def test_a_deadline_counts_after_a_response_without_one() -> None:
     rig = Rig()
     rig.lead_with_a_broker()
     rig.send(creation("a"))
@@ -322,7 +322,7 @@ def test_a_deadline_counts_behind_one_that_has_none() -> None:
     assert stopped == ["committed"]
 
 
-def test_a_controller_that_cannot_apply_what_its_log_has_taken_stops_the_node(
+def test_a_controller_that_cannot_apply_appended_records_stops_the_node(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     rig = Rig()
@@ -347,7 +347,7 @@ def test_replies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(heard) for heard in waiting] == [1, 1]
 
 
-def test_a_controller_that_does_not_lead_follows_what_others_commit() -> None:
+def test_an_inactive_controller_replays_committed_records() -> None:
     leader, follower = Rig(), Rig()
     leader.lead_with_a_broker()
     leader.send(creation("t", partitions=2))
@@ -386,7 +386,9 @@ def test_a_committed_record_that_cannot_be_applied_is_no_small_matter() -> None:
         rig.store.commit()
 
 
-def test_an_answer_that_leads_to_a_fault_is_its_askers_business(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_of_a_responses_receiver_does_not_affect_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """A handler's fault reached the code that applies what is committed."""
     rig = Rig()
     rig.lead_with_a_broker()

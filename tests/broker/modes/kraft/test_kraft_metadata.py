@@ -44,7 +44,7 @@ from barnabas.testing.simulation.metadata_node import (
 from tests.broker.worlds.kraft_world import MS, KraftWorld, Listening
 
 
-def test_a_first_start_writes_what_apache_kafka_writes() -> None:
+def test_a_first_start_writes_apache_kafkas_records() -> None:
     # M-E1: golden/logs/kraft-4.1.0
     kraft = KraftWorld()
     assert kraft.started.done
@@ -90,7 +90,7 @@ def test_a_request_becomes_one_batch_a_delta_and_then_a_reply() -> None:
     assert (len(delta.partitions), delta.image) == (3, kraft.image)
 
 
-def test_a_reply_without_records_waits_for_what_it_rests_on() -> None:
+def test_a_response_without_records_waits_for_earlier_records() -> None:
     kraft = KraftWorld()
     kraft.join()
     created = kraft.send(creation("t"))
@@ -181,7 +181,7 @@ def test_the_log_moves_on_when_nothing_happens() -> None:
     assert all(isinstance(record, NoOpRecord) for record in idle)
 
 
-def test_a_broker_that_is_not_heard_of_is_fenced() -> None:
+def test_a_broker_without_heartbeats_is_fenced() -> None:
     kraft = KraftWorld()
     kraft.join()
     kraft.run(8_900)
@@ -207,7 +207,7 @@ def test_a_refused_append_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert "t" in kraft.image.topic_ids
 
 
-def test_what_waits_for_the_disk_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncommitted_records_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     kraft = KraftWorld()
     kraft.join()
     monkeypatch.setattr(raft_store, "MAX_UNCOMMITTED_BYTES", 1)
@@ -246,7 +246,7 @@ def test_before_and_after_its_time_there_is_no_controller() -> None:
     kraft.stop()
 
 
-def test_stopping_waits_for_what_is_on_its_way() -> None:
+def test_stopping_waits_for_pending_writes() -> None:
     kraft = KraftWorld()
     kraft.join()
     heard = kraft.send(creation("t"))
@@ -314,7 +314,7 @@ def _stand(kraft: KraftWorld) -> None:
     kraft.run(50)
 
 
-def test_a_controller_that_loses_leadership_refuses_whoever_waits_and_decides_no_more() -> None:
+def test_a_controller_that_loses_leadership_fails_waiting_requests() -> None:
     """The driver ignored it: replies waited for ever, and decisions rested on what was never committed."""
     kraft = KraftWorld()
     kraft.join()
@@ -369,7 +369,7 @@ def test_a_node_that_leads_again_gives_its_own_live_broker_a_whole_session() -> 
     assert kraft.image.brokers[1].fenced
 
 
-def test_all_stale_brokers_are_fenced_in_one_turn() -> None:
+def test_all_stale_brokers_are_fenced_in_one_run() -> None:
     """One a turn, with eight turns a session: a rack that is gone was fenced for minutes."""
     kraft = KraftWorld()
     kraft.join()
@@ -442,7 +442,7 @@ def test_a_log_that_no_node_can_apply_fails_the_start(monkeypatch: pytest.Monkey
     assert isinstance(failed[0], MetadataLoadError)
 
 
-def test_a_long_log_is_reported_in_pieces_and_published_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_log_is_reported_in_chunks_and_published_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     kraft = _made_topics()
     image = kraft.image
     kraft.stop()
@@ -463,7 +463,7 @@ SMALL = {
 }
 
 
-def test_snapshots_take_the_place_of_the_log() -> None:
+def test_snapshots_replace_the_log() -> None:
     # KIP-630
     kraft = KraftWorld(SMALL)
     kraft.join()
@@ -547,7 +547,7 @@ def test_a_quorum_of_several_voters() -> None:
     assert "quorums of more than one controller are not supported yet" in _refused(KraftWorld(voters))
 
 
-def test_a_voter_of_another_folder() -> None:
+def test_a_voter_with_another_directory_id() -> None:
     kraft = KraftWorld(dynamic=True)
     kraft.stop()
     properties = f"{DATA}/meta.properties"
@@ -673,7 +673,7 @@ def test_a_checkpoint_that_is_torn_is_not_believed(content: bytes) -> None:
     assert kraft.started.done
 
 
-def test_what_a_snapshot_holds_need_not_be_in_the_log() -> None:
+def test_records_in_a_snapshot_need_not_be_in_the_log() -> None:
     kraft = KraftWorld(SMALL)
     kraft.join()
     for number in range(20):
@@ -691,7 +691,7 @@ def test_what_a_snapshot_holds_need_not_be_in_the_log() -> None:
     assert kraft.started.done
 
 
-def test_a_log_that_begins_too_late() -> None:
+def test_a_log_that_starts_too_late() -> None:
     kraft = KraftWorld(SMALL)
     kraft.join()
     for number in range(40):
