@@ -1,1 +1,1 @@
-"""Benchmarks: rows of work, each measured beside the systems people would otherwise use."""
+"""Benchmarks: rows, each measured against the systems people would otherwise use."""

@@ -1,8 +1,8 @@
 """`make bench [ROWS="name …"]`: measure rows and write docs/benchmarks.md.
 
-A name that ends with * stands for all rows that begin so; `make bench-spark` names those of Spark, which are
-not run otherwise.  Figures of rows that were not run this time are kept from docs/benchmarks.json, with the
-commit they were measured at.
+A name that ends with * matches all rows with that prefix; `make bench-spark` names those of Spark, which are
+not run otherwise.  Results of rows that were not run this time are kept from docs/benchmarks.json, with the
+commit of their measurement.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from barnabas.batch import engine
 from bench.page import section, write_page
-from bench.registry import House, Result, Row, families, load_rows, measure
+from bench.registry import Result, Row, RunContext, families, load_rows, measure
 
 PROJECT = Path(__file__).resolve().parents[1]
 PAGE = PROJECT / "docs" / "benchmarks.md"
@@ -59,27 +59,27 @@ def figures(result: Result) -> dict[str, Any]:
     }
 
 
-def chosen(rows: dict[str, Row], asked: list[str]) -> list[Row]:
-    """Those that were named; without names, all that need not be."""
-    if not asked:
+def chosen(rows: dict[str, Row], patterns: list[str]) -> list[Row]:
+    """The requested rows; without names, all rows that are not `only_by_name`."""
+    if not patterns:
         return [row for row in rows.values() if not row.only_by_name]
-    return [row for name, row in rows.items() if any(fnmatchcase(name, one) for one in asked)]
+    return [row for name, row in rows.items() if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def main() -> int:
     rows = load_rows()
-    asked = sys.argv[1:]
-    unknown = [name for name in asked if not any(fnmatchcase(row, name) for row in rows)]
+    patterns = sys.argv[1:]
+    unknown = [name for name in patterns if not any(fnmatchcase(row, name) for row in rows)]
     if unknown:
         print(f"no such row: {', '.join(unknown)}. Rows: {', '.join(rows)}", file=sys.stderr)
         return 2
-    wanted = chosen(rows, asked)
-    # As Ctrl+C does: the servers that were started are ended too.
+    selected = chosen(rows, patterns)
+    # Like Ctrl+C: servers that were started are stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     known: dict[str, Any] = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
-    with House() as house:
-        for family in families(wanted):
-            for result in measure(family, house, lambda line: print(line, file=sys.stderr)):
+    with RunContext() as context:
+        for family in families(selected):
+            for result in measure(family, context, lambda line: print(line, file=sys.stderr)):
                 name = result.row.name
                 known[name] = figures(result)
                 print(section(result.row, known[name]), flush=True)

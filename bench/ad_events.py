@@ -1,9 +1,9 @@
-"""The Yahoo streaming benchmark's events, and how many of them belong to which campaign and window.
+"""The events of the Yahoo streaming benchmark, and their counts by campaign and window.
 
 Ads are shown, clicked and bought; a query keeps the views, looks up the campaign of each ad in a table that
 does not change, and counts by campaign in windows of ten seconds.  There are a hundred campaigns of ten ads
-and three kinds of events, as in the original (github.com/yahoo/streaming-benchmarks).  As a program it sends
-events at a pace:
+and three kinds of events, as in the original (github.com/yahoo/streaming-benchmarks).  As a program it
+sends events at a fixed rate:
 
     python -m bench.ad_events HOST PORT TOPIC EVENTS_A_SECOND SECONDS
 """
@@ -29,48 +29,48 @@ AD_TYPES = ("banner", "modal", "sponsored-search", "mail", "mobile")
 USERS = 1_000
 WINDOW_MS = 10_000
 SEED = 7
-# A pace is kept by as many sends a second.
+# Sends per second to keep the rate.
 TICKS_A_SECOND = 50
-# Further behind, it is the generator that would be measured.
-MOST_BEHIND_S = 5.0
+# If it lags further behind, the generator itself would be measured.
+MAX_BEHIND_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ads:
-    """Names of ads, users and pages, the same every time."""
+    """Names of ads, users and pages, always the same."""
 
     campaigns: dict[str, str]
     users: tuple[str, ...]
 
 
 def ads() -> Ads:
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     campaigns = {
-        _name(chance): campaign
-        for campaign in [_name(chance) for _ in range(CAMPAIGNS)]
+        _name(rng): campaign
+        for campaign in [_name(rng) for _ in range(CAMPAIGNS)]
         for _ in range(ADS_A_CAMPAIGN)
     }
-    return Ads(campaigns, tuple(_name(chance) for _ in range(USERS)))
+    return Ads(campaigns, tuple(_name(rng) for _ in range(USERS)))
 
 
-def _name(chance: random.Random) -> str:
-    """Looks as the original's, which are UUIDs."""
-    digits = f"{chance.getrandbits(128):032x}"
+def _name(rng: random.Random) -> str:
+    """UUIDs, as in the original."""
+    digits = f"{rng.getrandbits(128):032x}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 class Generator:
-    """Events one after the other, and a count of those that a right query counts."""
+    """Generates events, and counts those that a correct query counts."""
 
     def __init__(self, seed: int = SEED) -> None:
         known = ads()
         self._ads = list(known.campaigns)
         self._users = known.users
-        self._chance = random.Random(seed)
+        self._rng = random.Random(seed)
         self.counted = 0
 
     def event(self, time_ms: int) -> Record:
-        draw = self._chance.random
+        draw = self._rng.random
         kind = EVENT_TYPES[int(draw() * len(EVENT_TYPES))]
         ad = self._ads[int(draw() * len(self._ads))]
         user = self._users[int(draw() * USERS)]
@@ -84,14 +84,14 @@ class Generator:
         return Record(0, time_ms, None, value.encode())
 
     def spread(self, count: int, end_ms: int, span_ms: int) -> Iterator[Record]:
-        """So many, evenly over this time."""
+        """`count` events, evenly over this time."""
         for number in range(count):
             yield self.event(end_ms - span_ms + number * span_ms // count)
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A count as it stood at some time, and the last event in it."""
+    """A count at some time, and the last event in it."""
 
     campaign: str
     window_ms: int
@@ -105,22 +105,22 @@ class Update:
 
 
 def final_total(updates: list[Update]) -> int:
-    """Of all windows, at the highest count that each had: counts only grow."""
+    """The sum of the highest count of each window: counts only grow."""
     final: dict[tuple[str, int], int] = {}
-    for one in updates:
-        place = one.campaign, one.window_ms
-        final[place] = max(final.get(place, 0), one.count)
+    for update in updates:
+        window = update.campaign, update.window_ms
+        final[window] = max(final.get(window, 0), update.count)
     return sum(final.values())
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The nearest rank."""
+    """By nearest rank."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def send_paced(address: tuple[str, int], topic: str, rate: int, seconds: float) -> tuple[int, int]:
-    """Events of now, tick by tick; how many, and how many of them count."""
+    """Sends events with the current time at a fixed rate; returns how many, and how many of them count."""
     generator = Generator(now_ms())
     sent = 0
     with RawConnection(address) as connection:
@@ -129,7 +129,7 @@ def send_paced(address: tuple[str, int], topic: str, rate: int, seconds: float) 
             wait = began + tick / TICKS_A_SECOND - time.monotonic()
             if wait > 0:
                 time.sleep(wait)
-            assert wait > -MOST_BEHIND_S, f"{rate} events a second are too many"
+            assert wait > -MAX_BEHIND_S, f"{rate} events a second are too many"
             due = rate * (tick + 1) // TICKS_A_SECOND - sent
             events = [generator.event(now_ms()) for _ in range(due)]
             shares = {index: events[index::PARTITIONS] for index in range(PARTITIONS)}

@@ -1,4 +1,4 @@
-"""Apache Kafka beside ours, where the oracle is at hand: one node with its own start script's settings."""
+"""Apache Kafka for comparison, if the oracle is available: one node with the settings of its start script."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOP_PATIENCE_S = 120
 
 
 class ApacheServer:
-    """A KRaft node, broker and controller in one, in a folder of its own."""
+    """A KRaft node with both roles, in its own folder."""
 
     def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
         self.home = home
@@ -52,14 +52,14 @@ class ApacheServer:
         if self._command:
             self._call("start", "--dir", str(self.home), NODE)
             return
-        given = [word for key, value in self._settings.items() for word in ("--set", f"{key}={value}")]
-        place = ("--dir", str(self.home), "--mode", "kraft", "--port", str(self._base))
-        self._call("up", *place, "--as-shipped", *given)
+        settings = [word for key, value in self._settings.items() for word in ("--set", f"{key}={value}")]
+        options = ("--dir", str(self.home), "--mode", "kraft", "--port", str(self._base))
+        self._call("up", *options, "--as-shipped", *settings)
         line = Path(f"/proc/{self.pid}/cmdline").read_bytes()
         self._command = [os.fsdecode(word) for word in line.split(b"\0") if word]
 
     def launch(self) -> None:
-        """Without the oracle, whose own start would be measured too: by the command that it uses."""
+        """Runs the oracle's command directly: the startup of the oracle would be measured too."""
         with (self.home / NODE / "server.log").open("ab") as log:
             self._launched = subprocess.Popen(self._command, stdout=log, stderr=log)
 
@@ -70,22 +70,26 @@ class ApacheServer:
         self._end("stop", signal.SIGKILL, "--kill")
 
     def end(self) -> None:
-        """Whatever state it is in."""
+        """Stops the server in any state."""
         if self._launched is not None:
             self.kill()
         subprocess.run(
             [ORACLE, "-k", VERSION, "down", "--dir", self.home, "--kill"], capture_output=True, check=False
         )
 
-    def _end(self, word: str, number: signal.Signals, *options: str) -> None:
+    def _end(self, subcommand: str, number: signal.Signals, *options: str) -> None:
         if self._launched is None:
-            self._call(word, "--dir", str(self.home), NODE, *options)
+            self._call(subcommand, "--dir", str(self.home), NODE, *options)
             return
         process, self._launched = self._launched, None
         process.send_signal(number)
         process.wait(STOP_PATIENCE_S)
 
-    def _call(self, *words: str) -> None:
-        done = subprocess.run([ORACLE, "-k", VERSION, *words], capture_output=True, text=True, check=False)
+    def _call(self, *arguments: str) -> None:
+        done = subprocess.run(
+            [ORACLE, "-k", VERSION, *arguments], capture_output=True, text=True, check=False
+        )
         if done.returncode:
-            raise RuntimeError(f"{words[0]} of {APACHE} failed: {done.stdout[-500:]}{done.stderr[-2000:]}")
+            raise RuntimeError(
+                f"{arguments[0]} of {APACHE} failed: {done.stdout[-500:]}{done.stderr[-2000:]}"
+            )

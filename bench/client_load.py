@@ -1,10 +1,8 @@
-"""One client in a process of its own: it sends or reads records, and says how fast and at what cost.
+"""A client in a separate process: it sends or reads records, and reports throughput and cost.
 
-`python -m bench.client_load CLIENT ACTION HOST:PORT TOPIC SIZE COUNT` prints a JSON object: records a second,
-processor seconds for a million records, and for paced sending the 99th percentile of the time to the answer.
-
-What lives here: the same work with each client's own calls, set up as its users would for speed.  What may
-not: servers and topics.
+`python -m bench.client_load CLIENT ACTION HOST:PORT TOPIC SIZE COUNT` prints a JSON object: records per
+second, CPU seconds per million records, and for paced sending the 99th percentile of the latency.  The work
+is the same for each client, configured for speed as its users would.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ PATIENCE_S = 60
 
 
 class Meter:
-    """From now until `read`."""
+    """Measures from its creation until `read`."""
 
     def __init__(self) -> None:
         self._started = time.perf_counter()
@@ -72,8 +70,8 @@ async def barnabas_paced(server: str, topic: str, value: bytes, count: int) -> d
     async with Producer(bootstrap_servers=server, linger_ms=0) as producer:
         await producer.send_and_wait(topic, value)
         async for sent in paced(count):
-            heard = lambda *_, sent=sent: latencies.append(time.perf_counter() - sent)  # noqa: E731
-            await producer.send(topic, value, on_delivery=heard)
+            on_delivery = lambda *_, sent=sent: latencies.append(time.perf_counter() - sent)  # noqa: E731
+            await producer.send(topic, value, on_delivery=on_delivery)
         await producer.flush()
     return p99(latencies)
 
@@ -111,7 +109,7 @@ async def barnabas_arrow(server: str, topic: str, value: bytes, count: int) -> d
 
 
 async def barnabas_fill(server: str, topic: str, value: bytes, count: int) -> dict[str, float]:
-    """For those who read: batches of the size that producers make without being told."""
+    """Fills a topic for consumers, with the default batch size of producers."""
     from barnabas.client import Producer
 
     async with Producer(bootstrap_servers=server, batch_size=16 << 10, linger_ms=LINGER_MS) as producer:
@@ -123,7 +121,7 @@ async def barnabas_fill(server: str, topic: str, value: bytes, count: int) -> di
 
 
 async def paced(count: int) -> AsyncIterator[float]:
-    """Moments at an even pace."""
+    """Yields at a fixed rate."""
     began = time.perf_counter()
     for number in range(count):
         due = began + number / PACE_PER_SECOND
@@ -198,9 +196,9 @@ def confluent_consume(server: str, topic: str, value: bytes, count: int) -> dict
         for message in consumer.consume(MAX_POLL_RECORDS, PATIENCE_S):
             assert message.value() is not None
             seen += 1
-    found = meter.read(seen)
+    measured = meter.read(seen)
     consumer.close()
-    return found
+    return measured
 
 
 # ----------------------------------------------------------------------------------------------- kafka-python
@@ -217,9 +215,9 @@ def kafka_python_produce(server: str, topic: str, value: bytes, count: int) -> d
     for _ in range(count):
         producer.send(topic, value)
     producer.flush()
-    found = meter.read(count)
+    measured = meter.read(count)
     producer.close()
-    return found
+    return measured
 
 
 def kafka_python_consume(server: str, topic: str, value: bytes, count: int) -> dict[str, float]:
@@ -235,9 +233,9 @@ def kafka_python_consume(server: str, topic: str, value: bytes, count: int) -> d
         seen += 1
         if seen == count:
             break
-    found = meter.read(count)
+    measured = meter.read(count)
     consumer.close()
-    return found
+    return measured
 
 
 # --------------------------------------------------------------------------------------------------- aiokafka
@@ -255,9 +253,9 @@ async def aiokafka_produce(server: str, topic: str, value: bytes, count: int) ->
     for _ in range(count):
         await producer.send(topic, value)
     await producer.flush()
-    found = meter.read(count)
+    measured = meter.read(count)
     await producer.stop()
-    return found
+    return measured
 
 
 async def aiokafka_paced(server: str, topic: str, value: bytes, count: int) -> dict[str, float]:
@@ -289,9 +287,9 @@ async def aiokafka_consume(server: str, topic: str, value: bytes, count: int) ->
         seen += 1
         if seen == count:
             break
-    found = meter.read(count)
+    measured = meter.read(count)
     await consumer.stop()
-    return found
+    return measured
 
 
 Work = Callable[[str, str, bytes, int], dict[str, float] | Awaitable[dict[str, float]]]

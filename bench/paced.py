@@ -1,7 +1,7 @@
-"""A producer that sends at a pace, one request in flight, and notes how long each answer took.
+"""A producer that sends at a fixed rate, one request in flight, and records the latency of each response.
 
-Time counts from the moment a request was due if a late answer held it up, so that a stall shows in all the
-requests that came meanwhile; and from when it was sent, if it was only this process that woke up late.
+Latency counts from when a request was due if a late response delayed it, so that a stall shows in all the
+requests of that time; and from when it was sent, if only this process woke up late.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 from barnabas.protocol.messages.produce import ProduceRequest
-from bench.produce_load import Answers, Load, client_batch, produce_frame
+from bench.produce_load import Load, Responses, client_batch, produce_frame
 from bench.servers import Server
 
 RECORD = Load(record_bytes=100, records=1)
@@ -30,13 +30,13 @@ def produce_request(topic: str, batch: bytes | bytearray, acks: int = -1) -> Pro
 
 
 class SmallProducer:
-    """One connection that waits for each answer, at the least cost that Python allows."""
+    """One connection that waits for each response, with minimal cost in Python."""
 
     def __init__(self, server: Server, topic: str) -> None:
-        self._answers = Answers(topic)
+        self._answers = Responses(topic)
         self.socket = socket.create_connection(server.address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # In the kernel: a time-out of Python's would cost a system call more each time.
+        # In the kernel: a timeout of Python would cost another system call each time.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", PATIENCE_S, 0))
 
     def ask(self, frame: bytes | bytearray) -> None:
@@ -46,9 +46,9 @@ class SmallProducer:
 
 
 def pace(server: Server, topic: str, per_second: int, seconds: float) -> list[float]:
-    """Milliseconds of each request, in order of size."""
+    """The latency of each request in milliseconds, sorted."""
     frame = produce_frame(topic, 0, client_batch(RECORD), acks=-1)
-    found = []
+    latencies_ms = []
     producer = SmallProducer(server, topic)
     with producer.socket:
         due = now = time.perf_counter()
@@ -59,9 +59,9 @@ def pace(server: Server, topic: str, per_second: int, seconds: float) -> list[fl
                 started = time.perf_counter()
             producer.ask(frame)
             now = time.perf_counter()
-            found.append(1000 * (now - started))
+            latencies_ms.append(1000 * (now - started))
             due += 1 / per_second
-    return sorted(found)
+    return sorted(latencies_ms)
 
 
 def wait_until(due: float) -> None:
@@ -71,7 +71,7 @@ def wait_until(due: float) -> None:
 
 
 def settle() -> None:
-    """What earlier rounds wrote goes to the device now, not while somebody is being measured."""
+    """Flushes the data of earlier rounds to the device now, not during a measurement."""
     os.sync()
 
 

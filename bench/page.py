@@ -1,4 +1,4 @@
-"""The page of figures: a table of all that has a goal, then each row with its quartiles."""
+"""The page of results: a table of all rows with a goal, then each row with its quartiles."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ratio_of(of: Row, found: dict[str, Any]) -> float | None:
 
 
 def bounds(of: Row, found: dict[str, Any]) -> list[tuple[str, str, bool]]:
-    """Of each bound: goal or floor, what it asks for, and whether it is reached."""
+    """For each bound: goal or floor, the requirement, and whether it is met."""
     own = float(found["contenders"][0]["median"]) if found["contenders"] else 0.0
     ratio = ratio_of(of, found)
     parts = []
@@ -53,23 +53,25 @@ def bounds(of: Row, found: dict[str, Any]) -> list[tuple[str, str, bool]]:
         if bound is not None and ratio is not None:
             parts.append((word, f"{sign(of)} {bound:g} × {of.against}", is_reached(of, ratio, bound)))
         if own_bound is not None:
-            asked = f"{sign(of)} {human(own_bound)} {of.unit}"
-            parts.append((word, asked, is_reached(of, own, own_bound)))
+            requirement = f"{sign(of)} {human(own_bound)} {of.unit}"
+            parts.append((word, requirement, is_reached(of, own, own_bound)))
     return parts
 
 
 def verdict(of: Row, found: dict[str, Any]) -> str:
-    """Goal and floor in words, and where we stand."""
+    """Goal and floor as text, and whether they are met."""
     parts = bounds(of, found)
     ratio = ratio_of(of, found)
     if of.against is not None and ratio is None:
         return f"\nNot measured against {of.against} on this machine.\n"
     if not parts:
         return ""
-    said = "; ".join(f"{word} {asked}: {'reached' if met else 'MISSED'}" for word, asked, met in parts)
+    text = "; ".join(
+        f"{word} {requirement}: {'reached' if met else 'MISSED'}" for word, requirement, met in parts
+    )
     measured = "" if ratio is None else f" (measured {ratio:.3g} ×)"
     why = f"\n{of.why}\n" if of.why and not all(met for _, _, met in parts) else ""
-    return f"\n{said}{measured}.\n{why}"
+    return f"\n{text}{measured}.\n{why}"
 
 
 def section(of: Row, found: dict[str, Any]) -> str:
@@ -89,15 +91,15 @@ def section(of: Row, found: dict[str, Any]) -> str:
 
 
 def summary(rows: dict[str, Row], known: dict[str, Any]) -> str:
-    """All rows that have something to reach."""
+    """All rows with a goal."""
     lines = ["## Goals", "", "| | ours | theirs | ratio | goal | floor |", "|---|---:|---:|---:|---|---|"]
     for name, of in rows.items():
         if name not in known or (of.goal is None and of.own_goal is None):
             continue
         found = known[name]
         cells = {"goal": [], "floor": []}  # type: dict[str, list[str]]
-        for word, asked, met in bounds(of, found):
-            short = asked.replace(f" × {of.against}", "") if of.against else asked
+        for word, requirement, met in bounds(of, found):
+            short = requirement.replace(f" × {of.against}", "") if of.against else requirement
             cells[word].append(f"{short} {'✓' if met else '✗'}")
         ours = found["contenders"][0]
         theirs = next((c for c in found["contenders"] if c["name"] == of.against), None)

@@ -1,4 +1,4 @@
-"""What the system tells of a process: memory and time of the processors."""
+"""Memory and CPU time of a process, from /proc."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-# Of /proc/PID/stat, counted from after the name: user time and system time.
+# Fields of /proc/PID/stat after the name: user time and system time.
 _USER_TICKS, _SYSTEM_TICKS = 11, 12
 
 
@@ -21,7 +21,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def device_bytes_read(pid: int) -> int:
-    """What had to come from the device, not from memory."""
+    """Bytes read from the device, not from memory."""
     for line in Path(f"/proc/{pid}/io").read_text("utf-8").splitlines():
         if line.startswith("read_bytes:"):
             return int(line.split()[1])

@@ -1,8 +1,7 @@
-"""A producer that costs next to nothing: requests made beforehand, over raw sockets, from one thread.
+"""A producer with minimal cost: prepared requests over raw sockets, from one thread.
 
-What lives here: keeping so many requests under way on each connection, and proof that the broker did its
-duty: every answer looked at, records counted, what was written last read back.  What may not: which loads
-are rows.
+It keeps a fixed number of requests in flight on each connection, and proves that the broker did the work:
+every response is checked, records are counted, and the last batches are read back.
 """
 
 from __future__ import annotations
@@ -35,34 +34,34 @@ from tools.raw_broker import RawConnection
 PRODUCE_VERSION = 11
 INIT_PRODUCER_ID_VERSION = 4
 PATIENCE_S = 60
-# No round writes more: what is not yet on the device must not hold anybody up.
+# The maximum per round: unflushed data must not slow anything down.
 MAX_ROUND_BYTES = 1_200_000_000
-# Small requests are laid out side by side, so that many go with one call.
+# Small requests are stored contiguously, so that one call sends many.
 RING_BYTES = 128 << 10
 RECEIVE_BYTES = 64 << 10
 WORD_BYTES = 12
 SEQUENCE_POSITION = 53
 _SEQUENCE = struct.Struct(">i")
 _CRC = struct.Struct(">I")
-# Of an answer: its size, correlation id, no tags, one topic, length of its name.
+# Of a response: its size, correlation id, no tags, one topic, length of its name.
 _BEFORE_NAME = 4 + 4 + 1 + 1 + 1
 # One partition, its index; then the error code.
 _BEFORE_ERROR = 1 + 4
-# Error, base offset, append time, start offset, no record errors, no message, no tags; of the topic no tags;
+# Error, base offset, append time, start offset, no record errors, no message, no tags; no tags of the topic;
 # throttle time, no tags.
 _FROM_ERROR = 2 + 8 + 8 + 8 + 1 + 1 + 1 + 1 + 4 + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is sent, and how."""
+    """The records and requests to send."""
 
     record_bytes: int = 1024
     records: int = 15
     acks: int = 1
     codec: Codec = Codec.NONE
     idempotent: bool = False
-    # Each connection one transaction over all partitions.
+    # One transaction over all partitions per connection.
     transactional: bool = False
     connections: int = 4
     in_flight: int = 5
@@ -76,7 +75,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of it."""
+    """The result of a load."""
 
     requests: int
     records: int
@@ -100,7 +99,7 @@ def words() -> list[bytes]:
 
 
 def text(size: int, seed: int) -> bytes:
-    """As compressible as log lines are."""
+    """As compressible as log lines."""
     chosen = random.Random(seed).choices(words(), k=size // WORD_BYTES + 1)
     return b"".join(chosen)[:size]
 
@@ -138,8 +137,8 @@ def produce_frame(
     return write_request(request, PRODUCE_VERSION, correlation_id, "bench")
 
 
-class Answers:
-    """The answers of one connection: all of one size, as long as nothing is refused."""
+class Responses:
+    """The responses of one connection: all of equal size unless a request is refused."""
 
     __slots__ = ("_buffer", "_error_at", "_filled", "_size")
 
@@ -151,7 +150,7 @@ class Answers:
         self._filled = 0
 
     def receive(self, connection: socket.socket) -> int:
-        """How many came; each is looked at."""
+        """Returns the number of complete responses; each is checked."""
         count = connection.recv_into(self._buffer[self._filled :])
         if not count:
             raise ConnectionError("the broker closed a connection")
@@ -175,7 +174,7 @@ class Answers:
 
 
 class Stream:
-    """One connection: a ring of requests, one for each partition again and again."""
+    """One connection: a ring of requests that cycles through the partitions."""
 
     def __init__(self, server: Server, topic: str, load: Load, number: int) -> None:
         self.load = load
@@ -191,7 +190,7 @@ class Stream:
             produce_frame(topic, partition, self.batch, load.acks, transactional_id=self.transactional_id)
             for partition in order
         ]
-        assert len({len(frame) for frame in frames}) == 1, "all requests are of one size"
+        assert len({len(frame) for frame in frames}) == 1, "all requests have the same size"
         self.frame_size = len(frames[0])
         self.batch_at = frames[0].index(self.batch)
         turns = 1 if load.is_numbered else max(1, RING_BYTES // (self.frame_size * len(frames)))
@@ -199,14 +198,14 @@ class Stream:
         self._slots = len(frames) * turns
         self._next = 0
         self._sequence = 0
-        self._answers = Answers(topic)
+        self._responses = Responses(topic)
         self.sent = 0
         self.answered = 0
         self.socket = socket.create_connection(server.address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, count: int) -> None:
-        """So many requests, the next ones of the ring."""
+        """Sends the next `count` requests of the ring."""
         self.sent += count
         while count:
             first = self._next
@@ -221,20 +220,20 @@ class Stream:
                 self._sequence += self.load.records
 
     def _number(self, slot: int) -> None:
-        """The next sequence number of its partition; it lies within the CRC."""
+        """Sets the next sequence number of the partition; it is covered by the CRC."""
         start = slot * self.frame_size + self.batch_at
         _SEQUENCE.pack_into(self._ring, start + SEQUENCE_POSITION, self._sequence)
         crc = crc32.iscsi(self._ring[start + ATTRIBUTES_POSITION : start + len(self.batch)])
         _CRC.pack_into(self._ring, start + CRC_POSITION, crc)
 
     def receive(self) -> int:
-        whole = self._answers.receive(self.socket)
+        whole = self._responses.receive(self.socket)
         self.answered += whole
         return whole
 
 
 def produce(server: Server, topic: str, load: Load, seconds: float) -> Done:
-    """Send for so long, and until the last answer has come."""
+    """Sends for `seconds`, and until the last response has arrived."""
     with ExitStack() as stack:
         streams = []
         for number in range(load.connections):
@@ -262,17 +261,17 @@ def _run(streams: list[Stream], load: Load, until: float) -> None:
     for number, stream in by_number.items():
         poller.register(number, select.EPOLLIN)
         stream.send(load.in_flight)
-    under_way = load.in_flight * len(streams)
-    while under_way:
+    in_flight = load.in_flight * len(streams)
+    while in_flight:
         found = poller.poll(PATIENCE_S)
         if not found:
-            raise TimeoutError(f"no answer within {PATIENCE_S} s")
+            raise TimeoutError(f"no response within {PATIENCE_S} s")
         is_over = time.perf_counter() >= until or left <= 0
         for number, _ in found:
             stream = by_number[number]
             answers = stream.receive()
             if is_over:
-                under_way -= answers
+                in_flight -= answers
             elif answers:
                 stream.send(answers)
                 left -= answers
@@ -280,8 +279,8 @@ def _run(streams: list[Stream], load: Load, until: float) -> None:
 
 
 def prove(server: Server, topic: str, load: Load, records: int, batch: bytearray) -> None:
-    """The broker has all records that it acknowledged, and gives the last of each partition as sent."""
-    # Behind the records of a transaction stands the marker of its end, soon after the answer to the commit.
+    """Checks that the broker has all acknowledged records, and returns the last batch of each partition."""
+    # The marker of a transaction follows its records, soon after the response to the commit.
     markers = load.connections if load.transactional else 0
     expected = records + markers * load.partitions
     until = time.monotonic() + (PATIENCE_S if markers else 0)
@@ -298,7 +297,9 @@ def prove(server: Server, topic: str, load: Load, records: int, batch: bytearray
             data = topics.records_at(server, topic, partition, first, 2 * len(batch))
             last = BatchView(data)
             assert last.crc_ok(), "the last batch is damaged"
-            assert data[HEADER_SIZE : last.size] == batch[HEADER_SIZE:], "the last batch is not as sent"
+            assert data[HEADER_SIZE : last.size] == batch[HEADER_SIZE:], (
+                "the last batch differs from the sent one"
+            )
 
 
 def new_producer_id(server: Server) -> int:
@@ -309,7 +310,7 @@ def new_producer_id(server: Server) -> int:
             answer = connection.ask(request, INIT_PRODUCER_ID_VERSION, InitProducerIdResponse)
             if not answer.error_code:
                 return answer.producer_id
-            # Apache Kafka says so while it fetches the first ids.
+            # Apache Kafka returns this while it fetches the first ids.
             assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, answer
             assert time.monotonic() < until, answer
             time.sleep(0.05)

@@ -1,8 +1,8 @@
-"""The registry of benchmark rows, measured by alternating rounds.
+"""The registry of benchmark rows, measured in alternating rounds.
 
-A row gives contenders: each is called once a round and returns one value in the row's unit, or several by
-name when rows share a measurement.  Contenders take turns within a round, so that a busy machine slows all
-of them alike, and ratios are taken within the round.
+A row provides contenders: each is called once per round and returns one value in the row's unit, or several
+by name if rows share a measurement.  Contenders take turns within a round, so that a busy machine slows all
+of them equally, and ratios are computed within the round.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ T = TypeVar("T")
 Contender = Callable[[], float | Mapping[str, float]]
 
 
-class House:
-    """What lives as long as a whole run: folders, and whatever several rows share, such as servers."""
+class RunContext:
+    """Resources of a whole run: folders, and objects that several rows share, such as servers."""
 
     def __init__(self) -> None:
         self.stack = ExitStack()
         self._shared: dict[Hashable, Any] = {}
 
-    def __enter__(self) -> House:
+    def __enter__(self) -> RunContext:
         return self
 
     def __exit__(
@@ -42,26 +42,26 @@ class House:
         self.stack.close()
 
     def folder(self, stack: ExitStack | None = None) -> Path:
-        """A new one that goes with the house, or with the given stack."""
+        """A new folder, deleted with the run or the given stack."""
         path = Path(mkdtemp(prefix="barnabas-bench-"))
         (stack or self.stack).callback(shutil.rmtree, path, ignore_errors=True)
         return path
 
     def shared(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What was made under this key, or is made now."""
+        """The object with this key, created if necessary."""
         if key not in self._shared:
             self._shared[key] = make()
-        found: T = self._shared[key]
-        return found
+        value: T = self._shared[key]
+        return value
 
 
 @dataclass(slots=True)
 class Workbench:
-    """What a row may use: a scratch folder, a stack for what must be closed after it, the house."""
+    """The resources of a row: a scratch folder, a stack for cleanup, and the context of the run."""
 
     scratch: Path
     stack: ExitStack
-    house: House
+    context: RunContext
 
 
 RowFunction = Callable[[Workbench], Mapping[str, Contender]]
@@ -80,22 +80,22 @@ class Row:
     floor: float | None = None
     against: str | None = None
     rounds: int = DEFAULT_ROUNDS
-    # What the first contender has to reach by itself, in the row's unit.
+    # Absolute goal and floor of the first contender, in the row's unit.
     own_goal: float | None = None
     own_floor: float | None = None
-    # Which of the values that the contenders return, if they return several.
+    # The name of the value, if the contenders return several.
     value: str | None = None
-    # An unmeasured round comes first.
+    # Whether an unmeasured round comes first.
     warm_up: bool = True
-    # Left out of a run that names no rows: it takes more than this project and Apache Kafka, or long.
+    # Only run if named: it takes long, or needs more than this project and Apache Kafka.
     only_by_name: bool = False
-    # Said where the goal is missed.
+    # Shown if the goal is missed.
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All values of one row; the first contender is ours, the others are what it is compared with."""
+    """All values of one row; the first contender is barnabas, which is compared with the others."""
 
     row: Row
     values: dict[str, list[float]] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Result:
         return quartiles(self.values[contender])
 
     def ratios(self, contender: str) -> list[float]:
-        """Ours divided by theirs, round by round."""
+        """The first contender divided by this one, round by round."""
         ours = next(iter(self.values))
         pairs = zip(self.values[ours], self.values[contender], strict=True)
         return [_divided(mine, theirs) for mine, theirs in pairs]
@@ -120,7 +120,7 @@ class Result:
 
 
 def _divided(mine: float, theirs: float) -> float:
-    """Two that are nothing are equal: a processor that was idle for both, say."""
+    """0 / 0 is 1: for example an idle CPU for both."""
     if theirs:
         return mine / theirs
     return float("inf") if mine else 1.0
@@ -137,7 +137,7 @@ ROWS: dict[str, Row] = {}
 
 
 def row(name: str, title: str, **options: Any) -> Callable[[RowFunction], RowFunction]:
-    """Register a row; see `Row` for the options.  Rows over one function are measured together."""
+    """Registers a row; see `Row` for the options.  Rows with the same function are measured together."""
 
     def register(contenders: RowFunction) -> RowFunction:
         if name in ROWS:
@@ -149,41 +149,41 @@ def row(name: str, title: str, **options: Any) -> Callable[[RowFunction], RowFun
 
 
 def load_rows() -> dict[str, Row]:
-    """Import every file of `rows/`, which registers its rows."""
+    """Imports every module of `rows/`, which registers its rows."""
     package = importlib.import_module("bench.rows")
-    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
+    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
         importlib.import_module(f"bench.rows.{module.name}")
     return ROWS
 
 
 def families(rows: Sequence[Row]) -> list[list[Row]]:
-    """Rows that are measured together, in the order of the first of each."""
-    found: dict[RowFunction, list[Row]] = {}
-    for one in rows:
-        found.setdefault(one.contenders, []).append(one)
-    return list(found.values())
+    """Groups of rows that are measured together, in order of their first row."""
+    grouped: dict[RowFunction, list[Row]] = {}
+    for member in rows:
+        grouped.setdefault(member.contenders, []).append(member)
+    return list(grouped.values())
 
 
-def measure(family: Sequence[Row], house: House, progress: Callable[[str], None]) -> list[Result]:
-    """One unmeasured round to warm up, then alternating rounds; a result for each row."""
-    results = [Result(one) for one in family]
+def measure(family: Sequence[Row], context: RunContext, progress: Callable[[str], None]) -> list[Result]:
+    """Runs an unmeasured warm-up round, then alternating rounds; returns a result for each row."""
+    results = [Result(member) for member in family]
     first = family[0]
     with ExitStack() as stack:
-        contenders = first.contenders(Workbench(house.folder(stack), stack, house))
+        contenders = first.contenders(Workbench(context.folder(stack), stack, context))
         if first.warm_up:
             for contender in contenders.values():
                 contender()
         for number in range(first.rounds):
             progress(f"{first.name}: round {number + 1} of {first.rounds}")
             for name, contender in contenders.items():
-                found = contender()
+                measured = contender()
                 for result in results:
-                    result.values.setdefault(name, []).append(_pick(result.row, found))
+                    result.values.setdefault(name, []).append(_pick(result.row, measured))
     return results
 
 
-def _pick(of: Row, found: float | Mapping[str, float]) -> float:
-    if isinstance(found, Mapping):
-        assert of.value is not None, f"{of.name} does not say which value it wants"
-        return found[of.value]
-    return found
+def _pick(of: Row, measured: float | Mapping[str, float]) -> float:
+    if isinstance(measured, Mapping):
+        assert of.value is not None, f"{of.name} does not name its value"
+        return measured[of.value]
+    return measured

@@ -1,7 +1,4 @@
-"""Servers to measure: ours in a process of its own, Apache Kafka beside it, both with one and the same file.
-
-What lives here: starting, watching and ending them.  What may not: what is measured with them.
-"""
+"""The servers to measure: barnabas in a separate process, and Apache Kafka, both with the same settings."""
 
 from __future__ import annotations
 
@@ -24,13 +21,13 @@ from tools.ports import free_ports
 START_PATIENCE_S = 120
 STOP_PATIENCE_S = 120
 CLUSTER_ID = "barnabas-bench--------"
-# Topics that a round has made go soon after it; everything else is as shipped.
+# Topics of a round are deleted soon after it; everything else is as shipped.
 HOUSEKEEPING = {"log.segment.delete.delay.ms": "1000"}
 WITHOUT_ZERO_COPY = "import os; del os.sendfile; from barnabas.cli.main import main; main()"
 
 
 class Server(Protocol):
-    """A broker, and controller, on this machine."""
+    """A broker and controller on this machine."""
 
     @property
     def address(self) -> tuple[str, int]: ...
@@ -40,7 +37,7 @@ class Server(Protocol):
 
     @property
     def data(self) -> Path:
-        """The folder of its logs."""
+        """The log directory."""
         ...
 
     @property
@@ -50,11 +47,11 @@ class Server(Protocol):
     def cpu_seconds(self) -> float: ...
 
     def start(self) -> None:
-        """Until it serves."""
+        """Starts the server, and waits until it responds."""
         ...
 
     def launch(self) -> None:
-        """Only begin; it was started before, and has ended."""
+        """Starts the process without waiting; it was started before, and has ended."""
         ...
 
     def stop(self) -> object: ...
@@ -63,7 +60,7 @@ class Server(Protocol):
 
 
 class OurServer:
-    """`barnabas server-start` with Apache Kafka's defaults, in a folder of its own."""
+    """`barnabas server-start` with Apache Kafka's defaults, in its own folder."""
 
     def __init__(
         self,
@@ -115,7 +112,7 @@ class OurServer:
         self._ended()
 
     def end(self) -> None:
-        """Whatever state it is in."""
+        """Stops the server in any state."""
         if self._process is not None:
             self.kill()
 
@@ -126,7 +123,7 @@ class OurServer:
     @property
     def _environment(self) -> dict[str, str]:
         environment = {**os.environ, "BARNABAS_STATE": str(self.home / "state")}
-        # As on a user's machine, where the first start leaves compiled files for the next.
+        # As on a user's machine, where the first start leaves compiled files.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         return environment
 
@@ -141,7 +138,7 @@ class OurServer:
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": f"1@{host}:{controller}",
             "log.dirs": str(self.data),
-            # As the oracle sets them for one broker.
+            # The oracle's settings for a single broker.
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
@@ -177,20 +174,20 @@ def make_servers(
     *,
     open_files: int | None = None,
 ) -> dict[str, Server]:
-    """Ours and, where the oracle is at hand, Apache Kafka; not started.  They end with the stack."""
-    given = {**HOUSEKEEPING, **(settings or {})}
-    ours = OurServer(folder / "ours", given, open_files=open_files)
+    """barnabas and, if the oracle is available, Apache Kafka; not started.  The stack stops them."""
+    all_settings = {**HOUSEKEEPING, **(settings or {})}
+    ours = OurServer(folder / "ours", all_settings, open_files=open_files)
     stack.callback(ours.end)
-    found: dict[str, Server] = {OURS: ours}
+    servers: dict[str, Server] = {OURS: ours}
     if ORACLE.exists():
-        theirs = ApacheServer(folder / "theirs", given)
+        theirs = ApacheServer(folder / "theirs", all_settings)
         stack.callback(theirs.end)
-        found[APACHE] = theirs
-    return found
+        servers[APACHE] = theirs
+    return servers
 
 
 def make_plain_server(folder: Path, stack: ExitStack) -> dict[str, Server]:
-    """Ours on a system that has no sendfile."""
+    """barnabas on a system without sendfile."""
     plain = OurServer(folder / "plain", HOUSEKEEPING, python=("-c", WITHOUT_ZERO_COPY))
     stack.callback(plain.end)
     return {f"{OURS}, without zero copy": plain}

@@ -1,7 +1,7 @@
-"""What the rows of Spark share: one session with both connectors, the servers, topics of many records.
+"""Shared by the Spark rows: one session with both connectors, the servers, filled topics.
 
-What lives here: making and filling them.  What may not: what is measured with them.  PySpark is imported
-late, as the other rows do without it.
+PySpark is imported lazily, because other rows do not need it.
+
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from bench.produce_load import PRODUCE_VERSION
-from bench.registry import House
+from bench.registry import RunContext
 from bench.servers import Server, make_servers
 from bench.warming import warm_up
 from tools.raw_broker import RawConnection
@@ -26,33 +26,33 @@ if TYPE_CHECKING:
 
 CONNECTOR = "spark-sql-kafka"
 MASTER = "local[2]"
-# How each of them is called in a query.
+# The name of each format in a query.
 OUR_FORMAT, THEIR_FORMAT = "barnabas", "kafka"
 PARTITIONS = 4
 VALUE_BYTES = 200
 KEYS = 100
-# As many as the default batch.size of a producer (16 KiB) takes.
+# As many as fit in the default batch.size of a producer (16 KiB).
 BATCH_RECORDS = 75
-# Records lie this far apart all over, some minutes before now: brokers refuse times of the future.
+# The distance between timestamps, which end some minutes ago: brokers refuse future timestamps.
 SPREAD_MS = 600_000
 
 
-def spark_session(house: House) -> SparkSession:
+def spark_session(context: RunContext) -> SparkSession:
     def make() -> SparkSession:
         from barnabas.spark import session
 
         jars = ",".join(map(str, connector_jars()))
-        output = str(house.folder() / "spark.log")
+        output = str(context.folder() / "spark.log")
         made = session("bench", MASTER, output=output, **{"spark.jars": jars})
-        house.stack.callback(made.stop)
+        context.stack.callback(made.stop)
         return made
 
-    return house.shared("spark session", make)
+    return context.shared("spark session", make)
 
 
-def spark_server(house: House, name: str) -> Server | None:
-    """Started and warm from its first use on; None for Apache Kafka where the oracle is not at hand."""
-    servers = house.shared("spark servers", lambda: make_servers(house.folder(), house.stack))
+def spark_server(context: RunContext, name: str) -> Server | None:
+    """Started and warmed up at its first use; None for Apache Kafka without the oracle."""
+    servers = context.shared("spark servers", lambda: make_servers(context.folder(), context.stack))
     if name not in servers:
         return None
     server = servers[name]
@@ -62,7 +62,7 @@ def spark_server(house: House, name: str) -> Server | None:
         warm_up(server)
         return server
 
-    return house.shared(("spark server", name), start)
+    return context.shared(("spark server", name), start)
 
 
 def bootstrap(server: Server) -> str:
@@ -70,12 +70,12 @@ def bootstrap(server: Server) -> str:
     return f"{host}:{port}"
 
 
-def options(server: Server, **more: str) -> dict[str, str]:
-    return {"kafka.bootstrap.servers": bootstrap(server), **more}
+def options(server: Server, **extra: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": bootstrap(server), **extra}
 
 
 def sample_records(count: int, now_ms: int) -> Iterator[Record]:
-    """Keys that come again, values that differ, times that grow up to now."""
+    """Repeated keys, distinct values, timestamps up to now."""
     filler = b"x" * VALUE_BYTES
     start_ms = now_ms - SPREAD_MS
     for number in range(count):
@@ -89,7 +89,7 @@ def sample_records(count: int, now_ms: int) -> Iterator[Record]:
 
 
 def fill(address: tuple[str, int], topic: str, records: Iterable[Record], partitions: int) -> int:
-    """Batch by batch, partition by partition, so that all of them grow alike; how many it were."""
+    """Writes batches to the partitions in turn, so that they grow equally; returns the number of records."""
     total = 0
     with RawConnection(address) as connection:
         for index, batch in enumerate(_cut(records)):
@@ -99,7 +99,7 @@ def fill(address: tuple[str, int], topic: str, records: Iterable[Record], partit
 
 
 def send(connection: RawConnection, topic: str, batches: Mapping[int, list[Record]]) -> None:
-    """A batch for each of these partitions, in one request; acknowledged when this returns."""
+    """Sends a batch to each of these partitions in one request, and waits for the acknowledgement."""
     request = ProduceRequest(
         acks=1,
         timeout_ms=30_000,
@@ -119,13 +119,18 @@ def send(connection: RawConnection, topic: str, batches: Mapping[int, list[Recor
 
 
 def _built(batch: list[Record]) -> bytearray:
-    return build([Record(n, one.timestamp, one.key, one.value, one.headers) for n, one in enumerate(batch)])
+    return build(
+        [
+            Record(n, record.timestamp, record.key, record.value, record.headers)
+            for n, record in enumerate(batch)
+        ]
+    )
 
 
 def _cut(records: Iterable[Record]) -> Iterator[list[Record]]:
     batch: list[Record] = []
-    for one in records:
-        batch.append(one)
+    for record in records:
+        batch.append(record)
         if len(batch) == BATCH_RECORDS:
             yield batch
             batch = []
@@ -138,7 +143,7 @@ def now_ms() -> int:
 
 
 def ended(query: Any, patience_s: float) -> None:
-    """A streaming query that ends by itself has ended well."""
+    """Waits for a streaming query that ends by itself, and checks that it succeeded."""
     if not query.awaitTermination(timeout=patience_s):
         query.stop()
         raise TimeoutError(f"the query still runs after {patience_s} s")

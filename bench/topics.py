@@ -1,4 +1,4 @@
-"""Topics for a round: made, asked how much they hold, read back, removed."""
+"""Topics for a round: created, measured, read back, deleted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def create_request(
 
 
 def create(server: Server, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> None:
-    """Until its partitions answer."""
+    """Creates the topic, and waits until its partitions have leaders."""
     with RawConnection(server.address, PATIENCE_S) as connection:
         request = create_request([name], partitions, configs)
         answer = connection.ask(request, CREATE_VERSION, CreateTopicsResponse)
@@ -66,7 +66,7 @@ def delete(server: Server, names: list[str]) -> None:
 
 @contextmanager
 def topic(server: Server, partitions: int, configs: Mapping[str, str] | None = None) -> Iterator[str]:
-    """A new one of its own name, which goes at the end: its files too, before anybody else is measured."""
+    """A new topic with a unique name; its files are deleted at the end, before the next measurement."""
     name = f"bench-{_PROCESS}-{next(_numbers):06}"
     create(server, name, partitions, configs)
     yield name
@@ -78,7 +78,7 @@ def topic(server: Server, partitions: int, configs: Mapping[str, str] | None = N
 
 
 def end_offsets(server: Server, name: str, partitions: int) -> list[int | None]:
-    """None where nobody leads yet."""
+    """None for a partition without a leader."""
     request = ListOffsetsRequest(
         replica_id=-1,
         topics=[
@@ -93,8 +93,8 @@ def end_offsets(server: Server, name: str, partitions: int) -> list[int | None]:
     )
     with RawConnection(server.address, PATIENCE_S) as connection:
         answer = connection.ask(request, LIST_OFFSETS_VERSION, ListOffsetsResponse)
-    found = sorted(answer.topics[0].partitions, key=lambda one: one.partition_index)
-    return [None if one.error_code else one.offset for one in found]
+    listed = sorted(answer.topics[0].partitions, key=lambda partition: partition.partition_index)
+    return [None if partition.error_code else partition.offset for partition in listed]
 
 
 def fetch_request(
@@ -119,21 +119,21 @@ def fetch_request(
 
 
 def records_at(server: Server, name: str, partition: int, offset: int, max_bytes: int) -> memoryview:
-    """What a consumer gets from this offset on."""
+    """The records that a consumer gets from this offset."""
     request = fetch_request(name, {partition: offset}, partition_bytes=max_bytes)
     with RawConnection(server.address, PATIENCE_S) as connection:
         answer = connection.ask(request, FETCH_VERSION, FetchResponse)
-    found = answer.responses[0].partitions[0]
-    assert not found.error_code, ErrorCode(found.error_code).name
-    assert found.records is not None
-    return memoryview(found.records)  # type: ignore[arg-type]  # what is read is bytes
+    data = answer.responses[0].partitions[0]
+    assert not data.error_code, ErrorCode(data.error_code).name
+    assert data.records is not None
+    return memoryview(data.records)  # type: ignore[arg-type]  # what is read is bytes
 
 
 def fingerprints(data: memoryview) -> list[int]:
-    """Of each batch, what follows its CRC: the part that no broker may change."""
-    found = []
+    """The CRC of each batch over the part that no broker may change."""
+    fingerprints_found = []
     for batch in batches(data):
         crc = crc32.iscsi(data[batch.start + ATTRIBUTES_POSITION : batch.start + batch.size])
         assert crc == batch.crc, f"the batch at {batch.base_offset} is damaged"
-        found.append(crc)
-    return found
+        fingerprints_found.append(crc)
+    return fingerprints_found

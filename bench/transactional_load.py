@@ -1,4 +1,4 @@
-"""What a produce load needs to be transactional: a producer whose partitions are added, and the end of it."""
+"""The transactional part of a produce load: begin with all partitions, and commit."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ RETRY_S = 0.02
 
 
 def begin(server: Server, transactional_id: str, topic: str, partitions: int) -> int:
-    """A new producer in a transaction over all partitions; its id."""
+    """Starts a transaction over all partitions with a new producer; returns its id."""
     until = time.monotonic() + PATIENCE_S
     with RawConnection(server.address, PATIENCE_S) as connection:
         find = FindCoordinatorRequest(key_type=TRANSACTION_KEY, coordinator_keys=[transactional_id])
         init = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=TIMEOUT_MS)
-        # Whoever asks first has the coordinators' topic made, and waits until they have loaded it.
+        # The first request creates the internal topic, and waits until the coordinators have loaded it.
         while connection.ask(find, FIND_VERSION, FindCoordinatorResponse).coordinators[0].error_code:
             assert time.monotonic() < until, "no coordinator of transactions"
             time.sleep(RETRY_S)
@@ -45,7 +45,7 @@ def begin(server: Server, transactional_id: str, topic: str, partitions: int) ->
         )
         answer = connection.ask(request, ADD_VERSION, AddPartitionsToTxnResponse)
         results = answer.results_by_topic_v3_and_below[0].results_by_partition
-        assert not any(one.partition_error_code for one in results), answer
+        assert not any(result.partition_error_code for result in results), answer
     return producer.producer_id
 
 

@@ -1,4 +1,4 @@
-"""Before anything is measured: load enough for a just-in-time compiler; proof that records are checked."""
+"""Warm-up before measurements: load for the just-in-time compiler, and proof that records are checked."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def warm_up(server: Server) -> None:
 
 
 def refuse_damage(server: Server) -> None:
-    """A path that skips its checks cannot win: a flipped bit and a wrong record are both refused."""
+    """A server that skips checks cannot win: a flipped bit and a malformed record are both refused."""
     sound = client_batch(_MEDIUM)
     flipped = bytearray(sound)
     flipped[-1] ^= 1
     wrong = bytearray(sound)
-    wrong[HEADER_SIZE + 1] ^= 0x40  # the length of the first record: the others begin elsewhere
+    wrong[HEADER_SIZE + 1] ^= 0x40  # the length of the first record: the others start elsewhere
     struct.pack_into(">I", wrong, CRC_POSITION, crc32.iscsi(memoryview(wrong)[ATTRIBUTES_POSITION:]))
     with topics.topic(server, 1) as topic, RawConnection(server.address) as connection:
         for batch, is_sound in ((sound, True), (flipped, False), (wrong, False)):

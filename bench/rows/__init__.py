@@ -1,1 +1,1 @@
-"""One file a row."""
+"""One file per row or group of rows."""

@@ -1,4 +1,4 @@
-"""A fetched batch decoded: to columns by us, to an object a record by others."""
+"""Decodes a fetched batch: to columns, and to one object per record as other clients do."""
 
 from __future__ import annotations
 

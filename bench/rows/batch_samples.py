@@ -1,4 +1,4 @@
-"""What the rows about record batches share: the batch, the engine as plain Python, the stop watch."""
+"""Shared by the rows about record batches: the batch, the engine as plain Python, the timer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGE_BATCH = 10_000
 ENOUGH_S = 0.15
 
 PLAIN_ENGINE = "plain_engine"
-# In the order in which they import each other.
+# In import order.
 MODULES = ("faults", "varints", "walk", "decode", "encode", "columns")
 
 
@@ -29,7 +29,7 @@ def sample(count: int) -> list[Record]:
 
 
 def plain(name: str) -> ModuleType:
-    """A module of the engine as plain Python, whatever runs in this process."""
+    """A module of the engine as plain Python, whichever engine this process uses."""
     if PLAIN_ENGINE not in sys.modules:
         package = ModuleType(PLAIN_ENGINE)
         package.__path__ = []
@@ -44,7 +44,7 @@ def plain(name: str) -> ModuleType:
 
 
 def rate(work: Callable[[], object], count: int) -> float:
-    """How many a second, when each call of `work` does `count`; the clock is read twice."""
+    """Operations per second if each call of `work` does `count`; the clock is read twice."""
     calls = 1
     while True:
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""How long a person waits for a command: for its help, and for a list of topics from a cluster."""
+"""The time that a command takes: to print its help, and to list the topics of a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.servers import make_servers
 
 TOPICS = 20
 CACHE = Path(os.environ.get("BARNABAS_ORACLE_CACHE", Path.home() / ".cache" / "barnabas-oracle"))
-# As kafka-topics.sh and kafka-run-class.sh start it.
+# The options of kafka-topics.sh and kafka-run-class.sh.
 AS_SHIPPED = (
     "-Xmx256M",
     "-server",
@@ -55,15 +55,15 @@ def cli_help(_bench: Workbench) -> Mapping[str, Contender]:
 )
 def cli_topics_list(bench: Workbench) -> Mapping[str, Contender]:
     servers = make_servers(bench.scratch, bench.stack)
-    found: dict[str, Contender] = {}
+    contenders: dict[str, Contender] = {}
     for name, server in servers.items():
         server.start()
         for number in range(TOPICS):
             topics.create(server, f"topic-{number}", 1)
         host, port = server.address
         flags = ("--bootstrap-server", f"{host}:{port}", "--list")
-        found[name] = partial(milliseconds, [*command(name), *flags])
-    return found
+        contenders[name] = partial(milliseconds, [*command(name), *flags])
+    return contenders
 
 
 def command(name: str) -> Sequence[str]:
@@ -72,10 +72,10 @@ def command(name: str) -> Sequence[str]:
     return "java", *AS_SHIPPED, "-cp", f"{CACHE / f'libs-{VERSION}'}/*", "org.apache.kafka.tools.TopicCommand"
 
 
-def milliseconds(words: Sequence[str]) -> float:
+def milliseconds(command: Sequence[str]) -> float:
     environment = dict(os.environ)
-    # As on a user's machine, where the first start leaves compiled files for the next.
+    # As on a user's machine, where the first start leaves compiled files.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     start = time.monotonic_ns()
-    subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, check=True)
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, check=True)
     return (time.monotonic_ns() - start) / 1e6

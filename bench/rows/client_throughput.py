@@ -1,4 +1,4 @@
-"""Our client beside those that people use, each in a process of its own, on one broker."""
+"""The client compared with others, each in a separate process, on one broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from functools import partial
 from bench import topics
 from bench.apache import ORACLE, PROJECT, VERSION
 from bench.client_load import BATCH_BYTES, BUFFER_BYTES, LINGER_MS
-from bench.registry import OURS, Contender, House, Workbench, row
+from bench.registry import OURS, Contender, RunContext, Workbench, row
 from bench.servers import Server
 from bench.shared import shared_servers
 
@@ -21,7 +21,7 @@ CONFLUENT, KAFKA_PYTHON, AIOKAFKA = "confluent-kafka", "kafka-python", "aiokafka
 JAVA = f"Apache Kafka {VERSION}, perf tool"
 TIMEOUT_S = 300
 SMALL, MEDIUM = 100, 1024
-# Records a round: the slower ones get fewer, as it is a rate that is measured.
+# Records per round: slower clients get fewer, because a rate is measured.
 COUNTS = {
     SMALL: {OURS: 600_000, CONFLUENT: 600_000, KAFKA_PYTHON: 60_000, AIOKAFKA: 60_000, JAVA: 1_000_000},
     MEDIUM: {OURS: 200_000, CONFLUENT: 200_000, KAFKA_PYTHON: 40_000, AIOKAFKA: 40_000, JAVA: 300_000},
@@ -43,20 +43,20 @@ def work(server: Server, client: str, action: str, topic: str, size: int, count:
     )
     if done.returncode:
         raise RuntimeError(f"{client} could not {action}: {done.stderr[-3000:]}")
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    measured: dict[str, float] = json.loads(done.stdout)
+    return measured
 
 
 def produce(server: Server, client: str, size: int) -> dict[str, float]:
     count = COUNTS[size][client]
     with topics.topic(server, 1) as topic:
         if client == JAVA:
-            found = java_produce(server, topic, size, count)
+            measured = java_produce(server, topic, size, count)
         else:
-            found = work(server, client, "produce", topic, size, count)
-            # One more that opened the connection; nothing is lost and nothing written twice.
+            measured = work(server, client, "produce", topic, size, count)
+            # One more record opened the connection; nothing is lost or duplicated.
             assert topics.end_offsets(server, topic, 1) == [count + 1]
-    return found
+    return measured
 
 
 def java_produce(server: Server, topic: str, size: int, count: int) -> dict[str, float]:
@@ -67,23 +67,32 @@ def java_produce(server: Server, topic: str, size: int, count: int) -> dict[str,
         f"linger.ms={LINGER_MS}",
         f"buffer.memory={BUFFER_BYTES}",
     ]
-    words = ["--topic", topic, "--num-records", str(count), "--record-size", str(size), "--throughput", "-1"]
-    shown, cpu = tool("producer-perf-test", *words, "--producer-props", *options)
+    arguments = [
+        "--topic",
+        topic,
+        "--num-records",
+        str(count),
+        "--record-size",
+        str(size),
+        "--throughput",
+        "-1",
+    ]
+    shown, cpu = tool("producer-perf-test", *arguments, "--producer-props", *options)
     return {"records": float(_PERF_RATE.findall(shown)[-1]), "cpu": cpu / count * 1e6}
 
 
 def java_consume(server: Server, topic: str, size: int, count: int) -> dict[str, float]:
     host, port = server.address
-    place = ["--bootstrap-server", f"{host}:{port}", "--topic", topic, "--messages", str(count)]
-    shown, cpu = tool("consumer-perf-test", *place, "--timeout", "60000")
+    arguments = ["--bootstrap-server", f"{host}:{port}", "--topic", topic, "--messages", str(count)]
+    shown, cpu = tool("consumer-perf-test", *arguments, "--timeout", "60000")
     lines = [line.split(", ") for line in shown.splitlines() if "," in line]
     figures = dict(zip(lines[0], lines[-1], strict=True))
-    # Without the time that its group takes to settle.
+    # Without the time of the group's rebalance.
     return {"records": float(figures["fetch.nMsg.sec"]), "cpu": cpu / count * 1e6}
 
 
 def tool(name: str, *words: str) -> tuple[str, float]:
-    """What it shows, and its processor seconds, the start of the Java machine among them."""
+    """The output, and the CPU seconds, including the start of the JVM."""
     command = [str(ORACLE), "-k", VERSION, "tool", name, *words]
     before = children_cpu_seconds()
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
@@ -97,8 +106,8 @@ def children_cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def filled(house: House, server: Server, size: int) -> str:
-    """A topic to read from, made once."""
+def filled(context: RunContext, server: Server, size: int) -> str:
+    """A topic to read from, created once."""
 
     def make() -> str:
         topic = f"client-bench-{size}"
@@ -107,7 +116,7 @@ def filled(house: House, server: Server, size: int) -> str:
         work(server, OURS, "fill", topic, size, most)
         return topic
 
-    return house.shared(("client-topic", size), make)
+    return context.shared(("client-topic", size), make)
 
 
 def consume(server: Server, topic: str, client: str, size: int) -> dict[str, float]:
@@ -118,13 +127,13 @@ def consume(server: Server, topic: str, client: str, size: int) -> dict[str, flo
 
 
 def producers(bench: Workbench, size: int) -> Mapping[str, Contender]:
-    server = shared_servers(bench.house)[OURS]
+    server = shared_servers(bench.context)[OURS]
     return {client: partial(produce, server, client, size) for client in clients()}
 
 
 def consumers(bench: Workbench, size: int) -> Mapping[str, Contender]:
-    server = shared_servers(bench.house)[OURS]
-    topic = filled(bench.house, server, size)
+    server = shared_servers(bench.context)[OURS]
+    topic = filled(bench.context, server, size)
     return {client: partial(consume, server, topic, client, size) for client in clients()}
 
 
@@ -134,7 +143,7 @@ def clients() -> list[str]:
 
 
 def rows(name: str, title: str) -> Callable[..., Callable[[Workbench], Mapping[str, Contender]]]:
-    """The rows over one measurement: against each other client, and what it costs."""
+    """The rows of one measurement: against each other client, and the cost."""
 
     def register(
         measure: Callable[[Workbench], Mapping[str, Contender]],
@@ -177,8 +186,8 @@ def consume_medium(bench: Workbench) -> Mapping[str, Contender]:
 
 
 def arrow(bench: Workbench, size: int) -> Mapping[str, Contender]:
-    server = shared_servers(bench.house)[OURS]
-    topic = filled(bench.house, server, size)
+    server = shared_servers(bench.context)[OURS]
+    topic = filled(bench.context, server, size)
     count = COUNTS[size][OURS]
     return {
         OURS: partial(work, server, OURS, "arrow", topic, size, count),
@@ -226,7 +235,7 @@ def arrow_medium(bench: Workbench) -> Mapping[str, Contender]:
     rounds=3,
 )
 def produce_paced(bench: Workbench) -> Mapping[str, Contender]:
-    server = shared_servers(bench.house)[OURS]
+    server = shared_servers(bench.context)[OURS]
     return {client: partial(paced, server, client) for client in (OURS, CONFLUENT, AIOKAFKA)}
 
 

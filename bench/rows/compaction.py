@@ -45,9 +45,9 @@ def open_log(folder: Path) -> Log:
 
 
 def fill(folder: Path) -> None:
-    """Keys in a scattered order, so that neighbours in the log are none in the map."""
+    """Keys in scattered order, so that neighbours in the log are not neighbours in the map."""
     log = open_log(folder)
-    step = 7_368_787  # a prime, so that every key comes once before any comes twice
+    step = 7_368_787  # a prime, so that every key occurs once before any occurs twice
     for start in range(0, RECORDS, RECORDS_PER_BATCH):
         numbers = range(start, min(start + RECORDS_PER_BATCH, RECORDS))
         records = [Record(n, START_MS + n, b"key-%010d" % (n * step % KEYS), VALUE) for n in numbers]
@@ -57,7 +57,7 @@ def fill(folder: Path) -> None:
 
 
 def cleaning(bench: Workbench) -> Callable[[], list[float]]:
-    """Clean a fresh copy of the log; how long each slice took, in seconds."""
+    """Cleans a fresh copy of the log; returns the duration of each slice in seconds."""
     source = bench.scratch / "source" / "bench-0"
     source.parent.mkdir(parents=True, exist_ok=True)
     fill(source)

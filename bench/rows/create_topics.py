@@ -1,4 +1,4 @@
-"""1,000 topics by one request, until each of them has taken a record."""
+"""Creates 1,000 topics in one request, until each of them has accepted a record."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(server: Server) -> float:
             left = [name for name in left if name not in done]
             time.sleep(RETRY_S if left else 0)
         elapsed = time.perf_counter() - started
-    # They stay: ext4 takes long to make files where many were removed within the last minutes.
+    # The topics stay: ext4 creates files slowly if many were deleted within the last minutes.
     settle()
     return elapsed
 

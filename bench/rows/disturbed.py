@@ -1,4 +1,4 @@
-"""How long producers wait while the broker has other work: a cold replay, stuck readers, a compaction."""
+"""The latency of producers while the broker does other work: a cold replay, stuck readers, a compaction."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ COMPACTION_SETTINGS = {"log.cleaner.backoff.ms": "100"}
 SMALL_SEGMENTS = {"segment.bytes": str(32 << 20), "min.cleanable.dirty.ratio": "0.01"}
 
 
-def percentiles(found: list[float]) -> dict[str, float]:
-    return {"p99": percentile(found, 0.99), "p999": percentile(found, 0.999)}
+def percentiles(latencies_ms: list[float]) -> dict[str, float]:
+    return {"p99": percentile(latencies_ms, 0.99), "p999": percentile(latencies_ms, 0.999)}
 
 
-# A cold replay --------------------------------------------------------------------------------------------
+# A cold replay ----------------------------------------------------------------------------------------------
 
 
 def replay(server: Server, topic: str, batch_bytes: int, results: Connection) -> None:
-    """Read all of a topic from the device, again and again."""
+    """Reads a topic from the device, repeatedly."""
     reader = Reader(server, topic, batch_bytes, REPLAYED, REPLAYED_BATCHES)
     results.send(True)
     while True:
@@ -68,7 +68,7 @@ def replay(server: Server, topic: str, batch_bytes: int, results: Connection) ->
 
 
 def evict(data: Path, topic: str) -> None:
-    """Out of memory: what is asked for next has to come from the device."""
+    """Drops the topic from the page cache, so that reads go to the device."""
     for path in data.glob(f"{topic}-*/*.log"):
         descriptor = os.open(path, os.O_RDONLY)
         os.fsync(descriptor)
@@ -86,20 +86,20 @@ def during_replay(server: Server, replayed: str, batch_bytes: int) -> dict[str, 
         reader = context.Process(target=replay, args=(server, replayed, batch_bytes, remote))
         reader.start()
         results.recv()
-        found = pace(server, topic, PER_SECOND, SECONDS)
+        latencies_ms = pace(server, topic, PER_SECOND, SECONDS)
         assert reader.is_alive(), "the replay has failed"
         reader.terminate()
         reader.join()
         assert device_bytes_read(server.pid) > before, "nothing was read from the device"
-    return percentiles(found)
+    return percentiles(latencies_ms)
 
 
-# Stuck readers --------------------------------------------------------------------------------------------
+# Stuck readers ----------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def stuck_readers(server: Server, topic: str) -> Iterator[None]:
-    """They ask for much and read nothing of the answer."""
+    """Consumers that fetch much and do not read the response."""
     request = topics.fetch_request(
         topic, dict.fromkeys(range(REPLAYED.partitions), 0), partition_bytes=8 << 20
     )
@@ -108,7 +108,7 @@ def stuck_readers(server: Server, topic: str) -> Iterator[None]:
         for _ in range(STUCK_READERS):
             connection = stack.enter_context(socket.create_connection(server.address, timeout=PATIENCE_S))
             connection.sendall(frame)
-        time.sleep(SETTLE_S)  # until their answers fill all that lies between
+        time.sleep(SETTLE_S)  # until their responses fill all buffers
         yield
 
 
@@ -118,7 +118,7 @@ def with_stuck_readers(server: Server, read: str, _batch_bytes: int) -> dict[str
         return percentiles(pace(server, topic, PER_SECOND, SECONDS))
 
 
-# A compaction ---------------------------------------------------------------------------------------------
+# A compaction -----------------------------------------------------------------------------------------------
 
 
 def keyed_batches() -> list[bytearray]:
@@ -136,7 +136,7 @@ def keyed_batches() -> list[bytearray]:
 
 
 def overwrite(server: Server, topic: str, batches: list[bytearray]) -> None:
-    """The same keys many times."""
+    """Writes the same keys many times."""
     frames = [produce_frame(topic, 0, batch, 1) for batch in batches]
     some = [b"".join(frames[at : at + PIPELINED]) for at in range(0, len(frames), PIPELINED)]
     with RawConnection(server.address, PATIENCE_S) as connection:
@@ -166,28 +166,28 @@ def is_compacted(server: Server, topic: str) -> bool:
 
 
 def during_compaction(server: Server, batches: list[bytearray]) -> dict[str, float]:
-    """Until it has ended, or long enough."""
+    """Measures until the compaction has ended, or SECONDS have passed."""
     with topics.topic(server, 1) as topic, topics.topic(server, 1, SMALL_SEGMENTS) as compacted:
         overwrite(server, compacted, batches)
         turn_on_compaction(server, compacted)
         started = time.perf_counter()
-        found: list[float] = []
+        latencies_ms: list[float] = []
         while time.perf_counter() < started + SECONDS and not is_compacted(server, compacted):
-            found += pace(server, topic, PER_SECOND, 0.5)
+            latencies_ms += pace(server, topic, PER_SECOND, 0.5)
         while not is_compacted(server, compacted):
             assert time.perf_counter() < started + PATIENCE_S, "it was never compacted"
             time.sleep(0.1)
-    return percentiles(sorted(found))
+    return percentiles(sorted(latencies_ms))
 
 
-# The rows -------------------------------------------------------------------------------------------------
+# The rows ---------------------------------------------------------------------------------------------------
 
 Disturbed = Callable[[Server, str, int], dict[str, float]]
 
 
 def with_old_records(bench: Workbench, disturbed: Disturbed) -> Mapping[str, Contender]:
     contenders: dict[str, Contender] = {}
-    for name, server in shared_servers(bench.house).items():
+    for name, server in shared_servers(bench.context).items():
         topic = bench.stack.enter_context(topics.topic(server, REPLAYED.partitions))
         size = fill(server, topic, REPLAYED, REPLAYED_BATCHES)
         contenders[name] = partial(disturbed, server, topic, size)

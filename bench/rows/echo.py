@@ -1,4 +1,4 @@
-"""Small requests over the reactor and its connections, beside an asyncio protocol that does the same."""
+"""Small requests over the reactor and its connections, compared with an asyncio protocol."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIZE = struct.Struct(">i")
 
 
 class Echo(StreamHandler):
-    """Frames in, one short answer each."""
+    """Responds to each frame with a short response."""
 
     def connected(self, connection: Connection) -> None:
         self._connection = connection
@@ -44,7 +44,7 @@ class Echo(StreamHandler):
 
 
 class AsyncioEcho(asyncio.Protocol):
-    """The same on asyncio: a write for every answer."""
+    """The same on asyncio: one write per response."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -67,7 +67,7 @@ class AsyncioEcho(asyncio.Protocol):
 
 
 class AsyncioJoinedEcho(AsyncioEcho):
-    """As above, but the answers of a read are joined by hand, which asyncio leaves to its user."""
+    """The same, but the responses of a read are joined by hand, which asyncio leaves to its user."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)

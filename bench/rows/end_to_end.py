@@ -1,4 +1,4 @@
-"""From a producer's call to the arrival at a consumer: 1,000 records a second, two processes, one clock."""
+"""Latency from producer to consumer: 1,000 records per second, two processes, one clock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MARK_OFFSET = 0x0123_4567_89AB_CDEF
 
 
 class Consumer:
-    """Fetches with one request made beforehand; only its offset changes."""
+    """Fetches with one prepared request; only its offset changes."""
 
     def __init__(self, address: tuple[str, int], topic: str) -> None:
         request = topics.fetch_request(topic, {0: _MARK_OFFSET}, partition_bytes=1 << 20)
@@ -52,8 +52,8 @@ class Consumer:
 
 
 def consume(address: tuple[str, int], topic: str, count: int, results: Connection) -> None:
-    """Milliseconds from the time in each record to its arrival."""
-    found = []
+    """The latency of each record in milliseconds."""
+    latencies_ms = []
     consumer = Consumer(address, topic)
     results.send([])
     offset = 0
@@ -62,14 +62,14 @@ def consume(address: tuple[str, int], topic: str, count: int, results: Connectio
         now_ns = time.monotonic_ns()
         at = answer.find(_MARK)
         while at >= 0:
-            found.append((now_ns - _TIME.unpack_from(answer, at + len(_MARK))[0]) / 1e6)
+            latencies_ms.append((now_ns - _TIME.unpack_from(answer, at + len(_MARK))[0]) / 1e6)
             offset += 1
             at = answer.find(_MARK, at + len(_MARK))
-    results.send(sorted(found))
+    results.send(sorted(latencies_ms))
 
 
 class Messages:
-    """A request with one record, whose time is set anew."""
+    """A request with one record, whose time is updated for each send."""
 
     def __init__(self, topic: str) -> None:
         value = _MARK + _TIME.pack(0) + bytes(RECORD_BYTES - len(_MARK) - _TIME.size)
@@ -103,13 +103,13 @@ def run(server: Server) -> dict[str, float]:
                 messages.stamp()
                 producer.ask(messages.frame)
         assert results.poll(PATIENCE_S), "not all records arrived"
-        found: list[float] = results.recv()
+        latencies_ms: list[float] = results.recv()
         consumer.join()
-    assert len(found) == count, f"{count} records were sent, {len(found)} arrived"
-    return {"p50": percentile(found, 0.5), "p99": percentile(found, 0.99)}
+    assert len(latencies_ms) == count, f"{count} records were sent, {len(latencies_ms)} arrived"
+    return {"p50": percentile(latencies_ms, 0.5), "p99": percentile(latencies_ms, 0.99)}
 
 
-# Said where a goal is missed.
+# Shown if a goal is missed.
 WHY = (
     "A record passes three processes on two cores, each of which sleeps until the one before has written: "
     "the waking of these, by the kernel, is most of it for both brokers. Ours takes some 30 µs for the "
@@ -121,5 +121,5 @@ ROW = partial(row, unit="ms", higher_is_better=False, floor=1, against=APACHE, w
 @ROW("end-to-end-p50", "End to end at 1,000 records/s, acks=all: median", goal=0.75, value="p50")
 @ROW("end-to-end-p99", "End to end at 1,000 records/s, acks=all: 99 %", goal=0.5, value="p99")
 def end_to_end(bench: Workbench) -> Mapping[str, Contender]:
-    servers = shared_servers(bench.house)
+    servers = shared_servers(bench.context)
     return {name: partial(run, server) for name, server in servers.items()}

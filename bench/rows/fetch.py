@@ -1,4 +1,4 @@
-"""Fetch from one broker, all of it in memory; ours also without zero copy."""
+"""Fetch from one broker, from the page cache; barnabas also without zero copy."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ WHY = (
 
 
 def contenders(bench: Workbench, load: Load) -> Mapping[str, Contender]:
-    ours_and_theirs = shared_servers(bench.house)
-    servers = ours_and_theirs | shared_plain_server(bench.house)
+    ours_and_theirs = shared_servers(bench.context)
+    servers = ours_and_theirs | shared_plain_server(bench.context)
     return {name: prepare(bench, server, load) for name, server in servers.items()}
 
 
@@ -42,7 +42,7 @@ def prepare(bench: Workbench, server: Server, load: Load) -> Contender:
     def run() -> float:
         passes = reader.passes
         value = fetch(reader, SECONDS)
-        assert reader.passes > passes, "no partition was read to its end, and so none was compared"
+        assert reader.passes > passes, "no partition was read to its end, so none was compared"
         return value
 
     return run

@@ -1,6 +1,6 @@
-"""A thousand members in a hundred classic groups: they join, lose one member a group, and settle again.
+"""A thousand members of a hundred classic groups join, one member of each leaves, and the groups settle.
 
-A group has settled when all its members have their assignment of one and the same generation, which its
+A group has settled when all its members have their assignment of the same generation, which its
 leader saw with that many members.
 """
 
@@ -36,7 +36,7 @@ HEARTBEAT_S = 0.1
 SESSION_MS = 30_000
 VERSIONS = {JoinGroupRequest: 9, SyncGroupRequest: 5, HeartbeatRequest: 4, LeaveGroupRequest: 5}
 FIND_VERSION = 4
-# What a broker says that is only about to lead a partition of the coordinators' new topic.
+# Errors of a broker that is about to lead a partition of the new internal topic.
 NOT_YET = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 METADATA = bytes(20)
 ASSIGNMENT = bytes(30)
@@ -45,7 +45,7 @@ _runs = itertools.count()
 
 
 class Group:
-    """Which generation its leader saw, with how many members, and who has synced with it."""
+    """The generation that its leader saw, its number of members, and those that have synced."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -61,7 +61,7 @@ class Group:
 
 
 class Member:
-    """On a connection of its own; one request in flight."""
+    """A member with its own connection; one request in flight."""
 
     def __init__(self, server: Server, group: Group) -> None:
         self.group = group
@@ -101,7 +101,7 @@ class Member:
         )
 
     def leave_soon(self) -> None:
-        """At once, or when the heartbeat under way is answered."""
+        """Leaves at once, or after the response to the current heartbeat."""
         self.has_left = True
         if self._asked is None:
             self._leave()
@@ -117,10 +117,10 @@ class Member:
             return
         frame = bytes(received[_SIZE.size :])
         received.clear()
-        asked, self._asked = self._asked, None
-        assert asked is not None
-        assert asked.schema.key is not None
-        _, answer = read_response(frame, api(asked.schema.key), VERSIONS[type(asked)])
+        request, self._asked = self._asked, None
+        assert request is not None
+        assert request.schema.key is not None
+        _, answer = read_response(frame, api(request.schema.key), VERSIONS[type(request)])
         if self.has_left and isinstance(answer, HeartbeatResponse):
             self._leave()
         else:
@@ -153,8 +153,11 @@ class Member:
         assignments = []
         if answer.leader == self._id:
             self.group.led(answer.generation_id, len(answer.members))
-            one = SyncGroupRequest.Assignment
-            assignments = [one(member_id=who.member_id, assignment=ASSIGNMENT) for who in answer.members]
+            assignment_type = SyncGroupRequest.Assignment
+            assignments = [
+                assignment_type(member_id=member.member_id, assignment=ASSIGNMENT)
+                for member in answer.members
+            ]
         self._ask(
             SyncGroupRequest(
                 group_id=self.group.name,
@@ -219,7 +222,7 @@ def run(server: Server) -> dict[str, float]:
             member.join()
         crowd.until_settled(MEMBERS)
         for group in crowd.groups:
-            next(one for one in crowd.members if one.group is group).leave_soon()
+            next(member for member in crowd.members if member.group is group).leave_soon()
         crowd.until_settled(MEMBERS - 1)
         seconds = time.perf_counter() - start
         return {"seconds": seconds, "cpu": (server.cpu_seconds - cpu_s) * 1000}
@@ -228,7 +231,7 @@ def run(server: Server) -> dict[str, float]:
 
 
 def await_coordinator(server: Server) -> None:
-    """The first who asks has the coordinators' topic made."""
+    """The first request creates the internal topic."""
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=["bench"])
     until = time.monotonic() + PATIENCE_S
     with RawConnection(server.address, PATIENCE_S) as connection:
@@ -255,5 +258,5 @@ ROW = partial(row, higher_is_better=False, against=APACHE, goal=1)
     value="cpu",
 )
 def group_members(bench: Workbench) -> Mapping[str, Contender]:
-    servers = shared_servers(bench.house)
+    servers = shared_servers(bench.context)
     return {name: partial(run, server) for name, server in servers.items()}

@@ -1,7 +1,7 @@
-"""10,000 idle and 1,000 half-open connections: the memory they take, and how soon a new client is served.
+"""10,000 idle and 1,000 half-open connections: their memory, and the latency of a new client.
 
-Idle ones have asked once, as clients do, and then say nothing; half-open ones have sent the beginning of a
-request.  Where this process may not open as many, there are as many fewer.
+Idle connections have sent one request, as clients do; half-open ones have sent the beginning of a
+request.  There are fewer if this process may not open as many.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tools.raw_broker import RawConnection
 
 IDLE = 10_000
 HALF_OPEN = 1_000
-# What this process needs beside the connections.
+# Files that this process needs besides the connections.
 SPARE_DESCRIPTORS = 500
 NEW_CLIENTS = 50
 PATIENCE_S = 120
@@ -35,10 +35,10 @@ HALF_A_REQUEST = struct.pack(">i", 100) + b"\0"
 
 
 def how_many() -> tuple[int, int]:
-    """Idle and half-open ones, within what both processes may open."""
+    """The number of idle and half-open connections, within the limits of both processes."""
     available = raise_limit() - SPARE_DESCRIPTORS
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    # The broker leaves a share to its files.
+    # The broker reserves a share for its files.
     available = min(available, (hard if hard > 0 else available) - 2048)
     half_open = min(HALF_OPEN, available // 10)
     return min(IDLE, available - half_open), half_open
@@ -51,7 +51,7 @@ def open_one(address: tuple[str, int], data: bytes) -> socket.socket:
 
 
 def serve_new_client(address: tuple[str, int]) -> float:
-    """Milliseconds from the start of the connection to the end of the second answer."""
+    """Milliseconds from connecting to the end of the second response."""
     started = time.perf_counter()
     with RawConnection(address, PATIENCE_S) as connection:
         connection.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
@@ -70,7 +70,7 @@ def crowd(server: Server) -> dict[str, float]:
     with ExitStack() as stack:
         connections = [stack.enter_context(open_one(server.address, hello)) for _ in range(idle)]
         for connection in connections:
-            assert connection.recv(1 << 16), "an idle client was sent away"
+            assert connection.recv(1 << 16), "an idle client was disconnected"
         for _ in range(half_open):
             stack.enter_context(open_one(server.address, HALF_A_REQUEST))
         waits = [serve_new_client(server.address) for _ in range(NEW_CLIENTS)]

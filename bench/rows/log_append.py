@@ -1,4 +1,4 @@
-"""A leader's append to files: checks of batch and records, indexes, one write; beside the bare write."""
+"""A leader's append to files: checks of batch and records, indexes, one write; against a plain write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CEILING = "plain write of the same bytes"
 
 
 def appends_per_second(folder: Path, batch: bytes) -> float:
-    """To a new log of its own; the buffer is filled anew each time, as a connection's is."""
+    """To a new log; the buffer is refilled each time, as that of a connection."""
     log = open_log(folder / "bench-0")
     buffer = bytearray(batch)
     appends = min(ROUND_BYTES // len(batch), MOST_APPENDS)
@@ -48,7 +48,7 @@ def writes_per_second(folder: Path, batch: bytes) -> float:
 
 
 def contenders(bench: Workbench, records: int, unit: float | None) -> Mapping[str, Contender]:
-    """Both ways; `unit` is what one append counts, bytes by default."""
+    """Both contenders; `unit` is the amount per append, bytes by default."""
     batch = bytes(client_batch(records))
     worth = len(batch) / MB if unit is None else unit
     numbers = count()

@@ -36,7 +36,7 @@ def prepared(bench: Workbench) -> Log:
 
 
 def plain_search(bench: Workbench, log: Log) -> Callable[[int], object]:
-    """What no search can do without: the index as an array, and the header that it leads to."""
+    """The minimum of any search: the index as an array, and the batch header that it points to."""
     path = bench.scratch / "bench-0" / f"{0:020}"
     entries = list(ENTRY.iter_unpack(path.with_suffix(".index").read_bytes()))
     offsets = [offset for offset, _ in entries]

@@ -1,4 +1,4 @@
-"""Reading a log from its start to its end, as a consumer that follows does; beside the bare read."""
+"""Reads a log from start to end, as a sequential consumer does; compared with a plain read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CEILING = "plain pread of the same ranges"
 
 
 def prepare(bench: Workbench, fetch_bytes: int) -> tuple[Callable[[], float], Callable[[], float]]:
-    """Fetches a second, ours and plain; ours sends what it finds, which here means to copy it once."""
+    """Fetches per second, with the log and plain; the log sends the data, which here means one copy."""
     folder = bench.scratch / "bench-0"
     write_segment(folder, LOG_BYTES)
     log = open_log(folder, clean=False)

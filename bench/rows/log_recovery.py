@@ -1,4 +1,4 @@
-"""Opening a log of 1 GB after an unclean stop: every batch is read and checked, every index made anew."""
+"""Opens a log of 1 GB after an unclean shutdown: every batch is read and checked, every index rebuilt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rows about the log share: opening one on real files, and batches that fill it."""
+"""Shared by the rows about the log: opening one on real files, and batches to fill it."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ def open_log(folder: Path, *, clean: bool = True, options: LogOptions = OPTIONS)
 
 
 def client_batch(count: int) -> bytearray:
-    """What a producer sends: records of 100 bytes."""
+    """A producer's batch: records of 100 bytes."""
     now_ms = SystemClock().wall_ms()
     return build([Record(n, now_ms + n // 100, b"k%05d" % n, b"v" * 90) for n in range(count)])
 
 
 def write_segment(folder: Path, total_bytes: int) -> int:
-    """A segment of so many bytes, without indexes: one batch of 16 KB again and again; the end offset.
+    """Writes a segment of this size, without indexes: one batch of 16 KB repeatedly; returns the end offset.
 
-    Offsets lie outside of a batch's CRC, so that only they are written anew.
+    Offsets are not covered by the CRC of a batch, so only they are rewritten.
     """
     folder.mkdir(parents=True)
-    one = client_batch(RECORDS_IN_16_KB)
+    batch = client_batch(RECORDS_IN_16_KB)
     per_write = 64
-    block = bytearray(one * per_write)
+    block = bytearray(batch * per_write)
     offset = 0
     with (folder / f"{0:020}.log").open("wb") as file:
         for _ in range(total_bytes // len(block)):
-            for start in range(0, len(block), len(one)):
+            for start in range(0, len(block), len(batch)):
                 patch_offsets(block, start, offset, 0)
                 offset = BatchView(block, start).next_offset
             file.write(block)

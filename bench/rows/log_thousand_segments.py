@@ -1,7 +1,7 @@
-"""A log of 1,000 segments, 1 TB by its sizes, some hundred MB on disk: opening it, and finding places in it.
+"""A log of 1,000 segments, nominally 1 TB, some hundred MB on disk: opening it, and seeking in it.
 
-Memory and open files are counted too; beside Apache Kafka's own log class where the oracle is at hand.
-Seeks are calls within one process, without the requests that bring them to a broker.
+Memory and open files are counted too; compared with Apache Kafka's log class if the oracle is available.
+Seeks are calls within one process, without requests to a broker.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from bench.rows.log_samples import open_log
 
 SEGMENTS = 1000
 SEGMENT_BYTES = 1 << 30
-# Each segment is a row of pairs: a large batch of which only the header is there, the rest being a hole, and
-# a small one that is whole, to which all searches go.
+# Each segment is a sequence of pairs: a large batch of which only the header is written, followed by a hole,
+# and a small complete batch, which all searches target.
 PAIRS = 16
 OFFSETS_IN_HOLE = 999_999
 OFFSETS_IN_PAIR = OFFSETS_IN_HOLE + 1
@@ -47,7 +47,7 @@ EMPTY_SNAPSHOT = bytes.fromhex("000148674bc700000000")
 
 
 def target(number: int) -> tuple[int, int]:
-    """Offset and time of the record in the small batch with this number, counted over all segments."""
+    """Offset and timestamp of the record in the small batch with this number, over all segments."""
     return (number + 1) * OFFSETS_IN_PAIR - 1, START_MS + (number + 1) * MS_BETWEEN_PAIRS
 
 
@@ -78,7 +78,7 @@ def write_segment(folder: Path, number: int) -> None:
 
 
 def write_log(folder: Path) -> None:
-    """As a clean stop leaves it."""
+    """As after a clean shutdown."""
     folder.mkdir(parents=True)
     for number in range(SEGMENTS):
         write_segment(folder, number)
@@ -92,7 +92,7 @@ def rss_bytes() -> int:
 
 
 def look(folder: Path) -> dict[str, float]:
-    """Everything at once: what a start and some seeks cost."""
+    """Measures the cost of opening and some seeks."""
     draw = random.Random(5)
     seeks = [target(draw.randrange(SEGMENTS * PAIRS)) for _ in range(SEEKS)]
     open_log(folder).abandon()  # once to load code and warm the cache of names
@@ -107,9 +107,9 @@ def look(folder: Path) -> dict[str, float]:
         assert got.length < 1000
     by_offset = time.perf_counter()
     for offset, timestamp in seeks:
-        found = log.offset_for_time(timestamp)
-        assert found is not None
-        assert found.offset == offset
+        offset_and_time = log.offset_for_time(timestamp)
+        assert offset_and_time is not None
+        assert offset_and_time.offset == offset
     by_time = time.perf_counter()
     return {
         "open_ms": 1000 * (opened - started),
@@ -121,14 +121,14 @@ def look(folder: Path) -> dict[str, float]:
 
 
 def look_apart(folder: Path, value: str) -> float:
-    """In a process of its own, which starts with little memory and few files."""
+    """In a separate process, which starts with little memory and few files."""
     command = [sys.executable, "-m", __name__, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PROJECT)
     return float(json.loads(done.stdout)[value])
 
 
 def apache_look(folder: Path, value: str) -> float:
-    """The same by Apache Kafka's own log class, warmed up by a first opening."""
+    """The same with Apache Kafka's log class, warmed up by opening it once."""
     numbers = (SEGMENTS * PAIRS, OFFSETS_IN_PAIR, START_MS, MS_BETWEEN_PAIRS, SEEKS)
     command = [str(ORACLE), "-k", "4.1.0", "java", str(PROBE), str(folder), *map(str, numbers)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -138,10 +138,10 @@ def apache_look(folder: Path, value: str) -> float:
 def contenders(bench: Workbench, value: str) -> Mapping[str, Contender]:
     folder = bench.scratch / "bench-0"
     write_log(folder)
-    found: dict[str, Contender] = {OURS: partial(look_apart, folder, value)}
+    contenders_by_name: dict[str, Contender] = {OURS: partial(look_apart, folder, value)}
     if ORACLE.exists():
-        found[APACHE] = partial(apache_look, folder, value)
-    return found
+        contenders_by_name[APACHE] = partial(apache_look, folder, value)
+    return contenders_by_name
 
 
 @row(

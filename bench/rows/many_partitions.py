@@ -1,7 +1,7 @@
-"""10,000 partitions on one broker: made, written to, served again after a stop and after kill -9; memory.
+"""10,000 partitions on one broker: created, written to, served after a restart and after kill -9; memory.
 
-Ours runs under `ulimit -n 4096`; Apache Kafka, which keeps a descriptor for each, has what the machine gives.
-A partition counts as served when it has acknowledged a record.  One life of each broker gives the values of
+barnabas runs with `ulimit -n 4096`; Apache Kafka, which keeps a descriptor for each, without such a limit.
+A partition counts as served when it has acknowledged a record.  One run of each broker gives the values of
 several rows.
 """
 
@@ -26,7 +26,7 @@ RECOVERED_PARTITIONS = PARTITIONS // 10
 PARTITIONS_PER_TOPIC = 10
 TOPICS_PER_REQUEST = 100
 OPEN_FILES = 4096
-# Requests under way at once.
+# Requests in flight.
 PIPELINED = 100
 PATIENCE_S = 300
 CREATE_VERSION = 7
@@ -76,7 +76,7 @@ def requests(numbers: Sequence[int]) -> list[ProduceRequest]:
 
 
 def refused(connection: RawConnection, numbers: Sequence[int]) -> Iterator[int]:
-    """Write to each; those that are not served yet."""
+    """Writes to each partition; yields those that are not served yet."""
     for first in range(0, len(numbers), PIPELINED):
         part = numbers[first : first + PIPELINED]
         answers = connection.ask_all(requests(part), PRODUCE_VERSION, ProduceResponse)
@@ -111,7 +111,7 @@ def start(server: Server, partitions: int) -> None:
 
 
 def life(server: Server) -> dict[str, float]:
-    """From the first start on."""
+    """From the first start."""
     server.start()
     values = {"create": seconds(lambda: make(server, PARTITIONS))}
     values["rss"] = server.rss_bytes / 1e6
@@ -122,7 +122,7 @@ def life(server: Server) -> dict[str, float]:
 
 
 def crash(server: Server) -> dict[str, float]:
-    """A shorter one, that ends in the midst of it."""
+    """A shorter run that ends with kill -9."""
     server.start()
     make(server, RECOVERED_PARTITIONS)
     server.kill()

@@ -1,4 +1,4 @@
-"""Committed offsets: written by pipelined requests, and loaded again, a million of them, after a start."""
+"""Committed offsets: written by pipelined requests; and a million of them loaded after a restart."""
 
 from __future__ import annotations
 
@@ -37,22 +37,24 @@ _runs = itertools.count()
 
 
 def commit_request(group: str, topic: str, partitions: range, offset: int) -> OffsetCommitRequest:
-    """As a consumer that is in no group."""
-    one = OffsetCommitRequest.Partition
-    rows = [one(partition_index=p, committed_offset=offset, committed_metadata="") for p in partitions]
+    """As a consumer without group membership."""
+    partition_type = OffsetCommitRequest.Partition
+    rows = [
+        partition_type(partition_index=p, committed_offset=offset, committed_metadata="") for p in partitions
+    ]
     return OffsetCommitRequest(
         group_id=group, member_id="", topics=[OffsetCommitRequest.Topic(name=topic, partitions=rows)]
     )
 
 
 def ensure_taken(frames: list[bytes]) -> int:
-    """How many offsets these answers say are committed; all must be."""
+    """The number of offsets committed according to the responses; all must be."""
     count = 0
     for frame in frames:
         _, answer = read_response(frame, api(8), COMMIT_VERSION)
         assert isinstance(answer, OffsetCommitResponse)
-        for one in answer.topics[0].partitions:
-            assert not one.error_code, ErrorCode(one.error_code).name
+        for partition in answer.topics[0].partitions:
+            assert not partition.error_code, ErrorCode(partition.error_code).name
             count += 1
     return count
 
@@ -64,7 +66,7 @@ def frame_of(connection: RawConnection) -> bytes:
 
 
 def exchange(connections: list[RawConnection], requests: list[list[bytes]]) -> list[bytes]:
-    """Each connection sends its own, a window at a time; all answers."""
+    """Each connection sends its own requests, a window at a time; returns all responses."""
     answers: list[bytes] = []
     for start in range(0, len(requests[0]), WINDOW):
         for connection, own in zip(connections, requests, strict=True):
@@ -108,11 +110,11 @@ def commit(server: Server) -> dict[str, float]:
     return {"per second": COMMITS / seconds, "cpu": cpu_s * 1000}
 
 
-# Loading ---------------------------------------------------------------------------------------------------
+# Loading ----------------------------------------------------------------------------------------------------
 
 
 def fill(server: Server) -> None:
-    """All in one partition of the coordinators' topic."""
+    """All in one partition of __consumer_offsets."""
     await_coordinator(server)
     topics.create(server, LOADED_TOPIC, LOADED_PARTITIONS)
     with RawConnection(server.address, PATIENCE_S) as connection:
@@ -129,14 +131,16 @@ def fill(server: Server) -> None:
 
 
 def is_loaded(server: Server) -> bool:
-    """Whether the last group that was written can be read."""
+    """Whether the last group can be read."""
     group = OffsetFetchRequest.Group(group_id=f"group-{LOADED_GROUPS - 1}", topics=None)
     with suppress(OSError), RawConnection(server.address, PATIENCE_S) as connection:
         answer = connection.ask(OffsetFetchRequest(groups=[group]), FETCH_VERSION, OffsetFetchResponse)
-        [found] = answer.groups
-        if found.error_code:
+        [group_response] = answer.groups
+        if group_response.error_code:
             return False
-        offsets = [one.committed_offset for topic in found.topics for one in topic.partitions]
+        offsets = [
+            partition.committed_offset for topic in group_response.topics for partition in topic.partitions
+        ]
         assert not offsets or offsets == [LOADED_GROUPS - 1] * LOADED_PARTITIONS
         return True
     return False
@@ -154,7 +158,7 @@ def seconds_until_loaded(server: Server) -> float:
 
 
 def load(empty: Server, full: Server) -> float:
-    """What a start takes longer with a million offsets than without."""
+    """The additional startup time with a million offsets."""
     settle()
     return max(seconds_until_loaded(full) - seconds_until_loaded(empty), 0.001)
 
@@ -172,7 +176,7 @@ ROW = partial(row, against=APACHE, goal=1)
     value="cpu",
 )
 def offset_commits(bench: Workbench) -> Mapping[str, Contender]:
-    servers = shared_servers(bench.house)
+    servers = shared_servers(bench.context)
     return {name: partial(commit, server) for name, server in servers.items()}
 
 

@@ -1,4 +1,4 @@
-"""Produce to one broker, by raw requests: how many bytes, how many records, at what cost."""
+"""Produce to one broker with raw requests: throughput in bytes and records, and cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = 3.0
 MEDIUM = Load()
 ONE_MB_BATCH = Load(records=1000, acks=-1)
 
-# Said where a goal is missed; user and system time of the broker under these loads tell where it goes.
+# Shown if a goal is missed; based on the user and system time of the broker under these loads.
 ONE_CORE = (
     "Our one thread is busy all the time, more than half of it in the kernel, which copies out of the "
     "socket and into the page cache. Apache Kafka spends twice the processor time on a gigabyte, and gets "
@@ -46,7 +46,7 @@ DECOMPRESSING = (
 
 
 def contenders(bench: Workbench, load: Load) -> Mapping[str, Contender]:
-    servers = shared_servers(bench.house)
+    servers = shared_servers(bench.context)
     return {name: partial(run, server, load) for name, server in servers.items()}
 
 

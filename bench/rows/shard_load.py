@@ -1,6 +1,6 @@
-"""How long producers wait while a coordinator's shard is loaded: a million committed offsets, after a start.
+"""The latency of producers while a coordinator's shard loads a million committed offsets after a restart.
 
-A broker alone loads its shards when it starts and never again, so both are measured as they start: neither
+A single broker loads its shards only when it starts, so both are measured during startup: neither
 is warm.
 """
 
@@ -27,25 +27,25 @@ def produce_until_loaded(server: Server) -> dict[str, float]:
     settle()
     server.launch()
     await_first_record(server)
-    found: list[float] = []
+    latencies_ms: list[float] = []
     deadline = time.perf_counter() + PATIENCE_S
     while not is_loaded(server):
         assert time.perf_counter() < deadline, "it does not load"
-        found += pace(server, PRODUCED_TOPIC, PER_SECOND, SLICE_S)
+        latencies_ms += pace(server, PRODUCED_TOPIC, PER_SECOND, SLICE_S)
     server.stop()
-    assert found, "the shard was loaded before the first record was sent"
-    return percentiles(sorted(found))
+    assert latencies_ms, "the shard was loaded before the first record was sent"
+    return percentiles(sorted(latencies_ms))
 
 
 def await_first_record(server: Server) -> None:
-    """Until the topic's leader is known again."""
+    """Waits until the topic has a leader again."""
     deadline = time.perf_counter() + PATIENCE_S
     while time.perf_counter() < deadline:
         with suppress(OSError, RuntimeError):
             pace(server, PRODUCED_TOPIC, PER_SECOND, 1 / PER_SECOND)
             return
         time.sleep(RETRY_S)
-    raise AssertionError("no record was taken")
+    raise AssertionError("no record was accepted")
 
 
 ROW = partial(row, unit="ms", higher_is_better=False, goal=0.75, against=APACHE, rounds=3, warm_up=False)

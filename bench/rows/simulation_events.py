@@ -1,4 +1,4 @@
-"""How fast the simulated world turns, with invariants checked after every event."""
+"""The speed of the simulation, with invariants checked after every event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VIRTUAL_NS = 20_000_000_000
 
 
 class Ball:
-    """The smallest program: gives back what it gets, one higher."""
+    """The smallest program: returns each message incremented by one."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -29,7 +29,7 @@ class Ball:
 
 
 def ping_pong() -> float:
-    """Messages between three nodes over a network that loses none and repeats none."""
+    """Messages between three nodes over a network without losses and duplicates."""
     world = World(1)
     world.links.faults = LinkFaults(max_delay_ns=1_000_000)
     for node_id in range(3):

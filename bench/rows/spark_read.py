@@ -1,4 +1,4 @@
-"""Spark reads a topic as a table, all columns or two: by our source, and by its own Kafka connector."""
+"""Spark reads a topic as a table, all columns or two: with barnabas' source, and with its Kafka connector."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def table(spark: SparkSession, server: Server, topic: str, form: str, *, pruned:
     reader = spark.read.format(form).options(**options(server, subscribe=topic))
     if not pruned:
         return reader.load()
-    # Spark tells a Python source nothing of the columns that a query wants: its schema does.
+    # Spark does not pass the columns of a query to a Python source: the schema selects them.
     return reader.schema(PRUNED_SCHEMA).load() if form == OUR_FORMAT else reader.load().select(*PRUNED)
 
 
 def read(spark: SparkSession, server: Server, topic: str, form: str, *, pruned: bool) -> float:
-    """Rows a second into a sink that drops them."""
+    """Rows per second into a sink that drops them."""
     rows = table(spark, server, topic, form, pruned=pruned)
     began = time.perf_counter()
     rows.write.format("noop").mode("overwrite").save()
@@ -37,17 +37,17 @@ def read(spark: SparkSession, server: Server, topic: str, form: str, *, pruned: 
 
 
 def digest(rows: DataFrame) -> tuple[int, int]:
-    """How many there are, and a sum over all their columns that does not depend on their order."""
-    found = rows.selectExpr("count(*)", "sum(cast(xxhash64(*) as decimal(38, 0)))").first()
-    assert found is not None
-    return int(found[0]), int(found[1])
+    """The number of rows, and a sum over all columns that does not depend on their order."""
+    row = rows.selectExpr("count(*)", "sum(cast(xxhash64(*) as decimal(38, 0)))").first()
+    assert row is not None
+    return int(row[0]), int(row[1])
 
 
 def readers(bench: Workbench, *, pruned: bool) -> Mapping[str, Contender]:
-    server = spark_server(bench.house, OURS)
+    server = spark_server(bench.context, OURS)
     assert server is not None
-    spark = spark_session(bench.house)
-    topic = filled(bench.house, server)
+    spark = spark_session(bench.context)
+    topic = filled(bench.context, server)
     digests = {
         name: digest(table(spark, server, topic, form, pruned=pruned)) for name, form in FORMATS.items()
     }

@@ -1,4 +1,4 @@
-"""Spark writes a table to a topic: at least once beside Spark's own connector, exactly once beside that."""
+"""Spark writes a table to a topic: at least once compared with Spark's connector, exactly once with that."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bench import topics
-from bench.registry import OURS, Contender, House, Workbench, row
+from bench.registry import OURS, Contender, RunContext, Workbench, row
 from bench.servers import Server
 from bench.spark import (
     CONNECTOR,
@@ -29,25 +29,25 @@ EXACTLY_ONCE = f"{OURS}, exactly once"
 AT_LEAST_ONCE = f"{OURS}, at least once"
 
 
-def table(house: House) -> DataFrame:
-    """In memory already, so that making it is not measured."""
+def table(context: RunContext) -> DataFrame:
+    """Cached in memory, so that creating it is not measured."""
 
     def make() -> DataFrame:
-        spark = spark_session(house)
+        spark = spark_session(context)
         rows = spark.range(0, ROWS, 1, PARTITIONS).selectExpr(
             "cast(cast(id as string) as binary) as key",
             f"cast(rpad(lpad(cast(id as string), 12, '0'), {VALUE_BYTES}, 'x') as binary) as value",
         )
         made = rows.cache()
         assert made.count() == ROWS
-        house.stack.callback(made.unpersist)
+        context.stack.callback(made.unpersist)
         return made
 
-    return house.shared("spark table", make)
+    return context.shared("spark table", make)
 
 
 def write(server: Server, rows: DataFrame, form: str, *, exactly_once: bool = False) -> float:
-    """Rows a second, each of them in the topic."""
+    """Rows per second, all of them in the topic."""
     with topics.topic(server, PARTITIONS) as topic:
         chosen = options(server, topic=topic)
         if exactly_once:
@@ -56,15 +56,15 @@ def write(server: Server, rows: DataFrame, form: str, *, exactly_once: bool = Fa
         rows.write.format(form).options(**chosen).mode("append").save()
         taken = time.perf_counter() - began
         if exactly_once:
-            found = committed(server, rows, topic)
+            count = committed(server, rows, topic)
         else:
-            found = sum(end or 0 for end in topics.end_offsets(server, topic, PARTITIONS))
-        assert found == ROWS, f"{found} of {ROWS} rows are in the topic"
+            count = sum(end or 0 for end in topics.end_offsets(server, topic, PARTITIONS))
+        assert count == ROWS, f"{count} of {ROWS} rows are in the topic"
     return ROWS / taken
 
 
 def committed(server: Server, rows: DataFrame, topic: str) -> int:
-    """What a read_committed reader sees: offsets tell nothing, as the ends of transactions have some too."""
+    """The records that a read_committed consumer sees: offsets also count transaction markers."""
     chosen = options(server, subscribe=topic) | {"kafka.isolation.level": "read_committed"}
     reader = rows.sparkSession.read.format(OUR_FORMAT).options(**chosen)
     return reader.schema("offset bigint").load().count()
@@ -80,9 +80,9 @@ def committed(server: Server, rows: DataFrame, topic: str) -> int:
     only_by_name=True,
 )
 def sink(bench: Workbench) -> Mapping[str, Contender]:
-    server = spark_server(bench.house, OURS)
+    server = spark_server(bench.context, OURS)
     assert server is not None
-    rows = table(bench.house)
+    rows = table(bench.context)
     return {
         OURS: partial(write, server, rows, OUR_FORMAT),
         CONNECTOR: partial(write, server, rows, THEIR_FORMAT),
@@ -99,9 +99,9 @@ def sink(bench: Workbench) -> Mapping[str, Contender]:
     only_by_name=True,
 )
 def sink_exactly_once(bench: Workbench) -> Mapping[str, Contender]:
-    server = spark_server(bench.house, OURS)
+    server = spark_server(bench.context, OURS)
     assert server is not None
-    rows = table(bench.house)
+    rows = table(bench.context)
     return {
         EXACTLY_ONCE: partial(write, server, rows, OUR_FORMAT, exactly_once=True),
         AT_LEAST_ONCE: partial(write, server, rows, OUR_FORMAT),

@@ -1,4 +1,4 @@
-"""A streaming query counts records by key in windows of ten seconds, from a topic that is full already."""
+"""A streaming query counts records by key in windows of ten seconds, from a filled topic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MICRO_BATCHES = 4
 WINDOW = "10 seconds"
-# As long as the times of all records reach: partitions are not read in step, and none may come late.
+# The time span of all records: partitions are not read in step, and no record may be late.
 WATERMARK = "10 minutes"
 PATIENCE_S = 240
 
@@ -27,11 +27,11 @@ PATIENCE_S = 240
 def count_windows(
     spark: SparkSession, server: Server, topic: str, scratch: Path, numbers: Iterator[int], form: str
 ) -> float:
-    """Records a second from the start of the query to its end."""
+    """Records per second from the start of the query to its end."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     name = f"windows_{next(numbers)}"
-    wanted = options(
+    source_options = options(
         server,
         subscribe=topic,
         startingOffsets="earliest",
@@ -39,7 +39,7 @@ def count_windows(
     )
     counts = (
         spark.readStream.format(form)
-        .options(**wanted)
+        .options(**source_options)
         .load()
         .withWatermark("timestamp", WATERMARK)
         .groupBy(F.window("timestamp", WINDOW), "key")
@@ -51,12 +51,12 @@ def count_windows(
     ended(query, PATIENCE_S)
     taken = time.perf_counter() - began
     # Every update of a count is in the table; the highest is the last.
-    found = spark.sql(
+    total = spark.sql(
         f"select sum(most) from (select max(count) as most from {name} group by window, key)"
     ).first()
     spark.catalog.dropTempView(name)
-    assert found is not None
-    assert found[0] == RECORDS, f"{found[0]} of {RECORDS} records were counted"
+    assert total is not None
+    assert total[0] == RECORDS, f"{total[0]} of {RECORDS} records were counted"
     return RECORDS / taken
 
 
@@ -70,9 +70,9 @@ def count_windows(
     only_by_name=True,
 )
 def stream_windows(bench: Workbench) -> Mapping[str, Contender]:
-    server = spark_server(bench.house, OURS)
+    server = spark_server(bench.context, OURS)
     assert server is not None
-    spark = spark_session(bench.house)
-    topic = filled(bench.house, server)
+    spark = spark_session(bench.context)
+    topic = filled(bench.context, server)
     count = partial(count_windows, spark, server, topic, bench.scratch, itertools.count())
     return {OURS: partial(count, OUR_FORMAT), CONNECTOR: partial(count, THEIR_FORMAT)}

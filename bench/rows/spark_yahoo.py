@@ -1,9 +1,9 @@
-"""The Yahoo streaming benchmark: our broker and our formats, beside Apache Kafka and Spark's own connector.
+"""The Yahoo streaming benchmark: barnabas' broker and formats against Apache Kafka and Spark's connector.
 
-A round first runs the query over a topic that is full already, which gives events a second, and then over
-events that come at a pace.  There the time counts from the last event that an update of a count has in it to
-the update's own place in the output topic, by the clock of the broker (LogAppendTime).  Both times the counts
-must add up to what the generator says.
+A round first runs the query over a filled topic, which gives events per second, and then over
+events at a fixed rate.  There the latency counts from the last event in an updated count to
+the update in the output topic, by the clock of the broker (LogAppendTime).  Both times the counts
+must add up to the number of generated events.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from barnabas.batch.view import batches
 from bench import topics
 from bench.ad_events import COUNTED, WINDOW_MS, Generator, Update, ads, final_total, percentile
 from bench.apache import APACHE, PROJECT
-from bench.registry import OURS, Contender, House, Workbench, row
+from bench.registry import OURS, Contender, RunContext, Workbench, row
 from bench.servers import Server
 from bench.spark import (
     CONNECTOR,
@@ -47,7 +47,7 @@ EVENTS = 1_000_000
 MICRO_BATCHES = 4
 PACED_EVENTS_A_SECOND = 5_000
 PACED_S = 20.0
-# A query's first micro-batches are slow; what they were late for is not counted.
+# The first micro-batches of a query are slow and not measured.
 UNMEASURED_S = 6.0
 PATIENCE_S = 240
 # One output partition, so that updates of a window stay in order.
@@ -59,25 +59,25 @@ EVENT_SCHEMA = "event_type string, ad_id string, event_time string"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Who takes part: a broker with the connector that is used on it, and its full topic."""
+    """A broker with its connector, and its filled topic."""
 
     server: Server
     form: str
     spark: SparkSession
     campaigns: DataFrame
     topic: str
-    # How many of the topic's events a right query counts.
+    # How many of the topic's events a correct query counts.
     counted: int
     scratch: Path
     numbers: Iterator[int]
 
 
-def start(side: Side, source: str, output: str, **more: str) -> Any:
-    """The query of the benchmark, writing each changed count to the output topic; started."""
+def start(side: Side, source: str, output: str, **extra_options: str) -> Any:
+    """Starts the query of the benchmark, which writes each changed count to the output topic."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    wanted = options(side.server, subscribe=source, startingOffsets="earliest", **more)
-    events = side.spark.readStream.format(side.form).options(**wanted).load()
+    source_options = options(side.server, subscribe=source, startingOffsets="earliest", **extra_options)
+    events = side.spark.readStream.format(side.form).options(**source_options).load()
     views = (
         events.select(F.from_json(F.col("value").cast("string"), EVENT_SCHEMA).alias("event"))
         .where(F.col("event.event_type") == COUNTED)
@@ -92,12 +92,12 @@ def start(side: Side, source: str, output: str, **more: str) -> Any:
     line = F.concat_ws(
         ",", "campaign_id", F.unix_millis("window.start"), "count", F.unix_millis(F.col("last"))
     )
-    trigger: dict[str, Any] = {"availableNow": True} if more else {"processingTime": "0 seconds"}
+    trigger: dict[str, Any] = {"availableNow": True} if extra_options else {"processingTime": "0 seconds"}
 
     def write(changed: DataFrame, number: int) -> None:
         changed.write.format(side.form).options(**options(side.server, topic=output)).mode("append").save()
 
-    # By tables, for both: Spark lets no stream writer in Python have changed rows (update mode).
+    # With foreachBatch for both: Python stream writers do not support update mode.
     return (
         counts.select(line.cast("binary").alias("value"))
         .writeStream.outputMode("update")
@@ -109,33 +109,33 @@ def start(side: Side, source: str, output: str, **more: str) -> Any:
 
 
 def updates(server: Server, output: str) -> list[tuple[int, Update]]:
-    """All that the query wrote, each with the time at which the broker got it."""
-    found = []
+    """The updates that the query wrote, with their append times."""
+    result = []
     offset, [end] = 0, topics.end_offsets(server, output, OUTPUT_PARTITIONS)
     while offset < (end or 0):
         data = topics.records_at(server, output, 0, offset, FETCH_BYTES)
         for batch in batches(data):
-            for one in batch.records():
-                if one.offset >= offset:
-                    found.append((one.timestamp, Update.read(one.value or b"")))
+            for record in batch.records():
+                if record.offset >= offset:
+                    result.append((record.timestamp, Update.read(record.value or b"")))
             offset = batch.next_offset
-    return found
+    return result
 
 
 def catch_up(side: Side) -> float:
-    """Events a second, from the start of the query to its end."""
+    """Events per second, from the start of the query to its end."""
     with topics.topic(side.server, OUTPUT_PARTITIONS, OUTPUT_CONFIGS) as output:
         began = time.perf_counter()
         query = start(side, side.topic, output, maxOffsetsPerTrigger=str(EVENTS // MICRO_BATCHES))
         ended(query, PATIENCE_S)
         taken = time.perf_counter() - began
-        total = final_total([one for _, one in updates(side.server, output)])
+        total = final_total([update for _, update in updates(side.server, output)])
         assert total == side.counted, f"{total} of {side.counted} views were counted"
     return EVENTS / taken
 
 
 def paced(side: Side) -> float:
-    """The 99th percentile of milliseconds from an event to the count that has it."""
+    """The 99th percentile of the latency from an event to its count, in milliseconds."""
     with (
         topics.topic(side.server, PARTITIONS) as source,
         topics.topic(side.server, OUTPUT_PARTITIONS, OUTPUT_CONFIGS) as output,
@@ -147,17 +147,21 @@ def paced(side: Side) -> float:
             seen = _all_counted(side.server, output, counted, query)
         finally:
             query.stop()
-    late = [float(at_ms - one.last_event_ms) for at_ms, one in seen if one.last_event_ms >= measured_from_ms]
+    late = [
+        float(at_ms - update.last_event_ms)
+        for at_ms, update in seen
+        if update.last_event_ms >= measured_from_ms
+    ]
     assert late, "no count changed while it was measured"
     return percentile(late, 0.99)
 
 
 def _generate(server: Server, source: str) -> int:
-    """In a process of its own, so that the driver is not held up by it."""
+    """In a separate process, so that it does not slow the driver."""
     host, port = server.address
-    words = [host, str(port), source, str(PACED_EVENTS_A_SECOND), str(PACED_S)]
+    arguments = [host, str(port), source, str(PACED_EVENTS_A_SECOND), str(PACED_S)]
     done = subprocess.run(
-        [sys.executable, "-m", "bench.ad_events", *words],
+        [sys.executable, "-m", "bench.ad_events", *arguments],
         cwd=PROJECT,
         capture_output=True,
         text=True,
@@ -173,7 +177,7 @@ def _all_counted(server: Server, output: str, counted: int, query: Any) -> list[
     until = time.monotonic() + PATIENCE_S
     while True:
         seen = updates(server, output)
-        total = final_total([one for _, one in seen])
+        total = final_total([update for _, update in seen])
         if total == counted:
             return seen
         assert total < counted, f"{total} views were counted of {counted}"
@@ -183,8 +187,8 @@ def _all_counted(server: Server, output: str, counted: int, query: Any) -> list[
         time.sleep(0.5)
 
 
-def filled(house: House, server: Server, name: str) -> tuple[str, int]:
-    """A topic of events, and how many of them count."""
+def filled(context: RunContext, server: Server, name: str) -> tuple[str, int]:
+    """A topic of events, and the number of counted events."""
 
     def make() -> tuple[str, int]:
         topic = "spark-ad-events"
@@ -193,7 +197,7 @@ def filled(house: House, server: Server, name: str) -> tuple[str, int]:
         fill(server.address, topic, generator.spread(EVENTS, now_ms(), SPREAD_MS // 2), PARTITIONS)
         return topic, generator.counted
 
-    return house.shared(("spark ad events", name), make)
+    return context.shared(("spark ad events", name), make)
 
 
 def round_of(side: Side) -> dict[str, float]:
@@ -220,15 +224,15 @@ def round_of(side: Side) -> dict[str, float]:
     only_by_name=True,
 )
 def yahoo(bench: Workbench) -> Mapping[str, Contender]:
-    spark = spark_session(bench.house)
+    spark = spark_session(bench.context)
     table = spark.createDataFrame(list(ads().campaigns.items()), "ad_id string, campaign_id string").cache()
     bench.stack.callback(table.unpersist)
     numbers = itertools.count()
     contenders: dict[str, Contender] = {}
     for name, broker, form in ((OURS, OURS, OUR_FORMAT), (THEIRS, APACHE, THEIR_FORMAT)):
-        server = spark_server(bench.house, broker)
+        server = spark_server(bench.context, broker)
         if server is not None:
-            topic, counted = filled(bench.house, server, broker)
+            topic, counted = filled(bench.context, server, broker)
             side = Side(server, form, spark, table, topic, counted, bench.scratch, numbers)
             contenders[name] = partial(round_of, side)
     return contenders

@@ -1,4 +1,4 @@
-"""A broker starts on what it left: time to the first acknowledged record; then memory and processor, idle."""
+"""A broker restarts with its data: time to the first acknowledged record; then memory and CPU when idle."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(server: Server) -> dict[str, float]:
     started = time.perf_counter()
     server.launch()
     while not is_acknowledged(server):
-        assert time.perf_counter() - started < PATIENCE_S, "it does not serve"
+        assert time.perf_counter() - started < PATIENCE_S, "the broker does not respond"
         time.sleep(RETRY_S)
     first_s = time.perf_counter() - started
     time.sleep(SETTLE_S)

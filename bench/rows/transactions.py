@@ -1,7 +1,7 @@
-"""Transactions: 1,000 of ten records each, by one client that people use, and by many at once by bytes.
+"""Transactions: 1,000 of ten records each, by one confluent-kafka client, and by many raw clients at once.
 
-The many speak transaction.version 2 (KIP-890): a produce that adds its partition, then EndTxn with the epoch
-for the next transaction.  What is measured ends when a read_committed reader may read all of it.
+The raw clients use transaction.version 2 (KIP-890): a produce that adds its partition, then EndTxn with the
+epoch for the next transaction.  The measurement ends when a read_committed consumer can read everything.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TRANSACTION_TIMEOUT_MS = 60_000
 PRODUCE_VERSION, END_VERSION, INIT_VERSION, FIND_VERSION = 12, 5, 5, 4
 READ_COMMITTED = 1
 RETRY_S = 0.005
-# What a broker says that has not told all partitions of the end of the transaction before.
+# Errors of a broker that has not written all markers of the previous transaction.
 NOT_YET = (
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -54,7 +54,7 @@ NOT_YET = (
 _SIZE = struct.Struct(">i")
 
 
-# One client that people use --------------------------------------------------------------------------------
+# One client -------------------------------------------------------------------------------------------------
 
 
 def one_client(server: Server) -> dict[str, float]:
@@ -73,14 +73,14 @@ def one_client(server: Server) -> dict[str, float]:
                     producer.produce(topic, value, partition=number % PARTITIONS)
                 producer.commit_transaction(PATIENCE_S)
         del producer
-    return measured.found
+    return measured.values
 
 
-# Many at once ----------------------------------------------------------------------------------------------
+# Many clients -----------------------------------------------------------------------------------------------
 
 
 class RawProducer:
-    """Writes and ends transactions one after the other, on a connection of its own."""
+    """Writes and commits transactions one after the other, on its own connection."""
 
     def __init__(self, server: Server, topic: str, number: int, transactions: int) -> None:
         self.left = transactions
@@ -125,7 +125,7 @@ class RawProducer:
         self.connection.send(write_request(self._asked, version, 1, "bench"))
 
     def receive(self) -> bool:
-        """Whether a whole answer has come; what is to be asked next is ready then."""
+        """Whether a complete response has arrived; the next request is then ready."""
         received = self._received
         received += self.connection.socket.recv(1 << 16)
         if len(received) < _SIZE.size or len(received) < _SIZE.size + _SIZE.unpack_from(received)[0]:
@@ -181,11 +181,11 @@ def many_clients(server: Server) -> dict[str, float]:
                             selector.unregister(producer.connection.socket)
         for producer in producers:
             producer.connection.socket.close()
-    return measured.found
+    return measured.values
 
 
 def await_coordinator(server: Server) -> None:
-    """The first who asks has the coordinators' topic made."""
+    """The first request creates the internal topic."""
     request = FindCoordinatorRequest(key_type=1, coordinator_keys=["bench"])
     until = time.monotonic() + PATIENCE_S
     with RawConnection(server.address, PATIENCE_S) as connection:
@@ -194,16 +194,16 @@ def await_coordinator(server: Server) -> None:
             time.sleep(0.05)
 
 
-# Both ------------------------------------------------------------------------------------------------------
+# Measurement ------------------------------------------------------------------------------------------------
 
 
 class Measured:
-    """Until all that was committed may be read."""
+    """Measures until everything committed can be read."""
 
     def __init__(self, server: Server, topic: str) -> None:
         self._server = server
         self._topic = topic
-        self.found: dict[str, float] = {}
+        self.values: dict[str, float] = {}
 
     def __enter__(self) -> Measured:
         self._cpu_s = self._server.cpu_seconds
@@ -213,18 +213,18 @@ class Measured:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             return
-        # Each transaction leaves its records and its marker.
+        # Each transaction writes its records and a marker.
         while stable_records(self._server, self._topic) < TRANSACTIONS * (RECORDS + 1):
             time.sleep(0.001)
         seconds = time.perf_counter() - self._start
-        self.found = {
+        self.values = {
             "per second": TRANSACTIONS / seconds,
             "cpu": (self._server.cpu_seconds - self._cpu_s) * 1000,
         }
 
 
 def stable_records(server: Server, topic: str) -> int:
-    """How much a read_committed reader may read."""
+    """The sum of the last stable offsets."""
     rows = [
         ListOffsetsRequest.Partition(partition_index=index, timestamp=topics.LATEST)
         for index in range(PARTITIONS)
@@ -236,7 +236,7 @@ def stable_records(server: Server, topic: str) -> int:
     )
     with RawConnection(server.address, PATIENCE_S) as connection:
         answer = connection.ask(request, topics.LIST_OFFSETS_VERSION, ListOffsetsResponse)
-    return sum(one.offset for one in answer.topics[0].partitions)
+    return sum(partition.offset for partition in answer.topics[0].partitions)
 
 
 RATE = partial(row, unit="transactions/s", goal=1, floor=0.7, against=APACHE, value="per second")
@@ -258,5 +258,5 @@ def transactions_many(bench: Workbench) -> Mapping[str, Contender]:
 
 
 def contenders(bench: Workbench, run: Callable[[Server], dict[str, float]]) -> Mapping[str, Contender]:
-    servers = shared_servers(bench.house)
+    servers = shared_servers(bench.context)
     return {name: partial(run, server) for name, server in servers.items()}

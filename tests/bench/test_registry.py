@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import registry
-from bench.registry import Contender, House, Result, Row, Workbench, families, load_rows, measure
+from bench.registry import Contender, Result, Row, RunContext, Workbench, families, load_rows, measure
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def test_contenders_take_turns_after_a_round_that_does_not_count(no_rows: dict[s
         return {"ours": lambda: turn("ours"), "theirs": lambda: turn("theirs")}
 
     lines: list[str] = []
-    with House() as house:
-        (result,) = measure([no_rows["tiny"]], house, lines.append)
+    with RunContext() as context:
+        (result,) = measure([no_rows["tiny"]], context, lines.append)
     assert called == ["ours", "theirs"] * 4 + ["closed"]
     assert result.values == {"ours": [2, 4, 6], "theirs": [3, 5, 7]}
     assert lines == ["tiny: round 1 of 3", "tiny: round 2 of 3", "tiny: round 3 of 3"]
@@ -58,8 +58,8 @@ def test_what_a_row_opened_is_closed_when_a_contender_fails(no_rows: dict[str, R
         bench.stack.callback(closed.append, "closed")
         return {"ours": lambda: 1 / 0}
 
-    with House() as house, pytest.raises(ZeroDivisionError):
-        measure([no_rows["failing"]], house, silent)
+    with RunContext() as context, pytest.raises(ZeroDivisionError):
+        measure([no_rows["failing"]], context, silent)
     assert closed == ["closed"]
 
 
@@ -90,8 +90,8 @@ def test_rows_over_one_function_are_measured_together(no_rows: dict[str, Row]) -
     registry.row("alone", "By itself", unit="x")(lambda bench: {"ours": lambda: 3.0})
     found = families(list(no_rows.values()))
     assert [[row.name for row in family] for family in found] == [["second", "first"], ["alone"]]
-    with House() as house:
-        second, first = measure(found[0], house, silent)
+    with RunContext() as context:
+        second, first = measure(found[0], context, silent)
     assert called == ["turn", "turn"]
     assert second.values == {"ours": [2.0, 2.0]}
     assert first.values == {"ours": [1.0, 1.0]}
@@ -99,10 +99,10 @@ def test_rows_over_one_function_are_measured_together(no_rows: dict[str, Row]) -
 
 def test_a_house_keeps_what_rows_share_until_its_end() -> None:
     made: list[str] = []
-    with House() as house:
-        folder = house.folder()
+    with RunContext() as context:
+        folder = context.folder()
         for _ in range(2):
-            assert house.shared("servers", lambda: made.append("made") or "servers") == "servers"
+            assert context.shared("servers", lambda: made.append("made") or "servers") == "servers"
         assert folder.is_dir()
     assert made == ["made"]
     assert not folder.exists()

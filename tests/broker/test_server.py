@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.base.errors import ErrorCode
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.broker.metadata.broker_lifecycle import State
@@ -22,6 +23,7 @@ from barnabas.broker.server import Broker
 from barnabas.cli.server.dev import format_data, settings
 from barnabas.config.errors import ConfigError
 from barnabas.config.node.node import parse_node, read_node
+from barnabas.protocol.frame import write_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest
@@ -31,12 +33,17 @@ from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.primitives import record_view
 from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.folder_disk import FolderDisk
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.reactor import Reactor
 from barnabas.runtime.loop.workers import LoopWorkers, ThreadWorkers
+from barnabas.runtime.loop_guard import LoopGuard
 from barnabas.runtime.network.tcp import TcpNetwork
 from barnabas.runtime.random import SystemRandom
+from barnabas.runtime.simulated.disk_faults import Kind
+from barnabas.runtime.watched_disk import WatchedDisk
+from barnabas.storage.failure import explain
 from barnabas.storage.refused import StorageRefused
 from tests.broker.worlds.front_world import Front, Wire, serve_until
 
@@ -48,12 +55,16 @@ class Loop:
 
     def __init__(self) -> None:
         self.reactor = Reactor()
+        # No sync on the loop and no long tick, from the end of a start to the end of the stop (F9).
+        self.guard = LoopGuard()
+        self.reactor.on_tick = self.guard.ticked
         self.threads = ThreadWorkers()
         self.workers = LoopWorkers(self.threads, self.reactor.post)
         self.network = TcpNetwork(self.reactor, workers=self.workers)
         self.sockets: list[Any] = []
 
-    def broker(self, folder: Path, **overrides: str) -> Broker:
+    def broker(self, folder: Path, disk: Disk | None = None, **overrides: str) -> Broker:
+        self.guard.is_armed = False
         given = {
             **settings(0, str(folder)),
             **{key.replace("_", "."): value for key, value in overrides.items()},
@@ -62,7 +73,7 @@ class Loop:
         format_data(node, str(folder))
         return Broker(
             node,
-            disk=FolderDisk(),
+            disk=WatchedDisk(FolderDisk() if disk is None else disk, self.guard.watch),
             clock=SystemClock(),
             random=SystemRandom(),
             loop=self.reactor,
@@ -79,6 +90,7 @@ class Loop:
         self.until(lambda: len(done) + len(errors) == len(promises))
         if errors:
             raise errors[0]
+        self.guard.is_armed = True
 
     def until(self, condition: Callable[[], bool]) -> None:
         serve_until(self.reactor, condition)
@@ -102,6 +114,7 @@ class Loop:
         self.network.close()
         self.threads.close()
         self.reactor.close()
+        self.guard.check()
 
 
 @pytest.fixture
@@ -111,11 +124,15 @@ def loop() -> Any:
     loop.close()
 
 
-def create(wire: Wire, name: str) -> Any:
+def creation(name: str) -> CreateTopicsRequest:
     topic = CreateTopicsRequest.CreatableTopic(
         name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
     )
-    return wire.ask(CreateTopicsRequest(topics=[topic]), 7).topics[0]
+    return CreateTopicsRequest(topics=[topic])
+
+
+def create(wire: Wire, name: str) -> Any:
+    return wire.ask(creation(name), 7).topics[0]
 
 
 def produce(wire: Wire, topic: str, value: bytes) -> Any:
@@ -320,10 +337,78 @@ def test_a_broker_whose_metadata_fails_says_so(
     with Front(monkeypatch) as front, caplog.at_level(logging.CRITICAL):
         front.broker._metadata_failed(OSError("the disk of the metadata log is gone"))
         assert "the disk of the metadata log is gone" in caplog.text
+    with Front(monkeypatch) as front:
         fatal: list[BaseException] = []
         front.broker.on_fatal = fatal.append
         front.broker._metadata_failed(OSError(errno.ENOSPC, "No space left on device"))
-        assert isinstance(fatal[0], OSError) and fatal[0].filename == "/data"
+        front.broker._metadata_failed(OSError(errno.EIO, "one more"))
+        (reason,) = fatal
+        assert isinstance(reason, OSError) and reason.filename == "/data"
+
+
+class FullDisk:
+    """Reports no space for whatever is written below a path, once told so."""
+
+    def __init__(self) -> None:
+        self.disk = WatchedDisk(FolderDisk(), self._watch)
+        self.full_below: str | None = None
+        self.code = errno.ENOSPC
+        self.kinds = {Kind.WRITE}
+
+    def _watch(self, kind: Kind, path: str) -> None:
+        if self.full_below is not None and self.full_below in path and kind in self.kinds:
+            raise OSError(self.code, os.strerror(self.code), path)
+
+
+@pytest.mark.parametrize("is_stopping", [False, True])
+@pytest.mark.parametrize(("kind", "code"), [(Kind.WRITE, errno.ENOSPC), (Kind.SYNC, errno.EIO)])
+def test_a_broker_whose_metadata_log_fails_waits_for_no_controller(
+    loop: Loop,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    is_stopping: bool,
+    kind: Kind,
+    code: int,
+) -> None:
+    """F4: it stayed for 300 s and asked the controller, which had just died, to let it go."""
+    monkeypatch.setattr("barnabas.broker.server.CONTROLLED_SHUTDOWN_MS", 10**9)
+    full = FullDisk()
+    full.kinds, full.code = {kind}, code
+    broker = loop.broker(tmp_path, full.disk)
+    fatal: list[BaseException] = []
+    broker.on_fatal = fatal.append
+    loop.finish(broker.start())
+    full.full_below = "__cluster_metadata"
+    if is_stopping:
+        # Its last heartbeats are what the disk does not take.
+        loop.finish(broker.stop())
+        assert broker.lifecycle.state is State.SHUTTING_DOWN
+        return
+    wire = loop.connect(broker)
+    wire.send(write_request(creation("t"), 7, 1, "test"))
+    loop.until(lambda: bool(fatal))
+    loop.finish(broker.stop())
+    (reason,) = fatal
+    assert isinstance(reason, OSError) and reason.errno == code
+    assert "this node cannot go on" in caplog.text
+    assert explain(reason) in caplog.text
+
+
+def test_a_data_directory_that_is_full_says_why_the_node_stops(loop: Loop, tmp_path: Path) -> None:
+    """F4: the last line said that the folder of the metadata log had failed, and no more."""
+    full = FullDisk()
+    broker = loop.broker(tmp_path, full.disk)
+    fatal: list[BaseException] = []
+    broker.on_fatal = fatal.append
+    loop.finish(broker.start())
+    wire = loop.connect(broker)
+    assert create(wire, "t").error_code == 0
+    full.full_below = "/t-0/"
+    assert produce(wire, "t", b"v").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    loop.until(lambda: bool(fatal))
+    assert "no space is left on the device; free space there and restart" in str(fatal[0])
+    loop.finish(broker.stop())
 
 
 def test_a_fault_while_acting_on_metadata_does_not_stop_the_metadata(

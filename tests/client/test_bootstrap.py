@@ -15,7 +15,7 @@ from barnabas.client.bootstrap import Bootstrap
 from barnabas.client.cluster import Cluster
 from barnabas.client.options import admin_options
 from barnabas.client.pool import Pool
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.runtime.network.asyncio_network import AsyncioNetwork
 from barnabas.runtime.random import SeededRandom

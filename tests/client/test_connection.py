@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.base.errors import ErrorCode
-from barnabas.client.connection import MAX_ANSWER_BYTES, Conversation
+from barnabas.client.connection import MAX_RESPONSE_BYTES, ConnectionProtocol
 from barnabas.client.errors import NetworkError, UnsupportedVersionError
 from barnabas.protocol.apis import api_named
 from barnabas.protocol.frame import read_request, write_response
@@ -53,10 +53,10 @@ class Greeting:
     """The first exchange, step by step."""
 
     def __init__(self) -> None:
-        self.talk = Conversation("tester")
+        self.talk = ConnectionProtocol("tester")
         self.sent: list[bytes] = []
         self.outcome: list[Exception | None] = []
-        self.talk.hello(self.outcome.append).start(lambda *pieces: self.sent.append(frame(list(pieces))))
+        self.talk.handshake(self.outcome.append).start(lambda *pieces: self.sent.append(frame(list(pieces))))
 
     def answer(self, response: ApiVersionsResponse, version: int) -> None:
         head, request = read_request(self.sent[-1])
@@ -102,7 +102,7 @@ def test_a_broker_that_knows_only_older_api_versions() -> None:
     assert greeting.asked_version == 2
     greeting.answer(versions(("ApiVersions", 0, 2), ("Metadata", 0, 5)), 2)
     assert greeting.outcome == [None]
-    assert greeting.talk.spoken[3] == Versions(0, 5)
+    assert greeting.talk.api_versions[3] == Versions(0, 5)
 
 
 def test_a_broker_that_refuses_every_version_is_not_asked_for_ever() -> None:
@@ -114,7 +114,7 @@ def test_a_broker_that_refuses_every_version_is_not_asked_for_ever() -> None:
 
 
 def test_answers_find_their_requests_however_the_bytes_come() -> None:
-    talk = Conversation("tester")
+    talk = ConnectionProtocol("tester")
     heard = [Heard(), Heard()]
     data = b""
     for one in heard:
@@ -140,7 +140,7 @@ def test_an_answer_in_place_is_read_where_it_lies() -> None:
     answer = FetchResponse(throttle_time_ms=0, responses=[topic])
     kept: list[bytes] = []
     for in_place in (True, False):
-        talk, heard = Conversation("tester"), Heard()
+        talk, heard = ConnectionProtocol("tester"), Heard()
         asked = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[])
         head, _ = read_request(frame(talk.request(asked, 13, heard, in_place=in_place)))
         received = bytearray(write_response(answer, 13, head.correlation_id))
@@ -153,32 +153,32 @@ def test_an_answer_in_place_is_read_where_it_lies() -> None:
 
 
 def test_a_large_answer_is_announced() -> None:
-    talk = Conversation("tester")
+    talk = ConnectionProtocol("tester")
     talk.request(METADATA, 9, Heard())
     assert talk.receive(memoryview((5_000_000).to_bytes(4, "big") + b"start")) == 0
     assert talk.expected == 5_000_004
 
 
-@pytest.mark.parametrize("size", [-1, MAX_ANSWER_BYTES + 1, 2**31 - 1])
+@pytest.mark.parametrize("size", [-1, MAX_RESPONSE_BYTES + 1, 2**31 - 1])
 def test_a_size_that_makes_no_sense_is_refused(size: int) -> None:
-    talk = Conversation("tester")
+    talk = ConnectionProtocol("tester")
     talk.request(METADATA, 9, Heard())
     with pytest.raises(ProtocolError):
         talk.receive(memoryview(size.to_bytes(4, "big", signed=True)))
 
 
 def test_an_answer_out_of_order_ends_it() -> None:
-    talk = Conversation("tester")
+    talk = ConnectionProtocol("tester")
     head, _ = read_request(frame(talk.request(METADATA, 9, Heard())))
     wrong = write_response(NOTHING, 9, head.correlation_id + 1)
     with pytest.raises(ProtocolError, match="not to"):
         talk.receive(memoryview(wrong))
-    with pytest.raises(ProtocolError, match="no request"):
+    with pytest.raises(ProtocolError, match="without a request"):
         talk.receive(memoryview(wrong))
 
 
 def test_the_end_is_told_to_all_who_wait() -> None:
-    talk = Conversation("tester")
+    talk = ConnectionProtocol("tester")
     heard = [Heard() for _ in range(3)]
     for one in heard:
         talk.request(METADATA, 9, one)
@@ -188,7 +188,7 @@ def test_the_end_is_told_to_all_who_wait() -> None:
 
 
 def test_a_request_without_an_answer_leaves_nobody_waiting() -> None:
-    talk = Conversation("tester")
+    talk = ConnectionProtocol("tester")
     request = ProduceRequest(acks=0, timeout_ms=1, topic_data=[])
     head, read = read_request(frame(talk.request(request, 9, None)))
     assert (head.version, read) == (9, request)

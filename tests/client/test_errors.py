@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.client import errors
-from barnabas.client.errors.kinds import check, error_for, is_retriable
+from barnabas.client.errors.base import check, error_for, is_retriable
 
 
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code])

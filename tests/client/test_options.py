@@ -31,17 +31,23 @@ def test_the_two_may_be_mixed_but_not_contradict() -> None:
 def test_what_nobody_knows_is_refused_in_either_spelling() -> None:
     """`Producer({"linger.mss": 5})` was accepted, and the slip went unseen."""
     servers = {"bootstrap.servers": "a:1"}
-    with pytest.raises(ConfigError, match="lingr_ms is no option of a producer; did you mean linger_ms"):
+    with pytest.raises(ConfigError, match="lingr_ms is not an option of a producer; did you mean linger_ms"):
         producer_options(servers, {"lingr_ms": 5})
-    with pytest.raises(ConfigError, match="xyzzy is no option of a consumer; they have Apache Kafka's names"):
+    with pytest.raises(
+        ConfigError, match="xyzzy is not an option of a consumer; options have Apache Kafka's names"
+    ):
         consumer_options(servers, {"xyzzy": 5})
     with pytest.raises(
-        ConfigError, match=r"linger\.mss is no option of a producer; did you mean linger\.ms\?"
+        ConfigError, match=r"linger\.mss is not an option of a producer; did you mean linger\.ms\?"
     ):
         producer_options({**servers, "linger.mss": 5}, {})
-    with pytest.raises(ConfigError, match=r"group_id is no option of a consumer; did you mean group\.id\?"):
+    with pytest.raises(
+        ConfigError, match=r"group_id is not an option of a consumer; did you mean group\.id\?"
+    ):
         consumer_options({**servers, "group_id": "g"}, {})
-    with pytest.raises(ConfigError, match=r"xyzzy is no option of an admin client; .*as bootstrap\.servers"):
+    with pytest.raises(
+        ConfigError, match=r"xyzzy is not an option of an admin client; .*such as bootstrap\.servers"
+    ):
         admin_options({**servers, "xyzzy": None}, {})
 
 
@@ -50,7 +56,7 @@ def test_a_dict_may_be_shared_by_several_clients() -> None:
     assert producer_options(shared, {})["linger.ms"] == 7
     assert consumer_options(shared, {})["group.id"] == "g"
     assert admin_options(shared, {})["bootstrap.servers"] == ("a:1",)
-    with pytest.raises(ConfigError, match="group_id is no option of a producer"):
+    with pytest.raises(ConfigError, match="group_id is not an option of a producer"):
         producer_options(shared, {"group_id": "g"})
 
 

@@ -79,7 +79,7 @@ def test_a_connection_with_a_request_under_way_is_not_idle(run: Run) -> None:
             pool, node = pool_of(connections_max_idle_ms=600_000), node_of(broker)
             busy, idle = await pool.connection(node), await pool.connection(node, Purpose.FETCHES)
             broker.handlers[MetadataRequest] = lambda *_: None
-            asking = asyncio.ensure_future(busy.ask(ASK_ALL, MetadataResponse))
+            asking = asyncio.ensure_future(busy.send(ASK_ALL, MetadataResponse))
             await until(lambda: broker.count(MetadataRequest) == 1)
             for connection in (busy, idle):
                 connection.used_at = -1e9
@@ -102,9 +102,9 @@ def test_who_asks_waits_as_long_as_the_broker_wants(run: Run) -> None:
             connection: BrokerConnection = await pool.connection(node_of(broker))
             throttled = MetadataResponse(throttle_time_ms=600_000, brokers=[], topics=[])
             broker.once(MetadataRequest, lambda *_: throttled)
-            await connection.ask(ASK_ALL, MetadataResponse)
+            await connection.send(ASK_ALL, MetadataResponse)
             assert connection.throttled_s > 60
-            asking = asyncio.ensure_future(connection.ask(ASK_ALL, MetadataResponse))
+            asking = asyncio.ensure_future(connection.send(ASK_ALL, MetadataResponse))
             await asyncio.sleep(0)
             assert connection.in_flight == 0
             assert not asking.done()

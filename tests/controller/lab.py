@@ -1,4 +1,4 @@
-"""A controller without a log: what it decides is taken at once."""
+"""A controller without a log: its decisions are applied immediately."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T", bound=Message)
 
 
 class Lab:
-    """Asks, appends, applies."""
+    """Sends requests, appends records, applies them."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class Lab:
             {}, metadata_version_named(release), dynamic_quorum=False, unstable=False
         )
         first = first_records(version, levels)
-        self.take(self.controller.activate(first, self.now_ns, in_transaction=False))
+        self.append(self.controller.activate(first, self.now_ns, in_transaction=False))
 
     @property
     def image(self) -> Image:
         return self.controller.image
 
-    def take(self, records: list[Message]) -> list[Message]:
-        """Append and apply; the same records."""
+    def append(self, records: list[Message]) -> list[Message]:
+        """Append and apply; returns the same records."""
         if records:
             last_offset = self.end_offset + len(records) - 1
             self.controller.apply(self.controller.prepare(records, last_offset, EPOCH, NOW_MS))
@@ -72,31 +72,31 @@ class Lab:
             self.written += records
         return records
 
-    def ask(self, request: Message, reply: type[T], version: int | None = None) -> T:
-        """Decide and take; the answer."""
+    def send(self, request: Message, reply: type[T], version: int | None = None) -> T:
+        """Decide and append; returns the response."""
         version = request.schema.versions.highest if version is None else version
         context = Context(now_ns=self.now_ns, next_offset=self.end_offset, version=version)
         decision = self.controller.decide(request, context)
-        self.take(list(decision.records))
+        self.append(list(decision.records))
         if decision.accepted is not None:
             decision.accepted(self.end_offset - 1)
         assert isinstance(decision.reply, reply)
         return decision.reply
 
     def records_of(self, request: Message, version: int | None = None) -> list[Message]:
-        """Decide and take; the records."""
+        """Decide and append; returns the records."""
         before = len(self.written)
-        self.ask(request, Message, version)
+        self.send(request, Message, version)
         return self.written[before:]
 
     def join(
         self, broker_id: int = NODE_ID, *, incarnation: int = 1, rack: str | None = None, unfence: bool = True
     ) -> int:
-        """A broker registers and, caught up, is unfenced; its epoch."""
+        """Register a broker that is caught up and thus unfenced; returns its epoch."""
         request = registration(incarnation, broker_id=broker_id, rack=rack)
-        epoch = self.ask(request, BrokerRegistrationResponse).broker_epoch
+        epoch = self.send(request, BrokerRegistrationResponse).broker_epoch
         if unfence:
-            self.ask(heartbeat(epoch, self.end_offset, broker_id=broker_id), Message)
+            self.send(heartbeat(epoch, self.end_offset, broker_id=broker_id), Message)
         return epoch
 
     def wait(self, seconds: float) -> None:

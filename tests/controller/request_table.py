@@ -1,8 +1,8 @@
-"""A table of requests for the controller, legal and not, in the order in which they are asked.
+"""A table of controller requests, valid and invalid, in the order in which they are sent.
 
-`answers.json` and `records.json` in tests/data/controller hold what Apache Kafka 4.1.0 answered and wrote for
-them, asked through its only broker; `make verify` asks it again.  What that broker itself refuses before the
-controller sees it is not in the table.
+`answers.json` and `records.json` in tests/data/controller contain the responses and records of Apache Kafka
+4.1.0, sent through its only broker; `make verify` sends them again.  Requests that the broker itself rejects
+before the controller sees them are not in the table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ONES = Uuid(b"1" * 16)
 
 
 class Case(NamedTuple):
-    """A request, its version, and what its answer is."""
+    """A request, its version, and the type of its response."""
 
     request: Message
     version: int
@@ -86,7 +86,9 @@ def _grow(
     topic = CreatePartitionsRequest.Topic(
         name=name,
         count=count,
-        assignments=None if assigned is None else [assignment(broker_ids=one) for one in assigned],
+        assignments=None
+        if assigned is None
+        else [assignment(broker_ids=broker_ids) for broker_ids in assigned],
     )
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=5000, validate_only=validate_only)
     return Case(request, 3, CreatePartitionsResponse)
@@ -228,7 +230,7 @@ CASES: tuple[Case, ...] = (
     _create(_topic("z", -1, -1, [(1, [1])])),
     _create(_topic("z", -1, -1, [(0, [1]), (0, [1])])),
     _create(_topic("z", -1, -1, [(0, [1]), (1, [1])])),
-    # Options of new topics
+    # Configs of new topics
     _create(_topic("cfg", no_such="1")),
     _create(_topic("cfg", retention_ms="abc")),
     _create(_topic("cfg", retention_ms=None, segment_ms=None)),
@@ -388,11 +390,11 @@ CASES: tuple[Case, ...] = (
 _DRAWN = {"topicId", "incarnationId", "id"}
 
 
-def without_ids(found: Any) -> Any:
-    """The same with everything drawn by chance, and everything of this machine, left out."""
-    if isinstance(found, dict):
-        return {key: _plain(key, value) for key, value in found.items()}
-    return [without_ids(one) for one in found] if isinstance(found, list) else found
+def without_ids(value: Any) -> Any:
+    """The same without random values and values of this machine."""
+    if isinstance(value, dict):
+        return {key: _plain(key, value) for key, value in value.items()}
+    return [without_ids(item) for item in value] if isinstance(value, list) else value
 
 
 def _plain(key: str, value: Any) -> Any:
@@ -405,9 +407,9 @@ def _plain(key: str, value: Any) -> Any:
     return without_ids(value)
 
 
-def answer_form(case: Case, answer: Message) -> Any:
-    """An answer as JSON, after a journey over the wire."""
-    decoded = case.response.decode(answer.encode(case.version), case.version)
+def response_form(case: Case, response: Message) -> Any:
+    """A response as JSON, after encoding and decoding."""
+    decoded = case.response.decode(response.encode(case.version), case.version)
     return without_ids(to_json(decoded, case.version))
 
 

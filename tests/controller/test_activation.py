@@ -1,4 +1,4 @@
-"""What a controller begins with."""
+"""The records that a controller writes when it becomes active."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _bootstrap(release: str) -> list[Message]:
     return first_records(version, levels)
 
 
-def test_an_empty_log_gets_what_the_folder_was_formatted_with() -> None:
+def test_an_empty_log_gets_the_bootstrap_records() -> None:
     # M-E1: golden/logs/kraft-4.1.0, offsets 1 to 7.
     records = activation_records(_fresh().state, _bootstrap("4.1"), in_transaction=False)
     assert [record.schema.name for record in records] == [
@@ -47,7 +47,7 @@ def test_an_empty_log_gets_what_the_folder_was_formatted_with() -> None:
     )
 
 
-def test_older_levels_know_no_transactions_and_no_eligible_leaders() -> None:
+def test_older_levels_have_no_transactions_and_no_elr() -> None:
     records = activation_records(_fresh().state, _bootstrap("3.9"), in_transaction=False)
     kinds = [type(record) for record in records]
     assert (kinds[0], kinds[-1], ConfigRecord in kinds) == (
@@ -59,21 +59,21 @@ def test_older_levels_know_no_transactions_and_no_eligible_leaders() -> None:
     assert {type(record) for record in records} == {FeatureLevelRecord}
 
 
-def test_a_log_with_content_gets_nothing_but_the_end_of_an_open_transaction() -> None:
+def test_a_log_with_records_gets_only_an_abort_of_an_open_transaction() -> None:
     lab = Lab()
     assert activation_records(lab.controller.state, _bootstrap("4.1"), in_transaction=False) == []
     records = activation_records(lab.controller.state, _bootstrap("4.1"), in_transaction=True)
     assert records == [AbortTransactionRecord(reason="Controller failover")]
 
 
-def test_an_open_bootstrap_transaction_is_aborted_and_begun_anew() -> None:
+def test_an_open_bootstrap_transaction_is_aborted_and_restarted() -> None:
     records = activation_records(_fresh().state, _bootstrap("4.1"), in_transaction=True)
     assert isinstance(records[0], AbortTransactionRecord)
     assert isinstance(records[1], BeginTransactionRecord)
 
 
-def test_what_no_leader_can_go_on_from() -> None:
+def test_logs_from_which_no_controller_can_become_active() -> None:
     with pytest.raises(CannotActivateError, match="storage format"):
         activation_records(_fresh().state, [], in_transaction=False)
-    with pytest.raises(CannotActivateError, match="does not know"):
+    with pytest.raises(CannotActivateError, match="does not support"):
         activation_records(Lab("3.5").controller.state, [], in_transaction=True)

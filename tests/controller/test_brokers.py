@@ -1,4 +1,4 @@
-"""Brokers register, are heard of, are fenced, and leave."""
+"""Broker registration, heartbeats, fencing and unregistration."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ from tests.controller.lab import Lab
 
 def _refusal(lab: Lab, request: object) -> KafkaError:
     with pytest.raises(KafkaError) as refused:
-        lab.ask(request, BrokerRegistrationResponse)  # type: ignore[arg-type]
+        lab.send(request, BrokerRegistrationResponse)  # type: ignore[arg-type]
     return refused.value
 
 
 def _topic(lab: Lab, **options: Any) -> Uuid:
-    lab.ask(creation("t", **options), CreateTopicsResponse)
+    lab.send(creation("t", **options), CreateTopicsResponse)
     return lab.image.topic_ids["t"]
 
 
-def test_the_epoch_is_the_next_offset_and_a_heartbeat_unfences_who_has_caught_up() -> None:
+def test_the_epoch_is_the_next_offset_and_a_caught_up_broker_is_unfenced() -> None:
     # M-E1
     lab = Lab()
     next_offset = lab.end_offset
-    epoch = lab.ask(registration(), BrokerRegistrationResponse).broker_epoch
+    epoch = lab.send(registration(), BrokerRegistrationResponse).broker_epoch
     assert epoch == next_offset
     assert lab.image.brokers[NODE_ID].fenced
-    behind = lab.ask(heartbeat(epoch, epoch - 1), BrokerHeartbeatResponse)
+    behind = lab.send(heartbeat(epoch, epoch - 1), BrokerHeartbeatResponse)
     assert (behind.is_caught_up, behind.is_fenced) == (False, True)
-    caught_up = lab.ask(heartbeat(epoch, epoch), BrokerHeartbeatResponse)
+    caught_up = lab.send(heartbeat(epoch, epoch), BrokerHeartbeatResponse)
     assert (caught_up.is_caught_up, caught_up.is_fenced) == (True, False)
     assert lab.written[-1] == BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=-1)
     assert lab.records_of(heartbeat(epoch, epoch)) == []
 
 
-def test_another_incarnation_waits_for_the_end_of_the_session() -> None:
+def test_another_incarnation_must_wait_until_the_session_expires() -> None:
     lab = Lab()
     epoch = lab.join()
     assert _refusal(lab, registration(2)).code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
@@ -63,10 +63,10 @@ def test_another_incarnation_waits_for_the_end_of_the_session() -> None:
     assert _refusal(lab, registration(2)).code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert lab.controller.fence_stale(lab.now_ns) == []
     lab.wait(0.001)
-    fenced = lab.take(lab.controller.fence_stale(lab.now_ns))
+    fenced = lab.append(lab.controller.fence_stale(lab.now_ns))
     assert fenced == [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=1)]
     assert lab.controller.fence_stale(lab.now_ns) == []
-    assert lab.ask(registration(2), BrokerRegistrationResponse).broker_epoch > epoch
+    assert lab.send(registration(2), BrokerRegistrationResponse).broker_epoch > epoch
 
 
 def test_a_heartbeat_renews_the_lease() -> None:
@@ -74,28 +74,28 @@ def test_a_heartbeat_renews_the_lease() -> None:
     epoch = lab.join()
     for _ in range(5):
         lab.wait(8)
-        lab.ask(heartbeat(epoch, lab.end_offset), BrokerHeartbeatResponse)
+        lab.send(heartbeat(epoch, lab.end_offset), BrokerHeartbeatResponse)
         assert lab.controller.fence_stale(lab.now_ns) == []
 
 
-def test_the_same_incarnation_may_register_again_at_once() -> None:
+def test_the_same_incarnation_may_register_again_immediately() -> None:
     lab = Lab()
     epoch = lab.join()
-    assert lab.ask(registration(1), BrokerRegistrationResponse).broker_epoch == epoch
+    assert lab.send(registration(1), BrokerRegistrationResponse).broker_epoch == epoch
     assert not lab.image.brokers[NODE_ID].fenced
 
 
-def test_a_new_leader_gives_others_a_session_but_not_its_own_broker_of_an_earlier_life() -> None:
+def test_a_new_controller_starts_sessions_except_for_its_own_previous_process() -> None:
     lab = Lab()
     lab.join()
     lab.join(2)
     lab.controller.activate([], lab.now_ns, in_transaction=False, process_start_offset=lab.end_offset)
     assert _refusal(lab, registration(2, broker_id=2)).code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
-    lab.ask(registration(2), BrokerRegistrationResponse)
+    lab.send(registration(2), BrokerRegistrationResponse)
 
 
-def test_a_leader_that_leads_again_gives_its_own_live_broker_a_whole_session() -> None:
-    """A controller that lost leadership and won it again in the same process fenced its own live broker."""
+def test_a_reelected_controller_gives_its_own_live_broker_a_full_session() -> None:
+    """A controller that lost and regained leadership in the same process fenced its own live broker."""
     lab = Lab()
     started_at = lab.end_offset
     lab.join()
@@ -109,44 +109,44 @@ def test_a_leader_that_leads_again_gives_its_own_live_broker_a_whole_session() -
     assert lab.controller.fence_stale(lab.now_ns) != []
 
 
-def test_a_stale_broker_is_named_until_it_is_fenced() -> None:
-    """A fencing that the log refused was never tried again: the lease was gone."""
+def test_a_stale_broker_is_returned_until_it_is_fenced() -> None:
+    """A fencing that the log rejected was never retried: the lease was already removed."""
     lab = Lab()
     lab.join()
     lab.join(2)
     lab.wait(10)
     first = lab.controller.fence_stale(lab.now_ns)
-    assert lab.controller.fence_stale(lab.now_ns) == first, "nothing was applied: the same again"
-    lab.take(first)
-    second = lab.take(lab.controller.fence_stale(lab.now_ns))
+    assert lab.controller.fence_stale(lab.now_ns) == first, "nothing was applied, so the same broker again"
+    lab.append(first)
+    second = lab.append(lab.controller.fence_stale(lab.now_ns))
     assert {record.broker_id for record in (*first, *second)} == {1, 2}  # type: ignore[attr-defined]
     assert lab.controller.fence_stale(lab.now_ns) == []
 
 
-def test_a_broker_may_go_when_others_have_read_what_its_first_heartbeat_led_to() -> None:
-    """The offset stays the first one: if it moved with each heartbeat, a busy log would never let it go."""
+def test_a_broker_may_stop_once_others_have_read_its_controlled_shutdown() -> None:
+    """The offset stays the first one: if each heartbeat moved it, a busy log would prevent the shutdown."""
     lab = Lab()
     leaving, staying = lab.join(), lab.join(2)
     _topic(lab, partitions=2, replication_factor=2)
-    going = heartbeat(leaving, lab.end_offset, want_shut_down=True)
-    assert not lab.ask(going, BrokerHeartbeatResponse).should_shut_down
+    shutdown = heartbeat(leaving, lab.end_offset, want_shut_down=True)
+    assert not lab.send(shutdown, BrokerHeartbeatResponse).should_shut_down
     moved_at = lab.end_offset - 1
     for _ in range(3):
-        lab.take([NoOpRecord()])
-        assert not lab.ask(going, BrokerHeartbeatResponse).should_shut_down
-    lab.ask(heartbeat(staying, moved_at - 1, broker_id=2), BrokerHeartbeatResponse)
-    assert not lab.ask(going, BrokerHeartbeatResponse).should_shut_down
-    lab.ask(heartbeat(staying, moved_at, broker_id=2), BrokerHeartbeatResponse)
-    assert lab.ask(going, BrokerHeartbeatResponse).should_shut_down
+        lab.append([NoOpRecord()])
+        assert not lab.send(shutdown, BrokerHeartbeatResponse).should_shut_down
+    lab.send(heartbeat(staying, moved_at - 1, broker_id=2), BrokerHeartbeatResponse)
+    assert not lab.send(shutdown, BrokerHeartbeatResponse).should_shut_down
+    lab.send(heartbeat(staying, moved_at, broker_id=2), BrokerHeartbeatResponse)
+    assert lab.send(shutdown, BrokerHeartbeatResponse).should_shut_down
 
 
-def test_a_broker_that_registers_again_on_its_way_out_is_still_on_its_way_out() -> None:
-    """As after a lost answer: the same incarnation, which must get no leaders back."""
+def test_a_broker_that_registers_again_during_shutdown_is_still_shutting_down() -> None:
+    """As after a lost response: the same incarnation, which must not get leaders again."""
     lab = Lab()
     leaving, _ = lab.join(), lab.join(2)
     _topic(lab, partitions=2, replication_factor=2)
-    lab.ask(heartbeat(leaving, lab.end_offset, want_shut_down=True), BrokerHeartbeatResponse)
-    assert lab.ask(registration(1), BrokerRegistrationResponse).broker_epoch == leaving
+    lab.send(heartbeat(leaving, lab.end_offset, want_shut_down=True), BrokerHeartbeatResponse)
+    assert lab.send(registration(1), BrokerRegistrationResponse).broker_epoch == leaving
     assert lab.image.brokers[NODE_ID].in_controlled_shutdown
     assert not lab.image.brokers[NODE_ID].fenced
     assert not lab.controller.state.is_active(NODE_ID)
@@ -154,7 +154,7 @@ def test_a_broker_that_registers_again_on_its_way_out_is_still_on_its_way_out() 
     assert [broker.id for broker in lab.controller.state.usable_brokers()] == [2]
 
 
-def test_a_broker_alone_shuts_down_as_apache_kafkas_does() -> None:
+def test_a_single_broker_shuts_down_as_in_apache_kafka() -> None:
     # M-E1: golden/logs/kraft-4.1.0, offsets 217 to 235.
     lab = Lab()
     epoch = lab.join()
@@ -173,18 +173,18 @@ def test_a_broker_alone_shuts_down_as_apache_kafkas_does() -> None:
     ]
     request = heartbeat(epoch, lab.end_offset, want_shut_down=True)
     before = len(lab.written)
-    assert lab.ask(request, BrokerHeartbeatResponse).should_shut_down
+    assert lab.send(request, BrokerHeartbeatResponse).should_shut_down
     assert lab.written[before:] == [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=1)]
 
 
-def test_after_a_clean_stop_the_broker_leads_again_and_has_lost_nothing() -> None:
+def test_after_a_clean_shutdown_the_broker_leads_again_without_recovery() -> None:
     lab = Lab()
     epoch = lab.join()
     topic_id = _topic(lab)
     for _ in range(2):
-        lab.ask(heartbeat(epoch, lab.end_offset, want_shut_down=True), BrokerHeartbeatResponse)
-    again = lab.records_of(registration(2, previous_epoch=epoch))
-    assert [type(record) for record in again] == [RegisterBrokerRecord]
+        lab.send(heartbeat(epoch, lab.end_offset, want_shut_down=True), BrokerHeartbeatResponse)
+    records = lab.records_of(registration(2, previous_epoch=epoch))
+    assert [type(record) for record in records] == [RegisterBrokerRecord]
     new_epoch = lab.image.brokers[NODE_ID].epoch
     unfenced = lab.records_of(heartbeat(new_epoch, lab.end_offset))
     assert unfenced[1:] == [
@@ -200,8 +200,8 @@ def test_after_a_clean_stop_the_broker_leads_again_and_has_lost_nothing() -> Non
     assert lab.image.topics[topic_id].partitions[0].leader_recovery_state == RECOVERED
 
 
-def test_after_a_crash_the_broker_leads_again_but_recovers() -> None:
-    # M-E1: so Apache Kafka 4.1.0 writes it after kill -9 of its only node.
+def test_after_a_crash_the_broker_leads_again_with_recovery() -> None:
+    # M-E1: written by Apache Kafka 4.1.0 after kill -9 of its only node.
     lab = Lab()
     lab.join()
     topic_id = _topic(lab)
@@ -226,30 +226,30 @@ def test_after_a_crash_the_broker_leads_again_but_recovers() -> None:
     ]
 
 
-def test_leadership_moves_away_before_a_broker_goes() -> None:
+def test_leadership_moves_before_a_broker_stops() -> None:
     lab = Lab()
     epochs = {broker_id: lab.join(broker_id) for broker_id in (1, 2)}
     topic_id = _topic(lab, partitions=2, replication_factor=2)
     leaving = heartbeat(epochs[1], lab.end_offset, want_shut_down=True)
-    assert not lab.ask(leaving, BrokerHeartbeatResponse).should_shut_down
+    assert not lab.send(leaving, BrokerHeartbeatResponse).should_shut_down
     for partition in lab.image.topics[topic_id].partitions.values():
         assert (partition.leader, partition.isr) == (2, (2,))
-    # The other broker has not read of it yet, so clients may still be sent to the one that leaves.
-    assert not lab.ask(leaving, BrokerHeartbeatResponse).should_shut_down
-    lab.ask(heartbeat(epochs[2], lab.end_offset, broker_id=2), BrokerHeartbeatResponse)
-    assert lab.ask(leaving, BrokerHeartbeatResponse).should_shut_down
+    # The other broker has not read it yet, so clients may still be directed to the broker that stops.
+    assert not lab.send(leaving, BrokerHeartbeatResponse).should_shut_down
+    lab.send(heartbeat(epochs[2], lab.end_offset, broker_id=2), BrokerHeartbeatResponse)
+    assert lab.send(leaving, BrokerHeartbeatResponse).should_shut_down
     assert lab.image.brokers[1].fenced
 
 
-def test_a_broker_that_asks_for_it_is_fenced() -> None:
+def test_a_broker_is_fenced_at_its_own_request() -> None:
     lab = Lab()
     epoch = lab.join()
-    fenced = lab.ask(heartbeat(epoch, lab.end_offset, want_fence=True), BrokerHeartbeatResponse)
+    fenced = lab.send(heartbeat(epoch, lab.end_offset, want_fence=True), BrokerHeartbeatResponse)
     assert fenced.is_fenced
     assert lab.image.brokers[NODE_ID].fenced
 
 
-def test_who_speaks_for_another_registration_is_refused() -> None:
+def test_requests_with_a_stale_broker_epoch_are_rejected() -> None:
     lab = Lab()
     epoch = lab.join()
     for broker_id, epoch_told, message in [
@@ -260,7 +260,7 @@ def test_who_speaks_for_another_registration_is_refused() -> None:
         assert (refused.code, refused.message) == (ErrorCode.STALE_BROKER_EPOCH, message)
 
 
-def test_what_a_registration_must_have() -> None:
+def test_invalid_registrations_are_rejected() -> None:
     lab = Lab()
     lab.join(2)
     request = registration()
@@ -280,22 +280,22 @@ def test_what_a_registration_must_have() -> None:
         refused = _refusal(lab, request)
         assert (refused.code, refused.message) == (ErrorCode.INVALID_REGISTRATION, message)
     request = registration()
-    request.features = [one for one in request.features if one.name != "metadata.version"]
+    request.features = [feature for feature in request.features if feature.name != "metadata.version"]
     assert _refusal(lab, request).message == "Request features do not contain 'metadata.version'"
     request = registration()
-    request.features = [one for one in request.features if one.name != "group.version"]
+    request.features = [feature for feature in request.features if feature.name != "group.version"]
     refused = _refusal(lab, request)
     assert refused.code is ErrorCode.UNSUPPORTED_VERSION
     assert "does not support finalized version 1 of group.version" in refused.message
 
 
-def test_a_directory_that_failed_takes_its_replicas_out() -> None:
+def test_replicas_in_a_failed_directory_go_offline() -> None:
     lab = Lab()
     spare = Uuid.from_words(1, 99)
     request = registration()
     request.log_dirs = [DIRECTORY_ID, spare]
-    epoch = lab.ask(request, BrokerRegistrationResponse).broker_epoch
-    lab.ask(heartbeat(epoch, lab.end_offset), BrokerHeartbeatResponse)
+    epoch = lab.send(request, BrokerRegistrationResponse).broker_epoch
+    lab.send(heartbeat(epoch, lab.end_offset), BrokerHeartbeatResponse)
     lab.join(2)
     topic_id = _topic(lab, replication_factor=2)
     from barnabas.protocol.messages.assign_replicas_to_dirs import (
@@ -319,8 +319,8 @@ def test_a_directory_that_failed_takes_its_replicas_out() -> None:
             )
         ],
     )
-    answer = lab.ask(assign, AssignReplicasToDirsResponse)
-    codes = [one.error_code for one in answer.directories[0].topics[0].partitions]
+    response = lab.send(assign, AssignReplicasToDirsResponse)
+    codes = [partition.error_code for partition in response.directories[0].topics[0].partitions]
     assert codes == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert lab.image.topics[topic_id].partitions[0].directory_of(1) == spare
     failing = BrokerHeartbeatRequest(
@@ -338,12 +338,12 @@ def test_a_directory_that_failed_takes_its_replicas_out() -> None:
     assert lab.records_of(failing) == []
 
 
-def test_a_broker_can_be_forgotten() -> None:
+def test_a_broker_can_be_unregistered() -> None:
     lab = Lab()
     lab.join()
     lab.join(2)
     topic_id = _topic(lab, replication_factor=2)
-    lab.ask(UnregisterBrokerRequest(broker_id=1), UnregisterBrokerResponse)
+    lab.send(UnregisterBrokerRequest(broker_id=1), UnregisterBrokerResponse)
     assert 1 not in lab.image.brokers
     partition = lab.image.topics[topic_id].partitions[0]
     assert (partition.leader, partition.isr, partition.replicas.count(1)) == (2, (2,), 1)

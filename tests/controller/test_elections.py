@@ -1,4 +1,4 @@
-"""Leaders, ISRs and moves in a cluster of three brokers."""
+"""Leaders, ISRs and reassignments in a cluster of three brokers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Three(Lab):
                 for name, value in configs.items()
             ],
         )
-        self.ask(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
+        self.send(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
         self.topic_id: Uuid = self.image.topic_ids["t"]
 
     @property
@@ -51,11 +51,11 @@ class Three(Lab):
 
     def fence(self, broker_id: int) -> None:
         request = heartbeat(self.epochs[broker_id], self.end_offset, broker_id=broker_id, want_fence=True)
-        self.ask(request, BrokerHeartbeatResponse)
+        self.send(request, BrokerHeartbeatResponse)
 
     def unfence(self, broker_id: int) -> None:
         request = heartbeat(self.epochs[broker_id], self.end_offset, broker_id=broker_id)
-        self.ask(request, BrokerHeartbeatResponse)
+        self.send(request, BrokerHeartbeatResponse)
 
     def propose(
         self,
@@ -69,7 +69,7 @@ class Three(Lab):
         topic_id: Uuid | None = None,
         number: int = 0,
     ) -> AlterPartitionResponse.PartitionData:
-        """What the leader's AlterPartition is answered."""
+        """The response to the leader's AlterPartition."""
         now = self.partition
         epochs = self.epochs if broker_epochs is None else broker_epochs
         sender = now.leader if broker_id is None else broker_id
@@ -77,8 +77,8 @@ class Three(Lab):
             partition_index=number,
             leader_epoch=now.leader_epoch if leader_epoch is None else leader_epoch,
             new_isr_with_epochs=[
-                AlterPartitionRequest.BrokerState(broker_id=one, broker_epoch=epochs.get(one, -1))
-                for one in isr
+                AlterPartitionRequest.BrokerState(broker_id=broker_id, broker_epoch=epochs.get(broker_id, -1))
+                for broker_id in isr
             ],
             leader_recovery_state=recovery_state,
             partition_epoch=now.partition_epoch if partition_epoch is None else partition_epoch,
@@ -92,14 +92,14 @@ class Three(Lab):
                 )
             ],
         )
-        return self.ask(request, AlterPartitionResponse).topics[0].partitions[0]
+        return self.send(request, AlterPartitionResponse).topics[0].partitions[0]
 
     def elect(self, kind: int) -> ElectLeadersResponse.PartitionResult:
         request = ElectLeadersRequest(
             election_type=kind,
             topic_partitions=[ElectLeadersRequest.TopicPartitions(topic="t", partitions=[0])],
         )
-        return self.ask(request, ElectLeadersResponse).replica_election_results[0].partition_result[0]
+        return self.send(request, ElectLeadersResponse).replica_election_results[0].partition_result[0]
 
     def move(self, replicas: list[int] | None) -> AlterPartitionReassignmentsResponse:
         parts = AlterPartitionReassignmentsRequest
@@ -110,42 +110,44 @@ class Three(Lab):
                 )
             ]
         )
-        return self.ask(request, AlterPartitionReassignmentsResponse)
+        return self.send(request, AlterPartitionReassignmentsResponse)
 
 
-def test_a_follower_takes_over_from_a_leader_that_is_gone() -> None:
+def test_a_follower_replaces_a_fenced_leader() -> None:
     three = Three()
     three.fence(1)
     assert (three.partition.leader, three.partition.isr, three.partition.leader_epoch) == (2, (2, 3), 1)
     three.unfence(1)
-    # It leads no more and has to catch up before it is in sync again.
+    # It is no longer the leader and has to catch up before it is in sync again.
     assert (three.partition.leader, three.partition.isr) == (2, (2, 3))
 
 
-def test_the_preferred_leader_gets_its_place_back() -> None:
+def test_the_preferred_leader_is_restored() -> None:
     three = Three()
     three.fence(1)
     three.unfence(1)
     assert three.elect(0).error_code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     assert three.controller.balance_leaders() == []
     assert three.propose([2, 3, 1]).isr == [2, 3, 1]
-    assert len(three.take(three.controller.balance_leaders())) == 1
+    assert len(three.append(three.controller.balance_leaders())) == 1
     assert three.partition.leader == 1
     assert three.elect(0).error_code == ErrorCode.ELECTION_NOT_NEEDED
 
 
-def test_an_election_for_all_names_only_what_needed_one() -> None:
+def test_an_election_for_all_partitions_returns_only_those_that_needed_one() -> None:
     three = Three()
     three.fence(1)
     three.unfence(1)
     three.propose([2, 3, 1])
     everything = ElectLeadersRequest(election_type=0, topic_partitions=None)
-    (result,) = three.ask(everything, ElectLeadersResponse).replica_election_results
-    assert [(one.partition_id, one.error_code) for one in result.partition_result] == [(0, 0)]
-    (result,) = three.ask(everything, ElectLeadersResponse).replica_election_results
+    (result,) = three.send(everything, ElectLeadersResponse).replica_election_results
+    assert [(partition.partition_id, partition.error_code) for partition in result.partition_result] == [
+        (0, 0)
+    ]
+    (result,) = three.send(everything, ElectLeadersResponse).replica_election_results
     assert result.partition_result == []
     with pytest.raises(KafkaError, match="Unknown election type 7"):
-        three.ask(ElectLeadersRequest(election_type=7, topic_partitions=None), Message)
+        three.send(ElectLeadersRequest(election_type=7, topic_partitions=None), Message)
 
 
 def test_without_eligible_leader_replicas_the_last_of_the_isr_stays_in_it() -> None:
@@ -162,7 +164,7 @@ def test_without_eligible_leader_replicas_the_last_of_the_isr_stays_in_it() -> N
     assert three.partition.leader_recovery_state == RECOVERING
 
 
-def test_a_topic_may_rather_lose_records_than_wait() -> None:
+def test_a_topic_may_allow_unclean_elections() -> None:
     three = Three("3.9", unclean_leader_election_enable="true")
     for broker_id in (1, 2, 3):
         three.fence(broker_id)
@@ -171,7 +173,7 @@ def test_a_topic_may_rather_lose_records_than_wait() -> None:
     assert (three.partition.leader, three.partition.isr) == (1, (1,))
 
 
-def test_who_leaves_below_min_isr_stays_eligible() -> None:
+def test_a_replica_that_leaves_below_min_isr_stays_eligible() -> None:
     # KIP-966
     three = Three(min_insync_replicas="2")
     three.fence(3)
@@ -191,13 +193,13 @@ def test_who_leaves_below_min_isr_stays_eligible() -> None:
     assert (three.partition.isr, three.partition.elr) == ((2, 1), ())
 
 
-def test_an_old_level_starts_a_new_leader_epoch_when_the_isr_shrinks() -> None:
+def test_an_old_level_bumps_the_leader_epoch_when_the_isr_shrinks() -> None:
     for release, grows in [("3.5", 1), ("3.6", 0)]:
         three = Three(release)
         assert three.propose([1, 2], broker_epochs={}).leader_epoch == grows
 
 
-def test_proposals_that_are_refused() -> None:
+def test_invalid_isr_proposals_are_rejected() -> None:
     # KIP-497, KIP-841, KIP-903
     three = Three()
     three.fence(3)
@@ -219,13 +221,13 @@ def test_proposals_that_are_refused() -> None:
         (three.propose([1, 2], topic_id=Uuid(b"x" * 16)), ErrorCode.UNKNOWN_TOPIC_ID),
         (three.propose([1, 2], number=5), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
-    assert [answer.error_code for answer, _ in refusals] == [code for _, code in refusals]
+    assert [response.error_code for response, _ in refusals] == [code for _, code in refusals]
     assert three.partition == now
     three.fence(2)
     assert three.propose([1, 2]).error_code == ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_a_move_ends_when_its_targets_are_in_sync() -> None:
+def test_a_reassignment_completes_when_its_targets_are_in_sync() -> None:
     # KIP-455
     three = Three()
     three.join(4)
@@ -234,19 +236,19 @@ def test_a_move_ends_when_its_targets_are_in_sync() -> None:
     partition = three.partition
     assert (partition.replicas, partition.adding_replicas) == ((4, 2, 1, 3), (4,))
     assert partition.removing_replicas == (1, 3)
-    listed = three.ask(ListPartitionReassignmentsRequest(topics=None), ListPartitionReassignmentsResponse)
+    listed = three.send(ListPartitionReassignmentsRequest(topics=None), ListPartitionReassignmentsResponse)
     assert listed.topics[0].partitions[0].adding_replicas == [4]
-    # The leader itself leaves, and is told to look anew.
+    # The leader itself is removed, and must refresh its metadata.
     assert three.propose([1, 2, 3, 4]).error_code == ErrorCode.NEW_LEADER_ELECTED
     partition = three.partition
     assert (partition.replicas, partition.isr, partition.leader) == ((4, 2), (2, 4), 4)
     assert not partition.adding_replicas
     assert not partition.removing_replicas
-    listed = three.ask(ListPartitionReassignmentsRequest(topics=None), ListPartitionReassignmentsResponse)
+    listed = three.send(ListPartitionReassignmentsRequest(topics=None), ListPartitionReassignmentsResponse)
     assert listed.topics == []
 
 
-def test_a_move_can_be_taken_back() -> None:
+def test_a_reassignment_can_be_cancelled() -> None:
     three = Three()
     three.join(4)
     three.move([4, 2])

@@ -1,4 +1,4 @@
-"""Where replicas go."""
+"""Placement of replicas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKERS = st.lists(
 
 
 @given(BROKERS, st.integers(1, 9), st.integers(1, 12), st.integers(0, 999))
-def test_each_partition_has_distinct_brokers_and_a_leader_that_lives(
+def test_each_partition_has_distinct_brokers_and_an_unfenced_leader(
     brokers: list[UsableBroker], factor: int, partitions: int, seed: int
 ) -> None:
     alive = {broker.id for broker in brokers if not broker.fenced}
@@ -32,7 +32,7 @@ def test_each_partition_has_distinct_brokers_and_a_leader_that_lives(
 
 
 @given(st.integers(0, 999))
-def test_racks_share_the_replicas_and_brokers_the_leaders(seed: int) -> None:
+def test_replicas_are_spread_over_racks_and_leaders_over_brokers(seed: int) -> None:
     # M-E1
     brokers = [UsableBroker(index, f"rack-{index % 3}", False) for index in range(6)]
     placed = place(brokers, 6, 3, SeededRandom(seed))
@@ -66,7 +66,7 @@ def test_fenced_brokers_come_last() -> None:
         ),
     ],
 )
-def test_what_cannot_be_placed_is_refused(brokers: list[UsableBroker], factor: int, message: str) -> None:
+def test_impossible_placements_are_rejected(brokers: list[UsableBroker], factor: int, message: str) -> None:
     with pytest.raises(KafkaError) as refused:
         place(brokers, 1, factor, SeededRandom(1))
     assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR

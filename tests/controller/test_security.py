@@ -1,4 +1,4 @@
-"""Access rules, quotas and producer ids as the controller keeps them."""
+"""ACLs, quotas and producer ids in the controller."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _rule(
 
 
 def _create(lab: Lab, *rules: CreateAclsRequest.AclCreation) -> list[tuple[int, str | None]]:
-    answer = lab.ask(CreateAclsRequest(creations=list(rules)), CreateAclsResponse)
-    return [(one.error_code, one.error_message) for one in answer.results]
+    response = lab.send(CreateAclsRequest(creations=list(rules)), CreateAclsResponse)
+    return [(result.error_code, result.error_message) for result in response.results]
 
 
 def _filter(name: str | None = None, pattern: int = PatternType.ANY, **more: Any) -> DeleteAclsRequest.Filter:
@@ -58,16 +58,16 @@ def _filter(name: str | None = None, pattern: int = PatternType.ANY, **more: Any
     return DeleteAclsRequest.Filter(**{**values, **more})
 
 
-def test_what_is_deleted_can_be_stored_again_also_after_a_restart() -> None:
+def test_deleted_acls_can_be_created_again_even_after_a_restart() -> None:
     lab = Lab()
     _create(lab, _rule(), _rule("u"))
-    lab.ask(DeleteAclsRequest(filters=[_filter("t")]), DeleteAclsResponse)
+    lab.send(DeleteAclsRequest(filters=[_filter("t")]), DeleteAclsResponse)
     lab.controller.load(lab.image)
     assert _create(lab, _rule(), _rule("u")) == [(0, "")] * 2
     assert sorted(record.resource_name for record in lab.image.acls.values()) == ["t", "u"]
 
 
-def test_a_rule_is_stored_once() -> None:
+def test_an_acl_is_stored_once() -> None:
     lab = Lab()
     assert _create(lab, _rule(), _rule(), _rule("u")) == [(0, "")] * 3
     assert len(lab.image.acls) == 2
@@ -97,13 +97,13 @@ NO_COLON = (
         ),
     ],
 )
-def test_a_rule_that_means_nothing_is_refused(rule: CreateAclsRequest.AclCreation, message: str) -> None:
+def test_invalid_acls_are_rejected(rule: CreateAclsRequest.AclCreation, message: str) -> None:
     lab = Lab()
     assert _create(lab, rule, _rule()) == [(ErrorCode.INVALID_REQUEST, message), (0, "")]
 
 
 @pytest.mark.parametrize(
-    ("asked", "left"),
+    ("acl_filter", "left"),
     [
         (_filter(), set()),
         (_filter("topic-1", PatternType.LITERAL), {"topic-", "*", "other"}),
@@ -114,37 +114,37 @@ def test_a_rule_that_means_nothing_is_refused(rule: CreateAclsRequest.AclCreatio
         (_filter(operation=Operation.WRITE), {"topic-1", "topic-", "*", "other"}),
     ],
 )
-def test_filters_take_away_what_they_match(asked: DeleteAclsRequest.Filter, left: set[str]) -> None:
+def test_delete_filters_remove_matching_acls(acl_filter: DeleteAclsRequest.Filter, left: set[str]) -> None:
     # KIP-290
     lab = Lab()
     rules = [_rule("topic-1"), _rule("topic-", pattern=PatternType.PREFIXED), _rule("*"), _rule("other")]
     _create(lab, *rules)
-    answer = lab.ask(DeleteAclsRequest(filters=[asked, asked]), DeleteAclsResponse)
+    response = lab.send(DeleteAclsRequest(filters=[acl_filter, acl_filter]), DeleteAclsResponse)
     assert {record.resource_name for record in lab.image.acls.values()} == left
-    for result in answer.filter_results:
-        assert {one.resource_name for one in result.matching_acls} == {
+    for result in response.filter_results:
+        assert {acl.resource_name for acl in result.matching_acls} == {
             rule.resource_name for rule in rules
         } - left
 
 
-def test_an_unknown_filter_is_refused() -> None:
+def test_an_unknown_filter_is_rejected() -> None:
     lab = Lab()
-    asked = [_filter(None, PatternType.UNKNOWN), _filter(operation=Operation.UNKNOWN)]
-    answer = lab.ask(DeleteAclsRequest(filters=asked), DeleteAclsResponse)
-    messages = [one.error_message for one in answer.filter_results]
+    acl_filter = [_filter(None, PatternType.UNKNOWN), _filter(operation=Operation.UNKNOWN)]
+    response = lab.send(DeleteAclsRequest(filters=acl_filter), DeleteAclsResponse)
+    messages = [result.error_message for result in response.filter_results]
     assert messages == ["Unknown patternFilter.", "Unknown entryFilter."]
 
 
-def test_producer_ids_come_in_blocks_of_a_thousand() -> None:
+def test_producer_ids_are_allocated_in_blocks_of_a_thousand() -> None:
     # KIP-730
     lab = Lab()
     epoch = lab.join()
     request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
-    starts = [lab.ask(request, AllocateProducerIdsResponse).producer_id_start for _ in range(3)]
+    starts = [lab.send(request, AllocateProducerIdsResponse).producer_id_start for _ in range(3)]
     assert starts == [0, 1000, 2000]
     assert lab.image.next_producer_id == 3000
     with pytest.raises(KafkaError) as refused:
-        lab.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=0), AllocateProducerIdsResponse)
+        lab.send(AllocateProducerIdsRequest(broker_id=1, broker_epoch=0), AllocateProducerIdsResponse)
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
@@ -164,7 +164,7 @@ def _describe(lab: Lab, *components: Component, strict: bool = False) -> list[di
     return [{part.entity_type: part.entity_name for part in entry.entity} for entry in entries]
 
 
-def test_quotas_are_found_by_their_entity() -> None:
+def test_quotas_are_described_by_entity() -> None:
     # KIP-546
     lab = Lab()
     parts = AlterClientQuotasRequest
@@ -180,9 +180,9 @@ def test_quotas_are_found_by_their_entity() -> None:
             entity=[parts.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
             ops=[parts.OpData(key=key, value=10.0, remove=False)],
         )
-        answer = lab.ask(parts(entries=[entry, entry], validate_only=False), AlterClientQuotasResponse)
-        # Named twice, an entity is refused; what was decided before stays.
-        assert [one.error_code for one in answer.entries] == [ErrorCode.INVALID_REQUEST]
+        response = lab.send(parts(entries=[entry, entry], validate_only=False), AlterClientQuotasResponse)
+        # A duplicate entity is rejected; what was decided before remains.
+        assert [entry.error_code for entry in response.entries] == [ErrorCode.INVALID_REQUEST]
     exact, default, some = 0, 1, 2
     assert len(_describe(lab)) == 4
     assert _describe(lab, ("user", exact, "a"), strict=True) == [{"user": "a"}]
@@ -216,7 +216,7 @@ def test_quotas_are_found_by_their_entity() -> None:
         ),
     ],
 )
-def test_filters_for_quotas_that_make_no_sense(components: list[Component], message: str) -> None:
+def test_invalid_quota_filters_are_rejected(components: list[Component], message: str) -> None:
     with pytest.raises(KafkaError) as refused:
         _describe(Lab(), *components)
     assert refused.value.message == message

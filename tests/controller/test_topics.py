@@ -1,4 +1,4 @@
-"""What the table of requests does not show: limits, policies, deletion switched off."""
+"""What the request table does not cover: limits, policies, disabled deletion."""
 
 from __future__ import annotations
 
@@ -36,34 +36,34 @@ def _alter(*changes: tuple[str, int, str | None]) -> IncrementalAlterConfigsRequ
     return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
 
 
-def test_too_many_partitions_are_refused_before_they_are_placed() -> None:
+def test_too_many_partitions_are_rejected_before_placement() -> None:
     lab = Lab()
     lab.join()
     with pytest.raises(KafkaError) as refused:
-        lab.ask(creation("t", partitions=2**31 - 1), CreateTopicsResponse)
+        lab.send(creation("t", partitions=2**31 - 1), CreateTopicsResponse)
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
     assert refused.value.message == "Excessively large number of partitions per request."
-    lab.ask(creation("t"), CreateTopicsResponse)
+    lab.send(creation("t"), CreateTopicsResponse)
     growth = CreatePartitionsRequest(
         topics=[CreatePartitionsRequest.Topic(name="t", count=2**31 - 1, assignments=None)],
         timeout_ms=1,
         validate_only=False,
     )
     with pytest.raises(KafkaError) as refused:
-        lab.ask(growth, CreatePartitionsResponse)
+        lab.send(growth, CreatePartitionsResponse)
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_records_of_a_request_must_fit_one_batch() -> None:
+def test_the_records_of_a_request_must_fit_in_one_batch() -> None:
     lab = Lab()
     lab.join()
     with pytest.raises(KafkaError) as refused:
-        lab.ask(creation(*(f"t{number}" for number in range(5_001))), CreateTopicsResponse)
+        lab.send(creation(*(f"t{number}" for number in range(5_001))), CreateTopicsResponse)
     assert refused.value.message == "Unable to perform excessively large batch operation."
     assert not lab.image.topics
 
 
-def test_topics_come_in_one_go_and_validation_alone_writes_nothing() -> None:
+def test_topics_are_created_in_one_batch_and_validate_only_writes_nothing() -> None:
     lab = Lab()
     lab.join()
     assert lab.records_of(creation("a", "b", validate_only=True)) == []
@@ -71,59 +71,59 @@ def test_topics_come_in_one_go_and_validation_alone_writes_nothing() -> None:
     assert kinds == [TopicRecord, PartitionRecord, PartitionRecord] * 2
 
 
-def test_without_a_broker_that_lives_no_topic_is_made() -> None:
+def test_topic_creation_requires_a_live_broker() -> None:
     lab = Lab()
     message = "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
-    assert lab.ask(creation("t"), CreateTopicsResponse).topics[0].error_message == message
+    assert lab.send(creation("t"), CreateTopicsResponse).topics[0].error_message == message
     lab.join(unfence=False)
-    assert lab.ask(creation("t"), CreateTopicsResponse).topics[0].error_message == message
+    assert lab.send(creation("t"), CreateTopicsResponse).topics[0].error_message == message
 
 
-def test_deletion_can_be_switched_off() -> None:
+def test_topic_deletion_can_be_disabled() -> None:
     lab = Lab(delete_topic_enable="false")
     lab.join()
-    lab.ask(creation("t"), CreateTopicsResponse)
+    lab.send(creation("t"), CreateTopicsResponse)
     request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1)
     for version, code in [(2, ErrorCode.INVALID_REQUEST), (5, ErrorCode.TOPIC_DELETION_DISABLED)]:
         with pytest.raises(KafkaError) as refused:
-            lab.ask(request, DeleteTopicsResponse, version)
+            lab.send(request, DeleteTopicsResponse, version)
         assert refused.value.code is code
     assert "t" in lab.image.topic_ids
 
 
-def test_topics_are_deleted_by_name_and_by_id_with_all_that_was_theirs() -> None:
+def test_topics_are_deleted_by_name_and_id_with_their_configs() -> None:
     lab = Lab()
     lab.join()
-    lab.ask(creation("a", "b", configs={"retention.ms": "5"}), CreateTopicsResponse)
+    lab.send(creation("a", "b", configs={"retention.ms": "5"}), CreateTopicsResponse)
     by_id = DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=lab.image.topic_ids["a"])
-    answer = lab.ask(DeleteTopicsRequest(topics=[by_id], timeout_ms=1), DeleteTopicsResponse)
-    assert [(one.name, one.error_code) for one in answer.responses] == [("a", 0)]
-    lab.ask(DeleteTopicsRequest(topic_names=["b"], timeout_ms=1), DeleteTopicsResponse, 5)
+    reply = lab.send(DeleteTopicsRequest(topics=[by_id], timeout_ms=1), DeleteTopicsResponse)
+    assert [(response.name, response.error_code) for response in reply.responses] == [("a", 0)]
+    lab.send(DeleteTopicsRequest(topic_names=["b"], timeout_ms=1), DeleteTopicsResponse, 5)
     assert not lab.image.topics
     assert not [name for kind, name in lab.image.configs if kind == 2]
-    # The names are free again, also those that would have collided.
-    assert lab.ask(creation("a", "b"), CreateTopicsResponse).topics[0].error_code == 0
+    # The names are free again, including colliding ones.
+    assert lab.send(creation("a", "b"), CreateTopicsResponse).topics[0].error_code == 0
 
 
-def test_a_name_and_an_id_of_the_same_topic_delete_nothing() -> None:
+def test_name_and_id_of_the_same_topic_are_rejected() -> None:
     lab = Lab()
     lab.join()
-    lab.ask(creation("a"), CreateTopicsResponse)
+    lab.send(creation("a"), CreateTopicsResponse)
     state = DeleteTopicsRequest.DeleteTopicState
     both = [state(name=None, topic_id=lab.image.topic_ids["a"]), state(name="a", topic_id=ZERO_UUID)]
-    answer = lab.ask(DeleteTopicsRequest(topics=both, timeout_ms=1), DeleteTopicsResponse)
-    assert [one.error_message for one in answer.responses] == [
+    reply = lab.send(DeleteTopicsRequest(topics=both, timeout_ms=1), DeleteTopicsResponse)
+    assert [response.error_message for response in reply.responses] == [
         "The provided topic name maps to an ID that was already supplied."
     ]
     assert "a" in lab.image.topic_ids
 
 
-def test_policies_have_the_last_word() -> None:
+def test_policies_can_reject_requests() -> None:
     # KIP-108, KIP-133
-    asked: list[NewTopic] = []
+    created: list[NewTopic] = []
 
     def on_create(topic: NewTopic) -> None:
-        asked.append(topic)
+        created.append(topic)
         if topic.partitions == 13:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "not thirteen")
 
@@ -133,12 +133,12 @@ def test_policies_have_the_last_word() -> None:
 
     lab = Lab(create_topic_policy=on_create, alter_config_policy=on_alter)
     lab.join()
-    refused = lab.ask(creation("t", partitions=13), CreateTopicsResponse).topics[0]
+    refused = lab.send(creation("t", partitions=13), CreateTopicsResponse).topics[0]
     assert (refused.error_code, refused.error_message) == (ErrorCode.POLICY_VIOLATION, "not thirteen")
-    assert lab.ask(creation("t", partitions=12), CreateTopicsResponse).topics[0].error_code == 0
-    assert asked[-1] == NewTopic("t", 12, 1, None, {})
-    answer = lab.ask(_alter(("retention.ms", SET, "1")), IncrementalAlterConfigsResponse)
-    assert answer.responses[0].error_message == "t must stay"
+    assert lab.send(creation("t", partitions=12), CreateTopicsResponse).topics[0].error_code == 0
+    assert created[-1] == NewTopic("t", 12, 1, None, {})
+    reply = lab.send(_alter(("retention.ms", SET, "1")), IncrementalAlterConfigsResponse)
+    assert reply.responses[0].error_message == "t must stay"
 
 
 @pytest.mark.trap
@@ -146,42 +146,42 @@ def test_incremental_changes_set_delete_append_and_subtract() -> None:
     """Trap 16: IncrementalAlterConfigs with SET, DELETE, APPEND, SUBTRACT."""
     lab = Lab()
     lab.join()
-    lab.ask(creation("t"), CreateTopicsResponse)
+    lab.send(creation("t"), CreateTopicsResponse)
 
     def options() -> dict[str, str]:
         return dict(lab.image.configs_of(2, "t"))
 
-    lab.ask(_alter(("retention.ms", SET, "7"), ("cleanup.policy", APPEND, "compact")), Message)
+    lab.send(_alter(("retention.ms", SET, "7"), ("cleanup.policy", APPEND, "compact")), Message)
     assert options() == {"retention.ms": "7", "cleanup.policy": "delete,compact"}
-    lab.ask(_alter(("retention.ms", DELETE, None), ("cleanup.policy", SUBTRACT, "delete")), Message)
+    lab.send(_alter(("retention.ms", DELETE, None), ("cleanup.policy", SUBTRACT, "delete")), Message)
     assert options() == {"cleanup.policy": "compact"}
-    lab.ask(_alter(("cleanup.policy", APPEND, "compact,delete")), Message)
+    lab.send(_alter(("cleanup.policy", APPEND, "compact,delete")), Message)
     assert options() == {"cleanup.policy": "compact,delete"}
-    lab.ask(_alter(("cleanup.policy", DELETE, None)), Message)
+    lab.send(_alter(("cleanup.policy", DELETE, None)), Message)
     assert options() == {}
 
 
-def test_a_value_has_a_longest_length() -> None:
+def test_config_values_have_a_maximum_length() -> None:
     lab = Lab()
     lab.join()
-    lab.ask(creation("t"), CreateTopicsResponse)
-    answer = lab.ask(_alter(("retention.ms", SET, "9" * 40_000)), IncrementalAlterConfigsResponse)
-    assert answer.responses[0].error_message == (
+    lab.send(creation("t"), CreateTopicsResponse)
+    reply = lab.send(_alter(("retention.ms", SET, "9" * 40_000)), IncrementalAlterConfigsResponse)
+    assert reply.responses[0].error_message == (
         "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes."
     )
 
 
 @pytest.mark.trap
-def test_create_partitions_tells_what_became_of_each_topic() -> None:
+def test_create_partitions_returns_a_result_for_each_topic() -> None:
     """Trap 19: CreatePartitions result not empty."""
     lab = Lab()
     lab.join()
-    lab.ask(creation("t"), CreateTopicsResponse)
+    lab.send(creation("t"), CreateTopicsResponse)
     topic = CreatePartitionsRequest.Topic
     named = [topic(name=name, count=3, assignments=None) for name in ("t", "nope", "dup", "dup")]
     request = CreatePartitionsRequest(topics=named, timeout_ms=1, validate_only=False)
-    results = lab.ask(request, CreatePartitionsResponse).results
-    assert {one.name: one.error_code for one in results} == {
+    results = lab.send(request, CreatePartitionsResponse).results
+    assert {result.name: result.error_code for result in results} == {
         "t": 0,
         "nope": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "dup": ErrorCode.INVALID_REQUEST,

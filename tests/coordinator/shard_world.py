@@ -1,4 +1,4 @@
-"""A shard without a broker: its log is a list, its replicas commit when a test says so, its clock stands still."""
+"""A shard without a broker: its log is a list, commits and time are controlled by the test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REQUIRED = {
     "controller.listener.names": "CONTROLLER",
     "controller.quorum.voters": "1@localhost:9093",
 }
-# Stands for one that is not there yet.
+# Represents a value that is not available yet.
 PENDING = object()
 
 
@@ -39,10 +39,10 @@ class ListStore:
         self.batches: list[tuple[list[tuple[bytes, bytes | None]], ProducerStamp | None] | Marker] = []
         self.entries: list[Entry] = []
         self.end = 0
-        # None: what is appended is committed.
+        # None: everything appended is committed.
         self.held_at: int | None = None
         self.refusal: KafkaError | None = None
-        # Entries that fit one batch.
+        # The maximum number of entries per batch.
         self.room = 1_000_000
 
     @property
@@ -74,7 +74,7 @@ class ListStore:
         return self.end
 
     def load_into(self, machine: Machine) -> None:
-        """As a broker loads a shard, through real batches."""
+        """Load the shard like a broker, through real batches."""
         for batch in self.batches:
             if isinstance(batch, Marker):
                 machine.marker(batch.producer_id, batch.producer_epoch, batch.committed)
@@ -85,7 +85,7 @@ class ListStore:
 
 
 class ShardWorld(Generic[M]):
-    """One shard, asked directly."""
+    """One shard, called directly."""
 
     def __init__(self, make: Callable[[], M], settings: Mapping[str, str] | None = None) -> None:
         self.make = make
@@ -109,7 +109,7 @@ class ShardWorld(Generic[M]):
         return Context(NOW_MS + self.now_ms, self.image, self.settings, self.random)
 
     def reload(self) -> None:
-        """The broker ends without a word, and another one takes the log over."""
+        """The broker crashes, and another one loads the log."""
         self.machine = self.make()
         self.store.load_into(self.machine)
         self.shard = self._start()
@@ -118,7 +118,7 @@ class ShardWorld(Generic[M]):
         return self.shard.ask(decide, self.context, self.now_ms)
 
     def pass_ms(self, duration_ms: int) -> None:
-        """Time goes by, from timer to timer."""
+        """Advance the clock, from timer to timer."""
         until_ms = self.now_ms + duration_ms
         while True:
             next_ms = self.machine.timers.next_deadline()
@@ -128,9 +128,9 @@ class ShardWorld(Generic[M]):
             self.shard.run_due(self.context, self.now_ms)
         self.now_ms = until_ms
 
-    def with_settings(self, **given: str) -> None:
-        """Options that change while it runs."""
-        changed = {name.replace("_", "."): value for name, value in given.items()}
+    def with_settings(self, **configs: str) -> None:
+        """Change configs at runtime."""
+        changed = {name.replace("_", "."): value for name, value in configs.items()}
         self.settings = BROKER.parse({**self.settings.given, **changed})
 
     def with_image(self, **fields: Any) -> None:
@@ -138,7 +138,7 @@ class ShardWorld(Generic[M]):
 
 
 def value_of(promise: Promise[Any]) -> Any:
-    """What came, PENDING, or the error itself."""
-    found: list[Any] = []
-    promise.then(found.append, found.append)
-    return found[0] if found else PENDING
+    """The value, PENDING, or the error."""
+    results: list[Any] = []
+    promise.then(results.append, results.append)
+    return results[0] if results else PENDING

@@ -16,7 +16,7 @@ VALUE = GroupMetadataValue(
 )
 
 
-def test_an_entry_comes_back_as_it_went() -> None:
+def test_an_entry_round_trips() -> None:
     entry = Entry(GroupMetadataKey(group="g"), VALUE, 3)
     key, value = encode(entry)
     assert key == b"\x00\x02\x00\x01g"
@@ -32,7 +32,7 @@ def test_a_tombstone_has_no_value() -> None:
     assert decode(key, None, GROUP) == entry
 
 
-def test_coordinators_number_their_types_each_for_itself() -> None:
+def test_each_coordinator_has_its_own_key_types() -> None:
     key, _ = encode(Entry(TransactionLogKey(transactional_id="t"), None))
     assert decode(key, None, TRANSACTION) == Entry(TransactionLogKey(transactional_id="t"), None)
     assert isinstance(decode(key, None, GROUP), Unknown)
@@ -51,7 +51,7 @@ def test_coordinators_number_their_types_each_for_itself() -> None:
         (b"\x00\x02\x00\x01g", b"\x00\x03\x00\x08con"),
     ],
 )
-def test_what_cannot_be_read_is_unknown_and_says_why(key: bytes | None, value: bytes | None) -> None:
-    found = decode(key, value, GROUP)
-    assert isinstance(found, Unknown)
-    assert found.reason
+def test_an_unreadable_record_is_unknown_with_a_reason(key: bytes | None, value: bytes | None) -> None:
+    decoded = decode(key, value, GROUP)
+    assert isinstance(decoded, Unknown)
+    assert decoded.reason

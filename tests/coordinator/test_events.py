@@ -1,4 +1,4 @@
-"""The ring of recent events: bounded in every direction, in order, and cheap for commits."""
+"""The ring of recent events: bounded, ordered, and cheap for commits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barnabas.coordinator.events import (
 )
 
 
-def test_events_of_an_id_come_in_order() -> None:
+def test_events_of_an_id_are_ordered() -> None:
     events = Events()
     events.note("g", 10, EventKind.MEMBER_JOINED, who="m1", reason="rebalance enforced by user")
     events.note("other", 15, EventKind.MEMBER_JOINED, who="m9")
@@ -26,7 +26,7 @@ def test_events_of_an_id_come_in_order() -> None:
     assert events.names() == ("other", "g")
 
 
-def test_the_oldest_event_goes_first() -> None:
+def test_the_oldest_event_is_removed_first() -> None:
     events = Events()
     for at_ms in range(MAX_EVENTS_PER_ID + 5):
         events.note("g", at_ms, EventKind.MEMBER_LEFT)
@@ -35,7 +35,7 @@ def test_the_oldest_event_goes_first() -> None:
     assert (kept[0].at_ms, kept[-1].at_ms) == (5, MAX_EVENTS_PER_ID + 4)
 
 
-def test_the_id_that_was_silent_for_longest_goes_first() -> None:
+def test_the_least_recently_active_id_is_removed_first() -> None:
     events = Events()
     for number in range(MAX_IDS):
         events.note(f"g{number}", number, EventKind.MEMBER_JOINED)
@@ -46,7 +46,7 @@ def test_the_id_that_was_silent_for_longest_goes_first() -> None:
     assert len(events.of("g0")) == 2
 
 
-def test_commits_are_summed_up() -> None:
+def test_commits_are_aggregated() -> None:
     events = Events()
     for at_ms in range(0, COMMITS_WINDOW_MS, 100):
         events.committed("g", at_ms, 3)
@@ -56,14 +56,14 @@ def test_commits_are_summed_up() -> None:
     )
 
 
-def test_a_group_that_commits_all_the_time_has_a_sum_for_each_window() -> None:
+def test_continuous_commits_have_one_event_per_window() -> None:
     events = Events()
     for at_ms in range(0, 3 * COMMITS_WINDOW_MS, 1_000):
         events.committed("g", at_ms, 1)
     assert [event.at_ms for event in events.of("g")] == [0, COMMITS_WINDOW_MS, 2 * COMMITS_WINDOW_MS]
 
 
-def test_a_sum_ends_with_its_window_or_with_another_event() -> None:
+def test_aggregation_ends_with_its_window_or_another_event() -> None:
     events = Events()
     events.committed("g", 0, 1)
     events.committed("g", COMMITS_WINDOW_MS, 1)
@@ -77,29 +77,29 @@ def test_a_sum_ends_with_its_window_or_with_another_event() -> None:
     ]
 
 
-def test_a_sum_ends_when_the_clock_goes_back() -> None:
+def test_aggregation_ends_when_the_clock_goes_back() -> None:
     events = Events()
     events.committed("g", 1_000, 1)
     events.committed("g", 500, 1)
     assert [event.at_ms for event in events.of("g")] == [1_000, 500]
 
 
-def test_what_was_told_does_not_change() -> None:
+def test_returned_events_do_not_change() -> None:
     events = Events()
     events.committed("g", 0, 1)
-    told = events.of("g")
+    returned = events.of("g")
     events.committed("g", 1, 1)
-    assert told[0].count == 1
+    assert returned[0].count == 1
 
 
-def test_a_long_reason_is_cut() -> None:
+def test_a_long_reason_is_truncated() -> None:
     events = Events()
     events.note("g", 0, EventKind.MEMBER_LEFT, reason="x" * 40_000)
     assert len(events.of("g")[0].reason) == MAX_REASON_CHARACTERS
     assert events.of("g")[0].reason.endswith("x…")
 
 
-def test_an_id_may_be_forgotten() -> None:
+def test_the_events_of_an_id_can_be_discarded() -> None:
     events = Events()
     events.note("g", 0, EventKind.GROUP_DELETED)
     events.forget("g")

@@ -23,7 +23,7 @@ def entry(number: int) -> Entry:
 
 
 class Recorder:
-    """A machine that remembers what it was told."""
+    """A machine that records its calls."""
 
     def __init__(self) -> None:
         self.timers = Timers()
@@ -62,7 +62,7 @@ def decision(*numbers: int, reply: object = "done", **more: Any) -> Callable[...
     return lambda machine, context: made
 
 
-def test_what_is_decided_is_appended_then_applied_then_answered() -> None:
+def test_a_decision_is_appended_then_applied_then_answered() -> None:
     shards = world()
     seen: list[object] = []
     accepted = lambda: seen.append(list(shards.machine.applied))  # noqa: E731
@@ -72,45 +72,45 @@ def test_what_is_decided_is_appended_then_applied_then_answered() -> None:
     assert seen == [[1, 2]]
 
 
-def test_a_reply_waits_for_the_commit_and_one_without_entries_for_what_was_before_it() -> None:
+def test_a_reply_waits_for_its_commit_and_a_read_for_everything_before_it() -> None:
     shards = world()
     shards.store.held_at = 0
     committed: list[str] = []
     first = shards.ask(decision(1, committed=lambda: committed.append("first")))
     read = shards.ask(decision(reply="read"))
     second = shards.ask(decision(2))
-    assert shards.machine.applied == [1, 2], "the next decision sees what was appended"
-    assert [value_of(one) for one in (first, read, second)] == [PENDING] * 3
+    assert shards.machine.applied == [1, 2], "the next decision sees the appended entries"
+    assert [value_of(promise) for promise in (first, read, second)] == [PENDING] * 3
     shards.store.held_at = 1
     shards.shard.look_at_commits()
-    assert [value_of(one) for one in (first, read, second)] == ["done", "read", PENDING]
+    assert [value_of(promise) for promise in (first, read, second)] == ["done", "read", PENDING]
     assert committed == ["first"]
     shards.store.held_at = 2
     shards.shard.look_at_commits()
     assert value_of(second) == "done"
 
 
-def test_a_reply_that_is_later_waits_for_both() -> None:
+def test_a_promised_reply_waits_for_commit_and_value() -> None:
     shards = world()
     shards.store.held_at = 0
     held: Promise[object] = Promise()
-    answer = shards.ask(decision(1, reply=held))
+    promise = shards.ask(decision(1, reply=held))
     held.set("joined")
-    assert value_of(answer) is PENDING
+    assert value_of(promise) is PENDING
     shards.store.held_at = 1
     shards.shard.look_at_commits()
-    assert value_of(answer) == "joined"
+    assert value_of(promise) == "joined"
 
 
-def test_a_refused_append_changes_nothing_and_is_told_in_the_coordinators_words() -> None:
+def test_a_failed_append_changes_nothing_and_returns_a_coordinator_error() -> None:
     shards = world()
     shards.store.refusal = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
     refused: list[ErrorCode] = []
     accepted: list[str] = []
-    answer = shards.ask(
+    promise = shards.ask(
         decision(1, accepted=lambda: accepted.append("no"), refused=lambda error: refused.append(error.code))
     )
-    assert value_of(answer).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert value_of(promise).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert refused == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert (accepted, shards.machine.applied, shards.store.end) == ([], [], 0)
     shards.store.refusal = None
@@ -118,7 +118,7 @@ def test_a_refused_append_changes_nothing_and_is_told_in_the_coordinators_words(
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "client_error"),
     [
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
@@ -126,14 +126,14 @@ def test_a_refused_append_changes_nothing_and_is_told_in_the_coordinators_words(
         (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
     ],
 )
-def test_errors_of_the_log_have_the_coordinators_names(code: ErrorCode, told: ErrorCode) -> None:
+def test_log_errors_are_mapped_to_coordinator_errors(code: ErrorCode, client_error: ErrorCode) -> None:
     shards = world()
     shards.store.refusal = KafkaError(code)
-    assert value_of(shards.ask(decision(1))).code is told
+    assert value_of(shards.ask(decision(1))).code is client_error
 
 
-def test_replies_go_in_the_order_of_the_questions() -> None:
-    """One that finds everything committed does not overtake those who have yet to hear of it."""
+def test_replies_are_sent_in_request_order() -> None:
+    """A reply whose entries are already committed does not overtake waiting replies."""
     shards = world()
     shards.store.held_at = 0
     order: list[str] = []
@@ -144,7 +144,7 @@ def test_replies_go_in_the_order_of_the_questions() -> None:
     assert order == ["first", "second"]
 
 
-def test_what_is_asked_meanwhile_is_decided_in_its_order() -> None:
+def test_requests_queued_during_a_decision_run_in_order() -> None:
     shards = world()
 
     def ask_more(machine: Recorder, context: Context) -> Decision[object]:
@@ -156,7 +156,7 @@ def test_what_is_asked_meanwhile_is_decided_in_its_order() -> None:
     assert shards.machine.applied == [1, 2, 3]
 
 
-def test_a_refused_decision_writes_nothing() -> None:
+def test_a_decision_that_raises_writes_nothing() -> None:
     shards = world()
 
     def refuse(machine: Recorder, context: Context) -> Decision[str]:
@@ -166,7 +166,7 @@ def test_a_refused_decision_writes_nothing() -> None:
     assert shards.store.end == 0
 
 
-def test_entries_that_need_not_stay_together_go_into_several_batches_each_applied_when_it_is_taken() -> None:
+def test_non_atomic_entries_span_batches_that_are_applied_one_by_one() -> None:
     shards = world()
     shards.store.room = 2
     assert value_of(shards.ask(decision(1, 2, 3, 4, 5, atomic=False))) == "done"
@@ -176,7 +176,7 @@ def test_entries_that_need_not_stay_together_go_into_several_batches_each_applie
     assert len(shards.store.batches) == 4
 
 
-def test_a_transactions_entries_and_its_marker_reach_the_machine_with_their_producer() -> None:
+def test_transactional_entries_and_markers_reach_the_machine_with_their_producer() -> None:
     shards = world()
     stamp = ProducerStamp(9, 2)
     shards.ask(decision(1, producer=stamp))
@@ -185,7 +185,7 @@ def test_a_transactions_entries_and_its_marker_reach_the_machine_with_their_prod
     assert shards.store.end == 2
 
 
-def test_replicas_that_are_too_slow_are_told_and_soft_state_hears_of_it() -> None:
+def test_a_replication_timeout_fails_the_reply_and_notifies_soft_state() -> None:
     shards = world()
     shards.store.held_at = 0
     refused: list[ErrorCode] = []
@@ -200,7 +200,7 @@ def test_replicas_that_are_too_slow_are_told_and_soft_state_hears_of_it() -> Non
     assert shards.shard.next_expiry == COMMIT_TIMEOUT_MS + 10
 
 
-def test_a_dropped_shard_tells_everybody_and_takes_nothing_more() -> None:
+def test_a_dropped_shard_fails_all_requests() -> None:
     shards = world()
     shards.store.held_at = 0
     waiting = shards.ask(decision(1))
@@ -213,8 +213,8 @@ def test_a_dropped_shard_tells_everybody_and_takes_nothing_more() -> None:
     assert shards.store.end == 1
 
 
-def test_what_a_reply_brings_is_decided_afterwards() -> None:
-    """A pipelined request may come out of the very reply that a decision gives to another member."""
+def test_a_request_triggered_by_a_reply_is_decided_afterwards() -> None:
+    """A pipelined request may be triggered by the very reply that a decision gives to another member."""
     shards = world()
     held: Promise[object] = Promise()
     order: list[str] = []
@@ -234,7 +234,7 @@ def test_what_a_reply_brings_is_decided_afterwards() -> None:
     assert order == ["reply", "decided"]
 
 
-def test_timers_are_decisions_and_a_fault_in_one_does_not_stop_the_others(
+def test_timers_are_decisions_and_an_error_in_one_does_not_stop_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     shards = world()
@@ -246,10 +246,10 @@ def test_timers_are_decisions_and_a_fault_in_one_does_not_stop_the_others(
     shards.machine.timers.schedule("two", 5, lambda context: Decision([entry(7)], None))
     shards.pass_ms(5)
     assert shards.machine.applied == [7]
-    assert "a coordinator's own decision failed" in caplog.text
+    assert "an internal decision of a coordinator failed" in caplog.text
 
 
-def test_a_timer_whose_entries_are_refused_is_due_again() -> None:
+def test_a_timer_whose_entries_are_rejected_is_retried() -> None:
     shards = world()
     shards.machine.timers.schedule("one", 5, lambda context: Decision([entry(7)], None))
     shards.store.refusal = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -263,14 +263,14 @@ def test_a_timer_whose_entries_are_refused_is_due_again() -> None:
     assert not shards.machine.timers.has("one")
 
 
-def test_a_timer_that_was_set_anew_is_not_put_off() -> None:
+def test_a_rescheduled_timer_is_not_delayed_by_a_retry() -> None:
     shards = world()
 
-    def again(context: Context) -> Decision[None]:
-        shards.machine.timers.schedule("one", 10_000, again)
+    def reschedule(context: Context) -> Decision[None]:
+        shards.machine.timers.schedule("one", 10_000, reschedule)
         return Decision([entry(7)], None)
 
-    shards.machine.timers.schedule("one", 5, again)
+    shards.machine.timers.schedule("one", 5, reschedule)
     shards.store.refusal = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
     shards.pass_ms(5)
     shards.store.refusal = None
@@ -278,14 +278,14 @@ def test_a_timer_that_was_set_anew_is_not_put_off() -> None:
     assert shards.machine.applied == []
 
 
-def test_a_delta_is_heard_and_what_it_leads_to_is_written() -> None:
+def test_a_delta_reaches_the_machine_and_its_entries_are_written() -> None:
     shards = world()
     shards.shard.metadata_changed(Delta(shards.image), shards.context, 0)
     assert shards.machine.deltas == 1
     assert shards.machine.applied == [100]
 
 
-def test_replies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_replies_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard_module, "MAX_WAITING_REPLIES", 2)
     shards = world()
     shards.store.held_at = 0
@@ -294,14 +294,14 @@ def test_replies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert value_of(shards.ask(decision(3))).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-# What the log has taken must be applied
+# Appended entries must be applied
 
 
 def fail(*_: object) -> None:
     raise RuntimeError("a fault")
 
 
-def test_a_decision_that_fails_costs_its_caller_alone() -> None:
+def test_a_failing_decision_affects_only_its_caller() -> None:
     shards = world()
     assert isinstance(value_of(shards.ask(fail)), RuntimeError)  # type: ignore[arg-type]
     assert shards.shard.failure is None
@@ -309,20 +309,20 @@ def test_a_decision_that_fails_costs_its_caller_alone() -> None:
 
 
 @pytest.mark.parametrize("broken", ["apply", "marker", "accepted", "committed", "refused"])
-def test_a_shard_whose_state_cannot_follow_its_log_stops(
+def test_a_shard_whose_state_diverges_from_its_log_stops(
     broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An exception of apply was handed to the caller, and the shard went on with a state that was not its log's."""
+    """An exception in apply went to the caller, and the shard continued with a state unlike its log."""
     shards = world()
     shards.store.held_at = 0
     waiting = shards.ask(decision(1))
     shards.machine.timers.schedule("never", 1, lambda context: Decision((), None))
     if broken in ("apply", "marker"):
         monkeypatch.setattr(shards.machine, broken, fail)
-        asked = decision(2, marker=Marker(9, 2, 0, committed=True) if broken == "marker" else None)
+        request = decision(2, marker=Marker(9, 2, 0, committed=True) if broken == "marker" else None)
     else:
-        asked = decision(2, **{broken: fail})
-    answer = shards.ask(asked)
+        request = decision(2, **{broken: fail})
+    promise = shards.ask(request)
     if broken == "committed":
         shards.store.held_at = None
         shards.shard.look_at_commits()
@@ -332,15 +332,15 @@ def test_a_shard_whose_state_cannot_follow_its_log_stops(
         assert value_of(waiting).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     else:
         assert value_of(waiting).code is ErrorCode.NOT_COORDINATOR
-    told = ErrorCode.COORDINATOR_NOT_AVAILABLE if broken == "refused" else ErrorCode.NOT_COORDINATOR
-    assert value_of(answer).code is told
+    client_error = ErrorCode.COORDINATOR_NOT_AVAILABLE if broken == "refused" else ErrorCode.NOT_COORDINATOR
+    assert value_of(promise).code is client_error
     assert isinstance(shards.shard.failure, RuntimeError)
     assert shards.machine.error is not None and shards.machine.timers.next_deadline() is None
     assert value_of(shards.ask(decision(3))).code is ErrorCode.NOT_COORDINATOR
     assert "a coordinator's state is broken" in caplog.text and "a fault" in caplog.text
 
 
-def test_a_refusal_that_apply_raises_is_no_refusal_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_raised_by_apply_is_not_an_append_error(monkeypatch: pytest.MonkeyPatch) -> None:
     shards = world()
 
     def refuse(*_: object) -> None:
@@ -352,7 +352,7 @@ def test_a_refusal_that_apply_raises_is_no_refusal_of_the_log(monkeypatch: pytes
     assert refused == [] and isinstance(shards.shard.failure, KafkaError)
 
 
-def test_what_was_asked_while_a_shard_broke_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_queued_while_a_shard_broke_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     shards = world()
     monkeypatch.setattr(shards.machine, "apply", fail)
     meanwhile: list[Promise[object]] = []

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.coordinator.decision import NOTHING, Decision
-from barnabas.coordinator.timers import SWEEP_ABOVE, Timers
+from barnabas.coordinator.timers import MIN_QUEUE_TO_SWEEP, Timers
 
 
 class Ring:
@@ -22,7 +22,7 @@ class Ring:
         self.timers.now_ms = now_ms
         self.rang.clear()
         while (due := self.timers.pop_due()) is not None:
-            due[1](None)  # type: ignore[arg-type]  # nobody looks at it here
+            due[1](None)  # type: ignore[arg-type]  # not used here
         return list(self.rang)
 
 
@@ -62,7 +62,7 @@ def test_a_cancelled_timer_is_never_due() -> None:
     assert ring.at(10) == ["two"]
 
 
-def test_a_timer_may_be_scheduled_anew_after_it_was_cancelled_or_rang() -> None:
+def test_a_timer_may_be_scheduled_again_after_it_was_cancelled_or_ran() -> None:
     ring = Ring()
     ring.set("one", 10)
     ring.timers.cancel("one")
@@ -73,7 +73,7 @@ def test_a_timer_may_be_scheduled_anew_after_it_was_cancelled_or_rang() -> None:
     assert ring.at(25) == ["one"]
 
 
-def test_a_session_that_is_prolonged_for_ever_keeps_one_place() -> None:
+def test_a_session_that_is_always_extended_keeps_one_queue_entry() -> None:
     ring = Ring()
     for now_ms in range(10_000):
         ring.timers.now_ms = now_ms
@@ -81,18 +81,18 @@ def test_a_session_that_is_prolonged_for_ever_keeps_one_place() -> None:
     assert len(ring.timers._queue) == 1
 
 
-def test_dead_timers_do_not_pile_up() -> None:
+def test_stale_timers_do_not_accumulate() -> None:
     ring = Ring()
     for number in range(10_000):
         ring.set(f"member {number}", 1_000)
         ring.timers.cancel(f"member {number}")
-    assert len(ring.timers._queue) <= SWEEP_ABOVE + 1
+    assert len(ring.timers._queue) <= MIN_QUEUE_TO_SWEEP + 1
 
 
-def test_a_timer_that_is_moved_earlier_again_and_again_leaves_no_heap_of_dead_ones() -> None:
+def test_a_timer_moved_earlier_repeatedly_leaves_no_stale_entries() -> None:
     timers = Timers()
     for delay_ms in range(10_000, 0, -1):
         timers.schedule("one", delay_ms, lambda context: NOTHING)
     assert len(timers) == 1
-    assert len(timers._queue) <= SWEEP_ABOVE + 1
+    assert len(timers._queue) <= MIN_QUEUE_TO_SWEEP + 1
     assert timers.next_deadline() == 1

@@ -1,4 +1,4 @@
-"""What a cluster starts with, beside the files that Apache Kafka 4.1 wrote."""
+"""Initial metadata, compared with files written by Apache Kafka 4.1."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ def golden(data: Path, name: str) -> bytes:
         return file.read()
 
 
-def test_bootstrap_checkpoint_is_that_of_apache_kafka_byte_for_byte(data: Path) -> None:  # M-C3
-    theirs = [view.copy() for view in batches(golden(data, "bootstrap.checkpoint"))]
+def test_bootstrap_checkpoint_matches_apache_kafka_byte_for_byte(data: Path) -> None:  # M-C3
+    expected = [view.copy() for view in batches(golden(data, "bootstrap.checkpoint"))]
     version, levels = choose_levels({}, None, dynamic_quorum=True, unstable=False)
-    # Each of their batches has its own time: take from ours, made for that time, the batch in its place.
-    for number, batch in enumerate(theirs):
+    # Each of their batches has its own timestamp: build ours with that timestamp and compare batch by batch.
+    for number, batch in enumerate(expected):
         time_ms = next(batches(batch)).max_timestamp
         ours = list(batches(bootstrap_checkpoint(first_records(version, levels), time_ms)))
-        assert len(ours) == len(theirs) == 3
+        assert len(ours) == len(expected) == 3
         assert ours[number].copy() == batch
 
 
-def test_the_first_snapshot_of_a_dynamic_quorum_is_that_of_apache_kafka(data: Path) -> None:  # M-C3
-    theirs = list(batches(golden(data, "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")))
-    header, *rest = theirs[0].records()
-    ours = list(batches(voters_checkpoint(parse_voters(VOTERS), "controller", 1, theirs[0].max_timestamp)))
-    our_header, *our_rest = ours[0].records()
-    # The header has the time of an earlier moment than its batch; everything else must be equal.
+def test_the_first_snapshot_of_a_dynamic_quorum_matches_apache_kafka(data: Path) -> None:  # M-C3
+    expected = list(batches(golden(data, "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")))
+    header, *messages = expected[0].records()
+    ours = list(batches(voters_checkpoint(parse_voters(VOTERS), "controller", 1, expected[0].max_timestamp)))
+    our_header, *our_messages = ours[0].records()
+    # The header has an earlier timestamp than its batch; everything else must be equal.
     assert our_header.key == header.key
     assert our_header.value is not None
     assert header.value is not None
     assert len(our_header.value) == len(header.value)
-    assert our_rest == rest
-    assert [view.size for view in ours] == [view.size for view in theirs]
-    footer = list(batches(voters_checkpoint(parse_voters(VOTERS), "CONTROLLER", 1, theirs[1].max_timestamp)))[
-        1
-    ]
-    assert footer.copy() == theirs[1].copy()
+    assert our_messages == messages
+    assert [view.size for view in ours] == [view.size for view in expected]
+    footer = list(
+        batches(voters_checkpoint(parse_voters(VOTERS), "CONTROLLER", 1, expected[1].max_timestamp))
+    )[1]
+    assert footer.copy() == expected[1].copy()
 
 
 def test_many_records_are_split_into_batches(monkeypatch: pytest.MonkeyPatch) -> None:

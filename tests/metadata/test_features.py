@@ -1,4 +1,4 @@
-"""Feature levels, as Apache Kafka 4.1 has them."""
+"""Feature levels, as in Apache Kafka 4.1."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_levels_are_numbered_upwards_without_gaps() -> None:
         ("4.2-IV1", "4.2-IV1"),
     ],
 )
-def test_a_release_stands_for_its_last_stable_level(text: str, name: str) -> None:
+def test_a_release_means_its_last_stable_level(text: str, name: str) -> None:
     assert metadata_version_named(text).name == name
 
 
 @pytest.mark.parametrize("text", ["4.2", "3.3-IV0", "2.8", "4.1-IV9", "x", "4", "", "4.0-IV3 "])
-def test_names_of_nothing_are_refused(text: str) -> None:
+def test_unknown_names_are_rejected(text: str) -> None:
     with pytest.raises(
         ValueError, match=r"The minimum version is 3.3-IV3 and the maximum version is 4.2-IV1"
     ):
@@ -47,7 +47,7 @@ def test_names_of_nothing_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("level", [-1, 0, 6, 30, 99])
-def test_levels_of_nothing_are_refused(level: int) -> None:
+def test_unknown_levels_are_rejected(level: int) -> None:
     with pytest.raises(
         ValueError, match=f"No MetadataVersion with feature level {level}. Valid feature levels"
     ):
@@ -71,7 +71,7 @@ def test_defaults_follow_the_release(release: str, levels: tuple[int, ...]) -> N
     assert tuple(feature.default_level(version) for feature in FEATURES) == levels
 
 
-def test_unstable_levels_need_to_be_asked_for() -> None:
+def test_unstable_levels_must_be_enabled() -> None:
     streams = FEATURES_BY_NAME["streams.version"]
     with pytest.raises(ValueError, match=r"No feature:streams.version with feature level 1"):
         streams.at(1)
@@ -93,7 +93,7 @@ def test_the_newest_release_is_4_1() -> None:
     assert LATEST_STABLE_METADATA_VERSION.release == "4.1"
 
 
-def test_what_a_node_supports_leaves_out_what_is_not_stable() -> None:
+def test_supported_features_exclude_unstable_levels() -> None:
     stable, all_of_them = supported_features(unstable=False), supported_features(unstable=True)
     assert stable["metadata.version"] == (7, 27) and all_of_them["metadata.version"] == (7, 29)
     assert stable["share.version"] == (0, 1)

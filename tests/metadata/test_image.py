@@ -1,4 +1,4 @@
-"""Records make images: what Apache Kafka's own metadata logs say is what its own snapshots say."""
+"""Images: replaying Apache Kafka's metadata logs gives the content of its own snapshots."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def is_transaction_mark(record: Message) -> bool:
 
 
 @pytest.mark.parametrize(("mode", "end"), SNAPSHOTS)
-def test_the_log_up_to_a_snapshot_gives_the_snapshots_image(golden_logs: Path, mode: str, end: int) -> None:
+def test_replaying_the_log_gives_the_image_of_the_snapshot(golden_logs: Path, mode: str, end: int) -> None:
     # M-C11
     folder = golden_logs / mode / "data" / "__cluster_metadata-0"
     from_log = image_of(folder / f"{0:020d}.log", end)
@@ -56,24 +56,24 @@ def test_the_log_up_to_a_snapshot_gives_the_snapshots_image(golden_logs: Path, m
 
 
 @pytest.mark.parametrize("mode", ["kraft-3.9.1", "kraft-4.1.0"])
-def test_an_image_written_and_read_again_is_the_same(golden_logs: Path, mode: str) -> None:
+def test_an_image_round_trips_through_records(golden_logs: Path, mode: str) -> None:
     image = image_of(golden_logs / mode / "data" / "__cluster_metadata-0" / f"{0:020d}.log")
-    again = Delta(EMPTY_IMAGE)
+    rebuilt = Delta(EMPTY_IMAGE)
     for record in records_of(image):
         version = record_version(record, image.metadata_version)
-        again.apply(read_metadata_record(write_metadata_record(record, version))[0])
-    assert again.image == image
+        rebuilt.apply(read_metadata_record(write_metadata_record(record, version))[0])
+    assert rebuilt.image == image
 
 
 @pytest.mark.parametrize("mode", ["kraft-3.9.1", "kraft-4.1.0"])
-def test_records_have_the_versions_that_apache_kafka_writes(golden_logs: Path, mode: str) -> None:
+def test_record_versions_match_apache_kafka(golden_logs: Path, mode: str) -> None:
     path = golden_logs / mode / "data" / "__cluster_metadata-0" / f"{0:020d}.log"
     level = image_of(path).metadata_version
     for _, record, version in read(path):
         assert version == record_version(record, level), record
 
 
-def test_a_delta_names_what_it_touched_and_leaves_the_image_before_as_it_was() -> None:
+def test_a_delta_lists_its_changes_and_keeps_the_previous_image() -> None:
     topic = Uuid(b"t" * 16)
     delta = Delta(EMPTY_IMAGE)
     delta.apply(records.TopicRecord(name="orders", topic_id=topic))
@@ -87,13 +87,13 @@ def test_a_delta_names_what_it_touched_and_leaves_the_image_before_as_it_was() -
 
     removal = Delta(delta.image)
     removal.apply(records.RemoveTopicRecord(topic_id=topic))
-    assert [one.name for one in removal.removed_topics] == ["orders"]
+    assert [topic.name for topic in removal.removed_topics] == ["orders"]
     assert not removal.image.topics
     assert not removal.image.configs
     assert delta.image.topic_named("orders") is not None
 
 
-def test_a_named_leader_starts_a_new_epoch_and_every_change_a_new_partition_epoch() -> None:
+def test_a_leader_bumps_the_leader_epoch_and_every_change_the_partition_epoch() -> None:
     # M-D7
     topic = Uuid(b"t" * 16)
     delta = Delta(EMPTY_IMAGE)
@@ -119,14 +119,14 @@ def test_a_named_leader_starts_a_new_epoch_and_every_change_a_new_partition_epoc
         records.RemoveUserScramCredentialRecord(name="nobody", mechanism=1),
     ],
 )
-def test_a_record_that_does_not_fit_is_refused_and_changes_nothing(record: Message) -> None:
+def test_an_inconsistent_record_is_rejected_and_changes_nothing(record: Message) -> None:
     delta = Delta(EMPTY_IMAGE)
     with pytest.raises(InconsistentRecordError):
         delta.apply(record)
     assert delta.image == EMPTY_IMAGE
 
 
-def test_the_empty_option_set_of_a_resource_disappears() -> None:
+def test_a_resource_without_configs_is_removed() -> None:
     delta = Delta(EMPTY_IMAGE)
     delta.apply(config("orders", "retention.ms", "1000"))
     delta.apply(config("orders", "retention.ms", None))

@@ -1,4 +1,4 @@
-"""The voters of a dynamic quorum, as the command line gives them."""
+"""The initial voters of a dynamic quorum, parsed from the command line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_voters_are_sorted_by_id() -> None:
         (f"1@a:1:{A},1@b:2:{B}", "Node id 1 was specified more than once."),
     ],
 )
-def test_each_refusal_has_the_words_of_apache_kafka(text: str, refusal: str) -> None:
+def test_error_messages_match_apache_kafka(text: str, refusal: str) -> None:
     with pytest.raises(ValueError) as refused:
         parse_voters(text)
     assert str(refused.value) == refusal

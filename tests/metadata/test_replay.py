@@ -19,7 +19,7 @@ def _level(name: str) -> FeatureLevelRecord:
     return FeatureLevelRecord(name=name, feature_level=1)
 
 
-def test_records_of_a_transaction_count_with_its_end() -> None:
+def test_records_of_a_transaction_take_effect_when_it_ends() -> None:
     # KIP-868
     replay = Replay()
     replay.take([_level("a"), BeginTransactionRecord(name="x"), _level("b")], 2, 1, 5)
@@ -29,7 +29,7 @@ def test_records_of_a_transaction_count_with_its_end() -> None:
     assert (replay.in_transaction, set(replay.delta.image.features)) == (False, {"a", "b", "c", "d"})
 
 
-def test_records_of_a_transaction_that_was_aborted_do_not_count() -> None:
+def test_records_of_an_aborted_transaction_have_no_effect() -> None:
     replay = Replay()
     replay.take([BeginTransactionRecord(name="x"), _level("a")], 1, 1, 5)
     replay.take([AbortTransactionRecord(reason="y"), _level("b"), NoOpRecord()], 4, 2, 6)
@@ -45,6 +45,6 @@ def test_records_of_a_transaction_that_was_aborted_do_not_count() -> None:
         [BeginTransactionRecord(name="x"), BeginTransactionRecord(name="y")],
     ],
 )
-def test_marks_that_do_not_fit(records: list[EndTransactionRecord]) -> None:
+def test_inconsistent_transaction_boundaries_are_rejected(records: list[EndTransactionRecord]) -> None:
     with pytest.raises(InconsistentRecordError):
         Replay().take(records, 0, 0, 0)

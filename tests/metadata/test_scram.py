@@ -17,7 +17,7 @@ def vectors(data: Path) -> Any:
     return json.loads((data / "vectors" / "scram.json").read_text("utf-8"))
 
 
-def test_keys_are_those_of_apache_kafka(data: Path) -> None:
+def test_keys_match_apache_kafka(data: Path) -> None:
     checked = 0
     for vector in vectors(data):
         mechanism = next(known for known in ScramMechanism if known.mechanism_name == vector["mechanism"])
@@ -31,7 +31,7 @@ def test_keys_are_those_of_apache_kafka(data: Path) -> None:
     assert checked >= 2
 
 
-def test_a_credential_is_read_from_the_command_line(data: Path) -> None:
+def test_a_credential_is_parsed_from_the_command_line(data: Path) -> None:
     vector = vectors(data)[0]
     text = (
         f"{vector['mechanism']}=[name={vector['user']},password={vector['password']},"
@@ -49,10 +49,10 @@ def test_the_salted_password_can_be_given_instead(data: Path) -> None:
     assert parse_credential(text, SeededRandom(1)).server_key.hex() == vector["server_key_hex"]
 
 
-def test_a_salt_is_drawn_when_none_is_given() -> None:
+def test_a_random_salt_is_used_by_default() -> None:
     text = "SCRAM-SHA-512=[name=a,password=b]"
-    first, again, other = (parse_credential(text, SeededRandom(seed)) for seed in (1, 1, 2))
-    assert first == again
+    first, repeated, other = (parse_credential(text, SeededRandom(seed)) for seed in (1, 1, 2))
+    assert first == repeated
     assert first.salt != other.salt
     assert (first.iterations, len(first.stored_key)) == (4096, 64)
 
@@ -85,7 +85,7 @@ def test_a_salt_is_drawn_when_none_is_given() -> None:
         ("SCRAM-SHA-256=[name=a,salt=aaaa,saltedpassword=b!]", "Failed to decode given saltedPassword: b!"),
     ],
 )
-def test_each_refusal_has_the_words_of_apache_kafka(text: str, refusal: str) -> None:
+def test_error_messages_match_apache_kafka(text: str, refusal: str) -> None:
     with pytest.raises(ValueError) as refused:
         parse_credential(text, SeededRandom(1))
     assert str(refused.value) == refusal

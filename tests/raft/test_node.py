@@ -53,7 +53,7 @@ def _step(node: RaftNode, message: object) -> list[Effect]:
 
 
 def _persist_all(node: RaftNode, effects: list[Effect]) -> list[Effect]:
-    """Everything that these effects and those that follow lead to, with a disk that takes all."""
+    """Persist these effects and all that follow from them; returns all of them."""
     seen: list[Effect] = []
     waiting = list(effects)
     while waiting:
@@ -68,7 +68,7 @@ def _lead(node: RaftNode) -> list[Effect]:
     return _persist_all(node, _step(node, Start()))
 
 
-def test_the_only_voter_elects_itself_vote_before_leadership() -> None:
+def test_a_single_voter_leads_only_after_its_vote_is_persisted() -> None:
     # M-E1
     node = _node()
     vote, changed = _step(node, Start())
@@ -76,9 +76,9 @@ def test_the_only_voter_elects_itself_vote_before_leadership() -> None:
     assert vote.entry == StoreElection(ElectionState(1, -1, 1), (1,), 0)
     assert changed == Apply(LeaderChanged(1, -1))
     assert not node.is_leader
-    # Nothing happens before the vote is safe.
+    # Nothing happens before the vote is persisted.
     assert _step(node, Append(1, DataRecords((b"x",), 0))) == [Reply("handle", NotLeader(1))]
-    elected, first, told = node.step(Persisted(vote.token), 0)
+    elected, first, announced = node.step(Persisted(vote.token), 0)
     assert isinstance(elected, Persist)
     assert elected.entry == StoreElection(ElectionState(1, 1), (1,), 0)
     assert isinstance(first, Persist)
@@ -90,34 +90,34 @@ def test_the_only_voter_elects_itself_vote_before_leadership() -> None:
         granting_voters=[LeaderChangeMessage.Voter(voter_id=1)],
     )
     assert first.entry == AppendBatch(0, 1, ControlRecords((change,)))
-    assert told == Apply(LeaderChanged(1, 1))
+    assert announced == Apply(LeaderChanged(1, 1))
     assert (node.is_leader, node.leader_id, node.high_watermark) == (True, 1, None)
     assert node.step(Persisted(first.token), 0) == [Apply(Committed(1))]
 
 
-def test_appends_are_committed_when_they_are_safe_in_any_order_of_asking() -> None:
+def test_appends_are_committed_once_they_are_persisted() -> None:
     node = _node()
     _lead(node)
-    (one,) = _step(node, Append(1, DataRecords((b"a", b"b"), 5)))
+    (append,) = _step(node, Append(1, DataRecords((b"a", b"b"), 5)))
     (two,) = _step(node, Append(1, DataRecords((b"c",), 6)))
-    assert isinstance(one, Persist)
+    assert isinstance(append, Persist)
     assert isinstance(two, Persist)
-    assert one.entry == AppendBatch(1, 1, DataRecords((b"a", b"b"), 5))
+    assert append.entry == AppendBatch(1, 1, DataRecords((b"a", b"b"), 5))
     assert two.entry == AppendBatch(3, 1, DataRecords((b"c",), 6))
     assert node.end_offset == 4
-    assert node.step(Persisted(one.token), 0) == [Apply(Committed(3))]
+    assert node.step(Persisted(append.token), 0) == [Apply(Committed(3))]
     assert node.step(Persisted(two.token), 0) == [Apply(Committed(4))]
-    assert node.step(Persisted(one.token), 0) == []
+    assert node.step(Persisted(append.token), 0) == []
     assert node.high_watermark == 4
 
 
 @pytest.mark.parametrize(
     ("election", "log_epoch", "epoch"),
     [
-        (ElectionState(4, 1), 4, 5),  # it led before
-        (ElectionState(4, 2), 4, 5),  # another one led
+        (ElectionState(4, 1), 4, 5),  # it was the leader
+        (ElectionState(4, 2), 4, 5),  # another node was the leader
         (ElectionState(4, -1, 1), 3, 4),  # its own vote was not counted yet
-        (ElectionState(4, -1, 2), 3, 5),  # it voted for another one
+        (ElectionState(4, -1, 2), 3, 5),  # it voted for another node
         (ElectionState(4, -1, 1), 7, 8),  # the log is ahead of the file
         (ElectionState(), 0, 1),
     ],
@@ -130,7 +130,7 @@ def test_every_start_leads_in_a_new_epoch(election: ElectionState, log_epoch: in
     assert effects[-1] == Apply(Committed(11))
 
 
-def test_what_was_persisted_in_an_earlier_epoch_counts_for_nothing() -> None:
+def test_persisted_events_of_an_earlier_epoch_are_ignored() -> None:
     node = _node()
     (vote, _) = _step(node, Start())
     assert isinstance(vote, Persist)
@@ -148,7 +148,7 @@ def test_one_of_several_voters_does_not_elect_itself() -> None:
     assert _step(other, Start()) == []
 
 
-def test_a_dynamic_quorum_writes_its_voters_into_the_log_once() -> None:
+def test_a_dynamic_quorum_writes_its_voters_to_the_log_once() -> None:
     # KIP-853; golden/logs/kraft-4.1.0-dynamic-quorum, offsets 0 to 2.
     me = Voter(1, HERE, (VoterEndpoint("CONTROLLER", "localhost", 9093),))
     node = _node(me=me, kraft_version=1)
@@ -158,12 +158,12 @@ def test_a_dynamic_quorum_writes_its_voters_into_the_log_once() -> None:
     kinds = [type(message) for message in batch.records.messages]
     assert kinds == [LeaderChangeMessage, KRaftVersionRecord, VotersRecord]
     assert node.end_offset == 3
-    again = _node(ElectionState(1, 1), me=me, kraft_version=1, end=3, log_epoch=1, voters_offset=2)
-    _lead(again)
-    assert again.end_offset == 4
+    restarted = _node(ElectionState(1, 1), me=me, kraft_version=1, end=3, log_epoch=1, voters_offset=2)
+    _lead(restarted)
+    assert restarted.end_offset == 4
 
 
-def test_a_voter_that_moved_tells_the_log() -> None:
+def test_a_voter_with_a_new_address_is_written_to_the_log() -> None:
     old = Voter(1, HERE, (VoterEndpoint("CONTROLLER", "localhost", 9093),))
     new = Voter(1, HERE, (VoterEndpoint("CONTROLLER", "localhost", 9999),))
     node = _node(voters=Voters([old]), me=new, kraft_version=1, end=3, log_epoch=1, voters_offset=2)
@@ -177,19 +177,19 @@ def _batches(effects: list[Effect]) -> list[AppendBatch]:
     return [entry for entry in entries if isinstance(entry, AppendBatch)]
 
 
-def test_a_leader_that_resigns_leads_no_more_and_may_stand_again() -> None:
+def test_a_leader_that_resigns_may_be_elected_again() -> None:
     node = _node(ElectionState(4, voted_id=1), end=10, log_epoch=3)
     _persist_all(node, _step(node, Start()))
-    assert node.leader_epoch == 4, "its vote was good for the epoch"
+    assert node.leader_epoch == 4, "its vote is valid for the epoch"
     appended = _step(node, Append(4, DataRecords((b"a",), 0)))
     assert _step(node, Resign(4)) == [Apply(LeaderChanged(4, -1))]
     assert (node.leader_epoch, node.leader_id, node.high_watermark) == (None, -1, None)
     assert _step(node, Append(4, DataRecords((b"b",), 0))) == [Reply("handle", NotLeader(4))]
     end = node.end_offset
-    assert Apply(Committed(end)) not in _persist_all(node, appended), "nobody leads who could commit it"
+    assert Apply(Committed(end)) not in _persist_all(node, appended), "without a leader nothing is committed"
     effects = _persist_all(node, _step(node, Start()))
-    assert node.leader_epoch == 5, "never twice in one epoch"
-    assert Apply(Committed(end + 1)) in effects, "with what was in the log before"
+    assert node.leader_epoch == 5, "never twice in the same epoch"
+    assert Apply(Committed(end + 1)) in effects, "with the records already in the log"
 
 
 def test_only_the_leader_of_that_epoch_resigns() -> None:

@@ -1,4 +1,4 @@
-"""Up to where the log is committed."""
+"""The high watermark of the metadata log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_an_older_record_is_committed_only_with_one_of_this_epoch() -> None:
     assert progress.high_watermark == 11
 
 
-def test_one_voter_decides_alone() -> None:
+def test_a_single_voter_commits_alone() -> None:
     progress = Progress(_voters(1), epoch_start=0)
     assert progress.advance(0, 1)
     assert progress.high_watermark == 1
@@ -34,7 +34,9 @@ def test_one_voter_decides_alone() -> None:
 
 
 @given(st.integers(1, 7), st.lists(st.tuples(st.integers(0, 7), st.integers(0, 50)), max_size=40))
-def test_it_never_falls_and_a_majority_has_it(count: int, advances: list[tuple[int, int]]) -> None:
+def test_the_high_watermark_is_monotonic_and_on_a_majority(
+    count: int, advances: list[tuple[int, int]]
+) -> None:
     progress = Progress(_voters(count), epoch_start=5)
     last = 0
     for voter, end in advances:

@@ -1,4 +1,4 @@
-"""The file `quorum-state`, byte for byte."""
+"""The `quorum-state` file, byte for byte."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DYNAMIC = (
 )
 
 
-def test_it_is_written_and_read_as_apache_kafka_does() -> None:
+def test_the_format_matches_apache_kafka() -> None:
     # M-E1
     assert encode_quorum_state(ElectionState(1, 1), (1,), 0) == STATIC
     assert decode_quorum_state(STATIC) == ElectionState(1, 1)
@@ -33,7 +33,7 @@ def test_it_is_written_and_read_as_apache_kafka_does() -> None:
     assert decode_quorum_state(DYNAMIC) == voted
 
 
-def test_a_vote_is_for_a_node_and_its_folder() -> None:
+def test_a_vote_is_for_a_node_and_its_directory() -> None:
     vote = ElectionState(3, -1, 103, DIRECTORY)
     assert vote.voted_for(103, DIRECTORY)
     assert not vote.voted_for(103, Uuid(b"x" * 16))
@@ -55,6 +55,6 @@ def test_a_vote_is_for_a_node_and_its_folder() -> None:
         b"\xff\xfe",
     ],
 )
-def test_what_it_must_not_hold(content: bytes) -> None:
+def test_invalid_content_is_rejected(content: bytes) -> None:
     with pytest.raises(DamagedQuorumState):
         decode_quorum_state(content)

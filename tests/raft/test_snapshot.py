@@ -49,7 +49,7 @@ def test_names_sort_as_snapshots_do() -> None:
 
 
 @pytest.mark.parametrize("kraft_version", [0, 1])
-def test_records_lie_between_a_header_and_a_footer(kraft_version: int) -> None:
+def test_records_are_between_a_header_and_a_footer(kraft_version: int) -> None:
     values = [b"v" * 1000] * (BATCH_VALUE_BYTES // 1000 + 5)
     voters = Voters([Voter(1)])
     content = b"".join(
@@ -62,15 +62,15 @@ def test_records_lie_between_a_header_and_a_footer(kraft_version: int) -> None:
             voters=voters,
         )
     )
-    found = list(batches(content))
-    assert all(batch.crc_ok() and batch.leader_epoch == 3 for batch in found)
-    offsets = [record.offset for batch in found for record in batch.records()]
+    written = list(batches(content))
+    assert all(batch.crc_ok() and batch.leader_epoch == 3 for batch in written)
+    offsets = [record.offset for batch in written for record in batch.records()]
     assert offsets == list(range(len(offsets)))
-    first = [read_quorum_message(record) for record in found[0].records()]
+    first = [read_quorum_message(record) for record in written[0].records()]
     assert first[0] == SnapshotHeaderRecord(version=0, last_contained_log_timestamp=77)
     kinds = [SnapshotHeaderRecord, KRaftVersionRecord, VotersRecord][: 1 + 2 * kraft_version]
     assert [type(message) for message in first] == kinds
-    (last,) = found[-1].records()
+    (last,) = written[-1].records()
     assert read_quorum_message(last) == SnapshotFooterRecord(version=0)
-    assert [record.value for batch in found[1:-1] for record in batch.records()] == values
-    assert len(found) == 4
+    assert [record.value for batch in written[1:-1] for record in batch.records()] == values
+    assert len(written) == 4

@@ -1,4 +1,4 @@
-"""Who votes."""
+"""The voters of the metadata quorum."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_majorities() -> None:
     assert len(NO_VOTERS) == 0
 
 
-def test_a_dynamic_voter_is_a_node_with_its_folder() -> None:
+def test_a_dynamic_voter_is_identified_by_node_and_directory() -> None:
     voters = Voters([Voter(1, HERE)])
     assert voters.is_only(1, HERE)
     assert not voters.is_only(1, THERE)
@@ -29,7 +29,7 @@ def test_a_dynamic_voter_is_a_node_with_its_folder() -> None:
     assert not Voters([Voter(1), Voter(2)]).is_only(1, HERE)
 
 
-def test_they_become_a_record_and_come_back() -> None:
+def test_voters_round_trip_through_a_record() -> None:
     voters = Voters([Voter(2, THERE), Voter(1, HERE, (VoterEndpoint("CONTROLLER", "localhost", 9093),))])
     assert voters.ids == (1, 2)
     encoded = voters.to_record().encode(0)

@@ -30,6 +30,9 @@ class Waits(DelayedOperation):
     def expire(self) -> None:
         self.events.append("expired")
 
+    def fail(self, error: BaseException) -> None:
+        raise AssertionError("it has no fault") from error
+
 
 class Room:
     def __init__(self) -> None:
@@ -136,22 +139,68 @@ def test_a_thousand_waiters_of_a_thousand_keys_leave_nothing_behind() -> None:
     assert len(world.room) == world.room.watched_keys == len(world.timers) == 0
 
 
-def test_one_that_fails_does_not_take_the_others_with_it(caplog: pytest.LogCaptureFixture) -> None:
-    class Breaks(Waits):
-        __slots__ = ()
+class Breaks(Waits):
+    """F5: a delayed operation with a fault in it."""
 
-        def try_complete(self) -> bool:
-            raise RuntimeError("broken")
+    __slots__ = ()
 
+    def try_complete(self) -> bool:
+        raise RuntimeError("broken look")
+
+    def expire(self) -> None:
+        raise RuntimeError("broken end")
+
+    def fail(self, error: BaseException) -> None:
+        self.events.append(f"failed: {error}")
+
+
+def test_a_delayed_operation_that_fails_is_answered_logged_and_swept(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """F5: nobody answered the client, and the others of its key went on only by luck."""
     world = Room()
     bad, good = Breaks(), Waits()
     world.room.wait(bad, ["a"], 100)
     world.room.wait(good, ["a"], 100)
     world.room.changed("a")
     world.end_tick()
+    assert bad.events == ["failed: broken look"]
+    assert good.events == ["done"]
+    assert len(world.room) == world.room.watched_keys == len(world.timers) == 0
+    assert "broken look" in caplog.text
+
+
+def test_a_delayed_operation_that_fails_at_its_deadline_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    """F5: the fault went to the timers' owner, and the client got nothing."""
+    world = Room()
+    bad, late = Breaks(), Waits(ready=False)
+    world.room.wait(bad, ["a"], 100)
+    world.room.wait(late, ["a"], 100)
+    world.timers.fire_due(100)
+    assert bad.events == ["failed: broken end"]
+    assert late.events == ["expired"]
+    assert len(world.room) == world.room.watched_keys == len(world.timers) == 0
+    assert "broken end" in caplog.text
+
+
+def test_a_client_that_cannot_be_answered_does_not_hurt_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    """F5: the last resort of one operation may fail as well."""
+
+    class Hopeless(Breaks):
+        __slots__ = ()
+
+        def fail(self, error: BaseException) -> None:
+            raise RuntimeError("hopeless")
+
+    world = Room()
+    bad, good = Hopeless(), Waits()
+    world.room.wait(bad, ["a"], 100)
+    world.room.wait(good, ["a"], 100)
+    world.room.changed("a")
+    world.end_tick()
     assert good.events == ["done"]
     assert len(world.room) == 0
-    assert "broken" in caplog.text
+    assert "hopeless" in caplog.text
 
 
 def test_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

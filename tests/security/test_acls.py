@@ -1,4 +1,4 @@
-"""Rules that a filter means, and addresses as rules write them."""
+"""ACL filters, and host addresses in ACLs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.security.acls import Operation, PatternType, Permission, ResourceT
 from tests.security.test_rules import rule
 
 
-def asked(
+def acl_filter(
     name: str | None = None, pattern: int = PatternType.ANY, kind: int = ResourceType.ANY, **more: Any
 ) -> DescribeAclsRequest:
     values: dict[str, object] = {"principal_filter": None, "host_filter": None, "operation": Operation.ANY}
@@ -31,26 +31,26 @@ EVERY = rule("*", principal="User:*")
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("requested", "expected"),
     [
-        (asked(), [ORDERS, PREFIX, EVERY]),
-        (asked(kind=ResourceType.GROUP), []),
-        (asked("orders"), [ORDERS]),
-        (asked("ord"), [PREFIX]),
-        (asked("orders", PatternType.LITERAL), [ORDERS]),
-        (asked("orders", PatternType.PREFIXED), []),
-        (asked("orders", PatternType.MATCH), [ORDERS, PREFIX, EVERY]),
-        (asked("or", PatternType.MATCH), [EVERY]),
-        (asked("*", PatternType.LITERAL), [EVERY]),
-        (asked(None, PatternType.PREFIXED), [PREFIX]),
-        (asked(principal_filter="User:*"), [EVERY]),
-        (asked(host_filter="*"), [ORDERS, EVERY]),
-        (asked(operation=Operation.WRITE), [PREFIX]),
-        (asked(permission_type=Permission.ALLOW), [ORDERS, EVERY]),
+        (acl_filter(), [ORDERS, PREFIX, EVERY]),
+        (acl_filter(kind=ResourceType.GROUP), []),
+        (acl_filter("orders"), [ORDERS]),
+        (acl_filter("ord"), [PREFIX]),
+        (acl_filter("orders", PatternType.LITERAL), [ORDERS]),
+        (acl_filter("orders", PatternType.PREFIXED), []),
+        (acl_filter("orders", PatternType.MATCH), [ORDERS, PREFIX, EVERY]),
+        (acl_filter("or", PatternType.MATCH), [EVERY]),
+        (acl_filter("*", PatternType.LITERAL), [EVERY]),
+        (acl_filter(None, PatternType.PREFIXED), [PREFIX]),
+        (acl_filter(principal_filter="User:*"), [EVERY]),
+        (acl_filter(host_filter="*"), [ORDERS, EVERY]),
+        (acl_filter(operation=Operation.WRITE), [PREFIX]),
+        (acl_filter(permission_type=Permission.ALLOW), [ORDERS, EVERY]),
     ],
 )
-def test_a_filter_means_rules(wanted: DescribeAclsRequest, found: list[AccessControlEntryRecord]) -> None:
-    assert [one for one in (ORDERS, PREFIX, EVERY) if matches(wanted, one)] == found
+def test_filters_match_acls(requested: DescribeAclsRequest, expected: list[AccessControlEntryRecord]) -> None:
+    assert [acl for acl in (ORDERS, PREFIX, EVERY) if matches(requested, acl)] == expected
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,5 @@ def test_a_filter_means_rules(wanted: DescribeAclsRequest, found: list[AccessCon
         ("node-1", "node-1"),
     ],
 )
-def test_addresses_are_written_as_in_rules(host: str, text: str) -> None:
+def test_addresses_have_the_format_of_acls(host: str, text: str) -> None:
     assert host_in_rules(host) == text

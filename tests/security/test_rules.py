@@ -1,4 +1,4 @@
-"""What rules allow: names, prefixes and everything, hosts, denials first, what implies what, and the default."""
+"""Evaluation of ACLs: names, prefixes and wildcards, hosts, DENY, implied operations, and the default."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def rule(
     )
 
 
-def judge(*rules: AccessControlEntryRecord, default: bool = False) -> AclRules:
-    made = AclRules(["User:root"], allow_if_no_rule=default)
-    for one in rules:
-        made.add(one)
-    return made
+def rules_with(*rules: AccessControlEntryRecord, default: bool = False) -> AclRules:
+    acl_rules = AclRules(["User:root"], allow_if_no_rule=default)
+    for acl in rules:
+        acl_rules.add(acl)
+    return acl_rules
 
 
 def allowed(rules: AclRules, operation: Operation, name: str, who: Who = BOB) -> bool:
@@ -53,7 +53,7 @@ def allowed(rules: AclRules, operation: Operation, name: str, who: Who = BOB) ->
 
 
 @pytest.mark.parametrize(
-    ("one", "name", "is_allowed"),
+    ("acl", "name", "is_allowed"),
     [
         (rule("orders"), "orders", True),
         (rule("orders"), "orders2", False),
@@ -73,41 +73,41 @@ def allowed(rules: AclRules, operation: Operation, name: str, who: Who = BOB) ->
         (rule("orders", kind=GROUP), "orders", False),
     ],
 )
-def test_one_rule_allows_what_it_names(one: AccessControlEntryRecord, name: str, is_allowed: bool) -> None:
-    assert allowed(judge(one), READ, name) is is_allowed
+def test_a_single_acl_allows_what_it_matches(
+    acl: AccessControlEntryRecord, name: str, is_allowed: bool
+) -> None:
+    assert allowed(rules_with(acl), READ, name) is is_allowed
 
 
 @pytest.mark.parametrize("denied", [rule("o", READ, DENY), rule("o", ALL, DENY), rule("*", READ, DENY)])
 @pytest.mark.parametrize("granted", [rule("o"), rule("*", ALL), rule("", ALL, prefixed=True)])
-def test_who_is_denied_is_not_allowed_whatever_else_holds(
-    denied: AccessControlEntryRecord, granted: AccessControlEntryRecord
-) -> None:
-    assert not allowed(judge(denied, granted), READ, "o")
-    assert not allowed(judge(granted, denied), READ, "o")
-    assert not allowed(judge(granted, denied, default=True), READ, "o")
-    assert allowed(judge(granted, denied), READ, "o", Who("User:root", "10.0.0.1")), "a super user"
+def test_deny_takes_precedence(denied: AccessControlEntryRecord, granted: AccessControlEntryRecord) -> None:
+    assert not allowed(rules_with(denied, granted), READ, "o")
+    assert not allowed(rules_with(granted, denied), READ, "o")
+    assert not allowed(rules_with(granted, denied, default=True), READ, "o")
+    assert allowed(rules_with(granted, denied), READ, "o", Who("User:root", "10.0.0.1")), "a super user"
 
 
-def test_looking_is_implied_by_doing_and_by_no_denial() -> None:
+def test_allow_implies_describe_but_deny_does_not() -> None:
     for operation in (READ, WRITE, Operation.DELETE, Operation.ALTER):
-        assert allowed(judge(rule("t", operation)), DESCRIBE, "t")
-        assert allowed(judge(rule("t", operation, DENY), rule("t", DESCRIBE)), DESCRIBE, "t")
+        assert allowed(rules_with(rule("t", operation)), DESCRIBE, "t")
+        assert allowed(rules_with(rule("t", operation, DENY), rule("t", DESCRIBE)), DESCRIBE, "t")
     for operation in (Operation.CREATE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS):
-        assert not allowed(judge(rule("t", operation)), DESCRIBE, "t")
-    assert allowed(judge(rule("t", Operation.ALTER_CONFIGS)), Operation.DESCRIBE_CONFIGS, "t")
-    assert not allowed(judge(rule("t", DESCRIBE)), READ, "t")
+        assert not allowed(rules_with(rule("t", operation)), DESCRIBE, "t")
+    assert allowed(rules_with(rule("t", Operation.ALTER_CONFIGS)), Operation.DESCRIBE_CONFIGS, "t")
+    assert not allowed(rules_with(rule("t", DESCRIBE)), READ, "t")
 
 
-def test_the_default_holds_only_where_no_rule_is_about_the_resource() -> None:
-    nobody_elses = judge(rule("t", principal="User:alice"), default=True)
-    assert not allowed(nobody_elses, READ, "t"), "a rule for somebody else closes it to all others"
+def test_the_default_applies_only_to_resources_without_acls() -> None:
+    nobody_elses = rules_with(rule("t", principal="User:alice"), default=True)
+    assert not allowed(nobody_elses, READ, "t"), "an ACL for another principal denies everyone else"
     assert allowed(nobody_elses, READ, "u")
-    assert not allowed(judge(rule("x")), READ, "u")
+    assert not allowed(rules_with(rule("x")), READ, "u")
 
 
-def test_what_is_removed_no_longer_counts() -> None:
+def test_removed_acls_have_no_effect() -> None:
     denied, granted = rule("te", READ, DENY, prefixed=True), rule("test")
-    rules = judge(denied, granted)
+    rules = rules_with(denied, granted)
     assert len(rules) == 2
     assert not allowed(rules, READ, "test")
     rules.remove(denied.id)
@@ -134,45 +134,45 @@ def test_what_is_removed_no_longer_counts() -> None:
         ([rule("t", WRITE), rule("*", WRITE, DENY)], False),
     ],
 )
-def test_any_resource_of_a_kind_will_do(rules: list[AccessControlEntryRecord], is_allowed: bool) -> None:
+def test_authorization_by_resource_type(rules: list[AccessControlEntryRecord], is_allowed: bool) -> None:
     # KIP-679: a producer may be idempotent if it may write to some topic.
-    assert judge(*rules).judge_any(BOB, WRITE, TOPIC) is is_allowed
-    assert judge(*rules).judge_any(Who("User:root", "::1"), WRITE, TOPIC)
-    assert judge(*rules, default=True).judge_any(BOB, WRITE, GROUP)
+    assert rules_with(*rules).judge_any(BOB, WRITE, TOPIC) is is_allowed
+    assert rules_with(*rules).judge_any(Who("User:root", "::1"), WRITE, TOPIC)
+    assert rules_with(*rules, default=True).judge_any(BOB, WRITE, GROUP)
 
 
 def slow(rules: list[AccessControlEntryRecord], name: str, operation: int, default: bool) -> bool:
-    """Every rule looked at, one after another."""
+    """Check every ACL, one after another."""
 
-    def is_about(one: AccessControlEntryRecord) -> bool:
-        if one.pattern_type == PatternType.PREFIXED:
-            return name.startswith(one.resource_name)
-        return one.resource_name in (name, "*")
+    def is_about(acl: AccessControlEntryRecord) -> bool:
+        if acl.pattern_type == PatternType.PREFIXED:
+            return name.startswith(acl.resource_name)
+        return acl.resource_name in (name, "*")
 
-    about = [one for one in rules if is_about(one)]
-    mine = [one for one in about if one.principal == BOB.principal and one.operation == operation]
+    about = [acl for acl in rules if is_about(acl)]
+    mine = [acl for acl in about if acl.principal == BOB.principal and acl.operation == operation]
     if not about:
         return default
-    return bool(mine) and all(one.permission_type == ALLOW for one in mine)
+    return bool(mine) and all(acl.permission_type == ALLOW for acl in mine)
 
 
-def test_the_index_agrees_with_looking_at_every_rule() -> None:
-    chance = random.Random(1)
+def test_the_index_agrees_with_a_full_scan() -> None:
+    rng = random.Random(1)
     names = ["*", *("".join(pair) for size in (1, 2, 3) for pair in itertools.product("ab", repeat=size))]
     for _ in range(60):
         rules = [
             rule(
-                chance.choice(names),
-                chance.choice((READ, WRITE)),
-                chance.choice((ALLOW, ALLOW, DENY)),
-                prefixed=chance.random() < 0.4,
-                principal=chance.choice(("User:bob", "User:alice")),
+                rng.choice(names),
+                rng.choice((READ, WRITE)),
+                rng.choice((ALLOW, ALLOW, DENY)),
+                prefixed=rng.random() < 0.4,
+                principal=rng.choice(("User:bob", "User:alice")),
             )
-            for _ in range(chance.randrange(12))
+            for _ in range(rng.randrange(12))
         ]
-        default = chance.random() < 0.5
-        index = judge(*rules, default=default)
-        for removed in chance.sample(rules, len(rules) // 3):
+        default = rng.random() < 0.5
+        index = rules_with(*rules, default=default)
+        for removed in rng.sample(rules, len(rules) // 3):
             index.remove(removed.id)
             rules.remove(removed)
         for name in names[1:]:

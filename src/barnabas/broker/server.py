@@ -51,6 +51,7 @@ from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.runtime.network.network import Network
 from barnabas.runtime.random import Random, random_uuid
+from barnabas.storage.failure import explain
 
 if TYPE_CHECKING:
     from barnabas.coordinator.group.machine import GroupMachine
@@ -123,6 +124,8 @@ class Broker:
         self._coordinators: Coordinators | None = None
         self._is_up = False
         self._is_stopping = False
+        # Why this node cannot go on.
+        self._failure: BaseException | None = None
         self._limits = ConnectionLimits(node.settings, node.listeners)
         self._work = RequestWork(loop.timers, clock.monotonic_ns)
         self._listeners = self._make_listeners(network)
@@ -331,15 +334,25 @@ class Broker:
         if known is not None:
             self.lifecycle.dir_failed(known)
         if path == self.node.metadata_log_dir:
-            self._metadata_failed(OSError(f"{path}: the folder of the metadata log has failed"))
+            reason = self._folders.dirs.offline.get(path, f"{path} has failed")
+            self._metadata_failed(OSError(f"the metadata log is lost with its directory: {reason}"))
         elif not self._folders.dirs.live:
-            self.on_fatal(OSError("every log directory has failed; see the lines above, repair, restart"))
+            reasons = "; ".join(self._folders.dirs.offline.values())
+            self._give_up(OSError(f"every log directory has failed: {reasons}"))
 
     def _metadata_failed(self, error: BaseException) -> None:
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error = OSError(error.errno, error.strerror, self.node.metadata_log_dir)
-        logger.critical("the metadata of this node cannot be kept any more: %s", error)
-        self.on_fatal(error)
+        self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        """This node cannot go on.  A stop, asked for by now or later, waits for no controller: who would have
+        let this broker go may be what has just failed."""
+        if self._failure is None:
+            self._failure = error
+            logger.critical("this node cannot go on: %s", _explained(error))
+            self.lifecycle.stop()
+            self.on_fatal(error)
 
     # Stopping -----------------------------------------------------------------------------------------------
 
@@ -350,7 +363,7 @@ class Broker:
         timers = self._loop.timers
         deadline_ns = self.clock.monotonic_ns() + CONTROLLED_SHUTDOWN_MS * _MS
         timers.set((self, "let go"), deadline_ns, self.lifecycle.stop)
-        if not self.settings["controlled.shutdown.enable"]:
+        if self._failure is not None or not self.settings["controlled.shutdown.enable"]:
             self.lifecycle.stop()
         self.lifecycle.shut_down().then(lambda _: self._let_go(done), done.fail)
         return done
@@ -364,8 +377,14 @@ class Broker:
         drain_all(listeners, deadline_ns, self._loop.timers, lambda: self._drained(done))
 
     def _drained(self, done: Promise[None]) -> None:
-        if self._replicas is not None:
-            self._replicas.stop()
+        closed = Promise.of(None) if self._replicas is None else self._replicas.stop()
+        closed.then(lambda _: self._logs_closed(done), partial(self._logs_not_closed, done))
+
+    def _logs_not_closed(self, done: Promise[None], error: BaseException) -> None:
+        logger.error("the logs were not closed; they are recovered with the next start", exc_info=error)
+        self._logs_closed(done)
+
+    def _logs_closed(self, done: Promise[None]) -> None:
         self.metadata.stop().then(lambda _: self._stopped(done), done.fail)
 
     def _stopped(self, done: Promise[None]) -> None:
@@ -416,6 +435,13 @@ def _refuse_unbuilt(node: Node) -> None:
             "process.roles=broker needs controllers on other nodes, and clusters are not built yet; "
             "set process.roles=broker,controller"
         )
+
+
+def _explained(error: BaseException) -> str:
+    """With the advice that fits, if the disk is at fault."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"{error.filename}: {explain(error)}"
+    return str(error)
 
 
 def _log_fatal(error: BaseException) -> None:

@@ -10,13 +10,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from enum import Enum
 
 from barnabas.runtime.loop.timers import TimerService
 
 # How long the loop may be held.  What is done within the first slice is done when `add` returns.
-SLICE_NS = 50_000_000
+SLICE_NS = 8_000_000
 # Until the next slice: long enough for sockets and timers to be served.
 PAUSE_NS = 1_000_000
+
+
+class Wait(Enum):
+    """The type of WAIT."""
+
+    WAIT = 0
+
+
+WAIT = Wait.WAIT
+Step = Wait | None
 
 
 class SlicedWork:
@@ -35,15 +46,18 @@ class SlicedWork:
         self._after_slice = after_slice
         self._slice_ns = slice_ns
         self._pause_ns = pause_ns
-        self._waiting: deque[Iterator[None]] = deque()
+        self._waiting: deque[Iterator[Step]] = deque()
         self._is_at_work = False
 
     @property
     def is_done(self) -> bool:
         return not self._waiting
 
-    def add(self, steps: Iterator[None]) -> None:
-        """Each step ends with a yield; an exception ends the steps it comes from and goes to the loop."""
+    def add(self, steps: Iterator[Step]) -> None:
+        """Each step ends with a yield; an exception ends the steps it comes from and goes to the loop.
+
+        A step that yields WAIT cannot go on yet: it, and all behind it, are tried again after a pause.
+        """
         self._waiting.append(steps)
         if len(self._waiting) == 1:
             self._go_on()
@@ -60,19 +74,21 @@ class SlicedWork:
         self._is_at_work = True
         try:
             while self._waiting and self._now_ns() < until_ns:
-                self._step(self._waiting[0])
+                if self._step(self._waiting[0]) is WAIT:
+                    break
         finally:
             self._is_at_work = False
             if self._waiting:
                 self._timers.set(self, self._now_ns() + self._pause_ns, self._go_on)
             self._after_slice()
 
-    def _step(self, steps: Iterator[None]) -> None:
+    def _step(self, steps: Iterator[Step]) -> Step:
         try:
-            next(steps)
+            return next(steps)
         except BaseException as error:
             # Unless a step has stopped everything.
             if self._waiting and self._waiting[0] is steps:
                 self._waiting.popleft()
             if not isinstance(error, StopIteration):
                 raise
+            return None

@@ -1,7 +1,7 @@
-"""The client library: `Producer`, `Consumer` and `Admin`, asyncio first; `barnabas.client.sync` has the same
-for programs without a loop.
+"""The client library: `Producer`, `Consumer` and `Admin` for asyncio; `barnabas.client.sync` has blocking
+versions of the same.
 
-Names are imported when they are first asked for, so that a program pays only for what it uses.
+Names are imported on first use, so a program pays only for what it uses.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
     "TopicPartitionReplica",
 ]
 
-_HOMES = {
+_MODULES = {
     "Admin": "client.admin.admin",
     "Consumer": "client.consumer.consumer",
     "ConsumerRecord": "batch.engine.consume",
@@ -60,4 +60,4 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"barnabas.client has no {name}")
-    return getattr(import_module(f"barnabas.{_HOMES.get(name, 'client.model')}"), name)
+    return getattr(import_module(f"barnabas.{_MODULES.get(name, 'client.model')}"), name)

@@ -13,7 +13,10 @@ MAX_PORT = 65535
 
 
 def bootstrap_nodes(servers: Iterable[str]) -> list[Node]:
-    """The servers as nodes with ids -1, -2, ...; ConfigError in Apache Kafka's words if one is malformed."""
+    """Return the servers as nodes with ids -1, -2, ...; raises ConfigError with Apache Kafka's message.
+
+    A server that is not `host:port` is malformed.
+    """
     nodes: list[Node] = []
     for server in servers:
         text = server.strip()

@@ -1,7 +1,4 @@
-"""What a producer or a consumer has to wait for in the background: connections, fresh metadata.
-
-What lives here: one task for each such thing, and a word when it is done.  What may not: what is done then.
-"""
+"""Background tasks of a producer or a consumer: opening connections, updating metadata."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from barnabas.client.pool import Purpose
 
 
 class BackgroundTasks:
-    """Runs errands one at a time each; `done` is called on the loop after every one."""
+    """Runs at most one task per broker and one metadata update; calls `done` on the loop after each."""
 
     def __init__(self, cluster: Cluster, done: Callable[[], None], purpose: Purpose = Purpose.DATA) -> None:
         self._loop = asyncio.get_running_loop()
@@ -25,7 +22,7 @@ class BackgroundTasks:
         self._updating: asyncio.Task[None] | None = None
 
     def connect(self, node_id: int, failed: Callable[[int], None] | None = None) -> None:
-        """Open the connection to a broker."""
+        """Open the connection to a broker; `failed` is called with its id if that fails."""
         if node_id not in self._connecting:
             task = asyncio.ensure_future(self._connected(node_id, failed))
             self._connecting[node_id] = task
@@ -35,14 +32,14 @@ class BackgroundTasks:
         try:
             await self._cluster.connection_to(node_id, self._purpose)
         except KafkaError:
-            # It may have moved, or be gone.
+            # The broker may have moved or been removed.
             self._cluster.metadata.expire()
             if failed is not None:
                 failed(node_id)
         self._loop.call_soon(self._done)
 
     def update_metadata(self, lacks_leaders: Callable[[], bool]) -> None:
-        """Ask for fresh metadata; if leaders are still missing then, some time passes before the next try."""
+        """Update the metadata; backs off before `done` if leaders are still missing."""
         if self._updating is None or self._updating.done():
             self._updating = asyncio.ensure_future(self._updated(lacks_leaders))
 

@@ -1,7 +1,7 @@
-"""The servers that a client begins with, and when it begins with them anew.
+"""The bootstrap servers, and when a client returns to them.
 
-What lives here: `bootstrap.servers`, `client.dns.lookup` and `metadata.recovery.*`.  What may not: the
-brokers that metadata tells of (cluster).
+Contains `bootstrap.servers`, `client.dns.lookup` and `metadata.recovery.*`; brokers learned from metadata
+belong in `cluster`.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ REBOOTSTRAP = "rebootstrap"
 
 
 class Bootstrap:
-    """The bootstrap servers as nodes, with what the options say about them."""
+    """The bootstrap servers as nodes, with the options that apply to them."""
 
     def __init__(self, settings: Settings, servers: Sequence[str], resolver: Resolver) -> None:
         self._given = bootstrap_nodes(servers)
         self._resolver = resolver
         self._is_canonical = settings["client.dns.lookup"] == CANONICAL
-        # Whether a client that knows brokers may go back to these servers (KIP-899).
+        # Whether a client that knows brokers may return to the bootstrap servers (KIP-899).
         self.is_for_recovery: bool = settings["metadata.recovery.strategy"].lower() == REBOOTSTRAP
         self.trigger_s: float = settings["metadata.recovery.rebootstrap.trigger.ms"] / 1000
         self._nodes: list[Node] | None = None if self._is_canonical else self._given
 
     async def nodes(self) -> list[Node]:
-        """The servers; with `resolve_canonical_bootstrap_servers_only` a name that stands for several
-        addresses becomes a server for each, under its canonical name (KIP-235)."""
+        """Return the servers; with `resolve_canonical_bootstrap_servers_only` a name with several addresses
+        becomes one server per address, under its canonical name (KIP-235)."""
         if self._nodes is None:
             self._nodes = await self._canonical()
         return self._nodes
 
     def forget(self) -> None:
-        """The names may stand for other addresses now."""
+        """Drop resolved names, which may have other addresses now."""
         if self._is_canonical:
             self._nodes = None
 
-    def begins_anew_at(self, began_at: float) -> float | None:
-        """When attempts for metadata that began then have lasted too long (KIP-1102); None for never."""
+    def rebootstrap_at(self, began_at: float) -> float | None:
+        """Return when metadata attempts that began then trigger a rebootstrap (KIP-1102); None for never."""
         return began_at + self.trigger_s if self.is_for_recovery else None
 
     async def _canonical(self) -> list[Node]:

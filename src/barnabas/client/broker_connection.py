@@ -1,7 +1,7 @@
 """A connection to one broker on the client's loop.
 
-What lives here: connecting, time-outs, throttling, and answers as awaitables.  What may not: which broker to
-ask (pool, cluster), and framing (connection).
+Contains connecting, time-outs, throttling, and responses as awaitables.  The choice of a broker belongs in
+`pool` and `cluster`, framing in `connection`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
-from barnabas.client.connection import Conversation, Done
+from barnabas.client.connection import ConnectionProtocol, Done
+from barnabas.client.errors.base import ClientError
 from barnabas.client.errors.cluster import NetworkError
-from barnabas.client.errors.kinds import ClientError
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.model import Node
 from barnabas.protocol.apis import api
@@ -25,7 +25,7 @@ R = TypeVar("R", bound=Message)
 
 
 class ConnectingNetwork(Protocol):
-    """The door a client needs."""
+    """The network interface of a client."""
 
     def connect(
         self, host: str, port: int, handler: StreamHandler, options: ClientSocketOptions | None = None
@@ -33,30 +33,30 @@ class ConnectingNetwork(Protocol):
 
 
 class BrokerConnection(StreamHandler):
-    """One connection, from the attempt to its end."""
+    """One connection, from the attempt to connect until it is closed."""
 
     def __init__(self, node: Node, client_id: str, request_timeout_ms: int) -> None:
         self.node = node
-        self.conversation = Conversation(client_id)
+        self.protocol = ConnectionProtocol(client_id)
         self._loop = asyncio.get_running_loop()
         self._request_timeout_ms = request_timeout_ms
         self._connection: Connection | None = None
-        self._give_up: Callable[[], object] | None = None
+        self._cancel_connect: Callable[[], object] | None = None
         self._ready: asyncio.Future[None] = self._loop.create_future()
-        # Nobody may be left who waits for it.
-        self._ready.add_done_callback(_look)
+        # Avoids asyncio's warning if the connection fails while no task awaits it.
+        self._ready.add_done_callback(_retrieve_exception)
         self._throttled_until = 0.0
         self.used_at = self._loop.time()
         self.is_closed = False
         self.on_closed: Callable[[BrokerConnection], None] | None = None
 
-    # ----------------------------------------------------------------------------------------- its own life
+    # ---------------------------------------------------------------------------------------------- lifecycle
 
     def open(self, network: ConnectingNetwork, options: ClientSocketOptions) -> None:
-        self._give_up = network.connect(self.node.host, self.node.port, self, options)
+        self._cancel_connect = network.connect(self.node.host, self.node.port, self, options)
 
     async def opened(self) -> None:
-        """Wait until requests can be sent; NetworkError if they never can."""
+        """Wait until requests can be sent; raises NetworkError if the connection fails."""
         await asyncio.shield(self._ready)
 
     @property
@@ -65,44 +65,47 @@ class BrokerConnection(StreamHandler):
 
     @property
     def in_flight(self) -> int:
-        return self.conversation.in_flight
+        return self.protocol.in_flight
 
     @property
     def throttled_s(self) -> float:
-        """How long the broker asks us to wait before the next request (KIP-219)."""
+        """Return how long the broker requires us to wait before the next request (KIP-219)."""
         return max(0.0, self._throttled_until - self._loop.time())
 
     def close(self, error: Exception | None = None) -> None:
         if self._connection is not None:
             self._connection.close(CloseReason.LOCAL, error)
-        elif self._give_up is not None:
-            self._give_up()
+        elif self._cancel_connect is not None:
+            self._cancel_connect()
 
-    # ------------------------------------------------------------------------------------------ to the peer
+    # ----------------------------------------------------------------------------------------------- requests
 
     def version_for(self, key: int, highest: int | None = None) -> int:
-        return self.conversation.version_for(api(key), highest)
+        return self.protocol.version_for(api(key), highest)
 
-    async def ask(
+    async def send(
         self,
         request: Message,
-        answer: type[R],
+        response_type: type[R],
         *,
         highest: int | None = None,
         timeout_ms: int | None = None,
     ) -> R:
-        """One request and its answer.  NetworkError when the connection breaks or the time is over."""
+        """Send a request and return its response; raises NetworkError if the connection breaks or times
+        out."""
         if self.throttled_s:
             await asyncio.sleep(self.throttled_s)
         key = request.schema.key
         assert key is not None
         future: asyncio.Future[Message] = self._loop.create_future()
-        self.tell(request, self.version_for(key, highest), partial(_settle, future), timeout_ms)
+        self.send_with_callback(
+            request, self.version_for(key, highest), partial(_complete_future, future), timeout_ms
+        )
         message = await future
-        assert isinstance(message, answer)
+        assert isinstance(message, response_type)
         return message
 
-    def tell(
+    def send_with_callback(
         self,
         request: Message,
         version: int,
@@ -111,22 +114,22 @@ class BrokerConnection(StreamHandler):
         *,
         in_place: bool = False,
     ) -> None:
-        """Send now; `done` hears the answer.  For those who count their requests themselves.
+        """Send now and call `done` with the response, for callers that limit their requests in flight.
 
-        With `in_place` the bytes of the answer may be looked at only until `done` returns.
+        With `in_place` the response's bytes are valid only until `done` returns.
         """
         if self.is_closed or self._connection is None:
             raise NetworkError(f"the connection to {self.node} is closed")
         self.used_at = self._loop.time()
         if done is None:
-            self._connection.send(*self.conversation.request(request, version, None))
+            self._connection.send(*self.protocol.request(request, version, None))
             return
         limit_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
         timer = self._loop.call_later(limit_ms / 1000, self._timed_out, request.schema.name, limit_ms)
-        heard = partial(self._answered, done, timer)
-        self._connection.send(*self.conversation.request(request, version, heard, in_place=in_place))
+        received = partial(self._on_response, done, timer)
+        self._connection.send(*self.protocol.request(request, version, received, in_place=in_place))
 
-    def _answered(
+    def _on_response(
         self, done: Done, timer: asyncio.TimerHandle, message: Message | None, error: Exception | None
     ) -> None:
         timer.cancel()
@@ -136,36 +139,38 @@ class BrokerConnection(StreamHandler):
         done(message, error)
 
     def _timed_out(self, name: str, limit_ms: int) -> None:
-        # Answers come in order, so nothing behind this one can come either.
-        self.close(KafkaTimeoutError(f"{self.node} did not answer {name} within {limit_ms} ms"))
+        # Responses arrive in order, so no later one can arrive either.
+        self.close(KafkaTimeoutError(f"{self.node} did not respond to {name} within {limit_ms} ms"))
 
-    # --------------------------------------------------------------------------------------- from the network
+    # -------------------------------------------------------------------------------------- network callbacks
 
     def connected(self, connection: Connection) -> None:
         self._connection = connection
-        hello = self.conversation.hello(self._greeted)
+        handshake = self.protocol.handshake(self._handshake_completed)
         timer = self._loop.call_later(
             self._request_timeout_ms / 1000, self._timed_out, "ApiVersions", self._request_timeout_ms
         )
         self._ready.add_done_callback(lambda _: timer.cancel())
-        hello.start(connection.send)
+        handshake.start(connection.send)
 
     def data_received(self, view: memoryview) -> int:
-        taken = self.conversation.receive(view)
-        if self.conversation.expected and self._connection is not None:
-            self._connection.expect(self.conversation.expected)
+        taken = self.protocol.receive(view)
+        if self.protocol.expected and self._connection is not None:
+            self._connection.expect(self.protocol.expected)
         return taken
 
     def closed(self, reason: CloseReason, error: BaseException | None) -> None:
         self.is_closed = True
-        failure = error if isinstance(error, ClientError) else NetworkError(_why(self.node, reason, error))
-        self.conversation.end(failure)
+        failure = (
+            error if isinstance(error, ClientError) else NetworkError(_close_reason(self.node, reason, error))
+        )
+        self.protocol.end(failure)
         if not self._ready.done():
             self._ready.set_exception(failure)
         if self.on_closed is not None:
             self.on_closed(self)
 
-    def _greeted(self, error: Exception | None) -> None:
+    def _handshake_completed(self, error: Exception | None) -> None:
         if error is None:
             if not self._ready.done():
                 self._ready.set_result(None)
@@ -174,7 +179,9 @@ class BrokerConnection(StreamHandler):
             self.close()
 
 
-def _settle(future: asyncio.Future[Message], message: Message | None, error: Exception | None) -> None:
+def _complete_future(
+    future: asyncio.Future[Message], message: Message | None, error: Exception | None
+) -> None:
     if future.done():
         return
     if error is not None:
@@ -183,11 +190,11 @@ def _settle(future: asyncio.Future[Message], message: Message | None, error: Exc
         future.set_result(message)
 
 
-def _look(future: asyncio.Future[None]) -> None:
+def _retrieve_exception(future: asyncio.Future[None]) -> None:
     if not future.cancelled():
         future.exception()
 
 
-def _why(node: Node, reason: CloseReason, error: BaseException | None) -> str:
+def _close_reason(node: Node, reason: CloseReason, error: BaseException | None) -> str:
     detail = f" ({error})" if error is not None and str(error) else ""
     return f"{node}: {reason.value}{detail}"

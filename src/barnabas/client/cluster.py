@@ -1,7 +1,7 @@
-"""What a client knows of its cluster, and whom it asks for what.
+"""A client's view of its cluster, and the choice of the broker for a request.
 
-What lives here: the cache of metadata and its refresh, leaders with their epochs, coordinators, the choice of
-a node.  What may not: connections (pool) and what is done with the answers.
+Contains the metadata cache and its refresh, leaders with their epochs, coordinators, and the choice of a
+node.  Connections belong in `pool`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TypeVar
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.client.bootstrap import Bootstrap
 from barnabas.client.broker_connection import BrokerConnection
+from barnabas.client.errors.base import RetriableError, check, error_for
 from barnabas.client.errors.data import LeaderNotAvailableError, UnknownTopicOrPartitionError
 from barnabas.client.errors.groups import CoordinatorNotAvailableError
-from barnabas.client.errors.kinds import RetriableError, check, error_for
 from barnabas.client.errors.local import NoBrokersError
 from barnabas.client.metadata import Metadata
 from barnabas.client.model import Node, Partition, Topic, TopicPartition
 from barnabas.client.pool import Pool, Purpose
-from barnabas.client.waiting import Deadline, Retries
+from barnabas.client.retries import Deadline, Retries
 from barnabas.config.settings import Settings
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -38,17 +38,17 @@ R = TypeVar("R", bound=Message)
 BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
 
-# What says that a coordinator is to be looked up again.
+# Errors after which a coordinator is looked up again.
 COORDINATOR_MOVED = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION}
 )
 
-# What metadata says of a topic that may have partitions and leaders a moment later.
-SOON_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
+# Metadata errors of a topic that may have partitions and leaders a moment later.
+MAY_APPEAR_SOON = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 
 
 class CoordinatorType(IntEnum):
-    """What a coordinator coordinates; the number is the one of FindCoordinator."""
+    """The type of a coordinator; the values are those of FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -73,26 +73,26 @@ class Cluster:
         self.bootstrap = Bootstrap(
             settings, controllers or settings["bootstrap.servers"], resolver or SystemResolver()
         )
-        # What DescribeCluster calls them: brokers are 1, controllers 2 (KIP-919).
+        # The endpoint types of DescribeCluster: brokers are 1, controllers 2 (KIP-919).
         self.endpoint_type = CONTROLLER_ENDPOINTS if controllers else BROKER_ENDPOINTS
         self.pool = pool if pool is not None else Pool(settings, AsyncioNetwork(), self.random)
         self.retries = Retries(settings, self.random)
         self.metadata = Metadata()
-        # Topics to ask for; None asks for all there are.
+        # Topics to request metadata for; None requests all.
         self.wanted: set[str] | None = set()
         self.on_update: list[Callable[[], None]] = []
         self._auto_create = allow_auto_topic_creation
-        # Topics that were last told to be unknown, so that it is said once.
+        # Topics that the last response did not know, so that each is reported once.
         self._unknown: set[str] = set()
-        # Answers in a row that lacked a topic or its leaders, and how long the last of them counts.
+        # Consecutive responses that lacked a topic or its leaders, and how long the last one counts as fresh.
         self._incomplete = 0
         self._incomplete_s = 0.0
         self._updating: asyncio.Task[None] | None = None
-        # When the first attempt began to get metadata that nobody has given yet (KIP-1102).
+        # Start of the first attempt since metadata was last received (KIP-1102).
         self._attempt_began_at: float | None = None
         self._coordinators: dict[tuple[CoordinatorType, str], Node] = {}
 
-    # ---------------------------------------------------------------------------------------- the metadata
+    # ----------------------------------------------------------------------------------------------- metadata
 
     @property
     def is_stale(self) -> bool:
@@ -104,14 +104,14 @@ class Cluster:
         return bool(age_s * 1000 > self.settings["metadata.max.age.ms"])
 
     def request_update(self) -> asyncio.Task[None]:
-        """Ask for fresh metadata; who calls while that is under way shares it."""
+        """Start a metadata update; callers share one that is in progress."""
         if self._updating is None or self._updating.done():
             self._updating = asyncio.ensure_future(self._update())
-            self._updating.add_done_callback(_look)
+            self._updating.add_done_callback(_retrieve_exception)
         return self._updating
 
     async def update(self) -> None:
-        """Wait for fresh metadata; a RetriableError if no broker gives it."""
+        """Wait for fresh metadata; raises a RetriableError if no broker provides it."""
         await asyncio.shield(self.request_update())
 
     async def _update(self) -> None:
@@ -119,20 +119,20 @@ class Cluster:
         if began_at is None:
             began_at = self._attempt_began_at = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout_at(self.bootstrap.begins_anew_at(began_at)) as patience:
-                await self._ask_for_metadata()
+            async with asyncio.timeout_at(self.bootstrap.rebootstrap_at(began_at)) as patience:
+                await self._request_metadata()
         except TimeoutError:
             if not patience.expired():
                 raise
-            self.rebootstrap(f"no broker has given metadata for {self.bootstrap.trigger_s:.0f} s")
-            await self._ask_for_metadata()
+            self.rebootstrap(f"no broker has responded with metadata for {self.bootstrap.trigger_s:.0f} s")
+            await self._request_metadata()
         self._attempt_began_at = None
         for listener in list(self.on_update):
             listener()
 
     def rebootstrap(self, reason: str) -> None:
-        """Forget the brokers and begin anew with the bootstrap servers (KIP-899, KIP-1102)."""
-        logger.info("beginning anew with the bootstrap servers: %s", reason)
+        """Forget the brokers and return to the bootstrap servers (KIP-899, KIP-1102)."""
+        logger.info("rebootstrapping: %s", reason)
         for node in self.metadata.brokers.values():
             self.pool.disconnect(node)
         self.metadata.brokers = {}
@@ -141,25 +141,25 @@ class Cluster:
         self._coordinators.clear()
         self._attempt_began_at = asyncio.get_running_loop().time()
 
-    async def _ask_for_metadata(self) -> None:
+    async def _request_metadata(self) -> None:
         if self.endpoint_type == CONTROLLER_ENDPOINTS:
             await self._update_controllers()
         else:
             await self._update_metadata()
 
     async def _update_controllers(self) -> None:
-        """Controllers know no Metadata request; they tell of each other."""
+        """Controllers do not support Metadata; they describe each other with DescribeCluster."""
         request = DescribeClusterRequest(
             include_cluster_authorized_operations=False, endpoint_type=CONTROLLER_ENDPOINTS
         )
-        answer = await self.ask_any(request, DescribeClusterResponse)
-        check(answer.error_code, answer.error_message)
+        response = await self.send_to_any(request, DescribeClusterResponse)
+        check(response.error_code, response.error_message)
         brokers = [
-            MetadataResponse.Broker(node_id=one.broker_id, host=one.host, port=one.port)
-            for one in answer.brokers
+            MetadataResponse.Broker(node_id=broker.broker_id, host=broker.host, port=broker.port)
+            for broker in response.brokers
         ]
         told = MetadataResponse(
-            brokers=brokers, cluster_id=answer.cluster_id, controller_id=answer.controller_id, topics=[]
+            brokers=brokers, cluster_id=response.cluster_id, controller_id=response.controller_id, topics=[]
         )
         self.metadata.take(told, asyncio.get_running_loop().time())
 
@@ -169,36 +169,36 @@ class Cluster:
         if wanted is not None:
             topics = [MetadataRequest.Topic(name=name) for name in sorted(wanted)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._auto_create)
-        answer = await self.ask_any(request, MetadataResponse)
-        if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self.bootstrap.is_for_recovery:
-            self.rebootstrap("a broker asks for it")
-        check(answer.error_code)
-        self.metadata.take(answer, asyncio.get_running_loop().time())
-        self._note_incomplete(answer)
+        response = await self.send_to_any(request, MetadataResponse)
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self.bootstrap.is_for_recovery:
+            self.rebootstrap("a broker requires it")
+        check(response.error_code)
+        self.metadata.take(response, asyncio.get_running_loop().time())
+        self._track_incomplete(response)
         if self._auto_create:
-            self._warn_of_unknown(answer)
+            self._warn_of_unknown_topics(response)
 
-    def _note_incomplete(self, answer: MetadataResponse) -> None:
-        """A topic that is wanted may be there soon: `metadata.max.age.ms` is too long to find that out."""
-        if all(topic.error_code not in SOON_THERE for topic in answer.topics):
+    def _track_incomplete(self, response: MetadataResponse) -> None:
+        """A requested topic may exist soon: `metadata.max.age.ms` is too long to wait for it."""
+        if all(topic.error_code not in MAY_APPEAR_SOON for topic in response.topics):
             self._incomplete = 0
             return
         self._incomplete_s = self.retries.pause_s(self._incomplete)
         self._incomplete += 1
 
-    def _warn_of_unknown(self, answer: MetadataResponse) -> None:
-        """To ask for a topic creates it where brokers allow that: a slip in its name should not go unseen."""
+    def _warn_of_unknown_topics(self, response: MetadataResponse) -> None:
+        """A metadata request may auto-create its topics: a typo in a name should be visible."""
         unknown = {
             topic.name
-            for topic in answer.topics
+            for topic in response.topics
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None
         }
         for name in sorted(unknown - self._unknown):
-            logger.warning("the topic %s does not exist: asked for it, so that it may be created", name)
+            logger.warning("topic %s does not exist; the metadata request may create it", name)
         self._unknown = unknown
 
     async def topic(self, name: str, deadline: Deadline) -> Topic:
-        """A topic that has partitions; waits for it, and so for its creation where that is allowed."""
+        """Wait for a topic with partitions, and so for its auto-creation where that is enabled."""
         is_new = self.wanted is not None and name not in self.wanted
         if self.wanted is not None:
             self.wanted.add(name)
@@ -206,10 +206,10 @@ class Cluster:
         if known is not None and known.partitions and not self.metadata.is_expired:
             return known
         try:
-            return await self.retries.until(deadline, f"finding the topic {name}", lambda: self._find(name))
+            return await self.retries.until(deadline, f"finding topic {name}", lambda: self._find(name))
         except KafkaError:
             if is_new and self.wanted is not None:
-                # Nobody else wants it: every later update would ask for it, and soon again, for ever.
+                # No other caller wants it: every later update would request it again, with backoff, forever.
                 self.wanted.discard(name)
             raise
 
@@ -219,55 +219,59 @@ class Cluster:
         await self.update()
         known = self.metadata.topics.get(name)
         if known is None:
-            raise UnknownTopicOrPartitionError(f"the topic {name} is not known")
-        check(known.error_code, None if known.error_code == 0 else f"the topic {name} cannot be used now")
+            raise UnknownTopicOrPartitionError(f"topic {name} is unknown")
+        check(known.error_code, None if known.error_code == 0 else f"topic {name} is not available")
         if not known.partitions:
-            raise LeaderNotAvailableError(f"the topic {name} has no partitions yet")
+            raise LeaderNotAvailableError(f"topic {name} has no partitions yet")
         return known
 
     async def describe(self, names: Iterable[str] | None, deadline: Deadline) -> dict[str, Topic]:
-        """Topics as they are now, without keeping them in the cache; all there are without names."""
+        """Return current metadata of topics, without caching it; of all topics if `names` is None."""
         wanted = None if names is None else [MetadataRequest.Topic(name=name) for name in names]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
         async def attempt() -> MetadataResponse:
-            answer = await self.ask_any(request, MetadataResponse)
-            for topic in answer.topics if wanted is not None else ():
-                check(topic.error_code, f"the topic {topic.name} cannot be used now")
-            return answer
+            response = await self.send_to_any(request, MetadataResponse)
+            for topic in response.topics if wanted is not None else ():
+                check(topic.error_code, f"topic {topic.name} is not available")
+            return response
 
-        answer = await self.retries.until(deadline, "describing topics", attempt)
+        response = await self.retries.until(deadline, "describing topics", attempt)
         told = Metadata()
-        told.take(answer, 0.0)
+        told.take(response, 0.0)
         return told.topics
 
     async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Partition]:
-        """The partitions that have a leader, by fresh metadata if one of them is not known to."""
+        """Return the partitions that have a leader; updates the metadata if one of them is not known."""
         asked = list(partitions)
         if self.wanted is not None:
-            self.wanted.update(one.topic for one in asked)
-        known = {one: self.metadata.leader_of(one) for one in asked}
-        if self.is_stale or any(one is None for one in known.values()):
+            self.wanted.update(partition.topic for partition in asked)
+        known = {partition: self.metadata.leader_of(partition) for partition in asked}
+        if self.is_stale or any(value is None for value in known.values()):
             await self.update()
-            known = {one: self.metadata.leader_of(one) for one in asked}
+            known = {partition: self.metadata.leader_of(partition) for partition in asked}
         return {one: found for one, found in known.items() if found is not None}
 
     def leaderless(self, partition: TopicPartition) -> RetriableError | UnknownTopicOrPartitionError:
-        """Why a partition has no leader, as far as the metadata tells."""
+        """Return why a partition has no leader, according to the metadata."""
         topic = self.metadata.topics.get(partition.topic)
         if topic is not None and topic.error_code:
             found = error_for(topic.error_code)
             if isinstance(found, RetriableError):
                 return found
         if topic is None or partition.partition not in topic.partition_of:
-            return UnknownTopicOrPartitionError(f"the partition {partition} is not known")
-        return LeaderNotAvailableError(f"the partition {partition} has no leader now")
+            return UnknownTopicOrPartitionError(f"partition {partition} is unknown")
+        return LeaderNotAvailableError(f"partition {partition} has no leader")
 
-    # ------------------------------------------------------------------------------------------- the nodes
+    # -------------------------------------------------------------------------------------------------- nodes
 
     async def nodes(self) -> list[Node]:
-        """Those to ask when any will do: connected and least busy first; bootstrap servers last, and once
-        brokers are known only if they may be used to recover (`metadata.recovery.strategy`, KIP-899)."""
+        """Return nodes for requests that any can serve: connected and least busy first, bootstrap servers
+        last.
+
+        Once brokers are known, bootstrap servers are used only for recovery (`metadata.recovery.strategy`,
+        KIP-899).
+        """
         brokers = list(self.metadata.brokers.values())
         others: list[Node] = []
         if not brokers or self.bootstrap.is_for_recovery:
@@ -282,64 +286,64 @@ class Cluster:
 
         return sorted(brokers, key=rank) + sorted(others, key=rank)
 
-    async def ask_any(self, request: Message, answer: type[R], timeout_ms: int | None = None) -> R:
-        """Ask whichever broker answers; NoBrokersError if none does."""
+    async def send_to_any(self, request: Message, response_type: type[R], timeout_ms: int | None = None) -> R:
+        """Send to the first broker that responds; raises NoBrokersError if none does."""
         reasons = []
         for node in await self.nodes():
             try:
                 connection = await self.pool.connection(node)
-                return await connection.ask(request, answer, timeout_ms=timeout_ms)
+                return await connection.send(request, response_type, timeout_ms=timeout_ms)
             except RetriableError as error:
                 reasons.append(error.message)
-        raise NoBrokersError(f"no broker answers: {'; '.join(reasons)}")
+        raise NoBrokersError(f"no broker responds: {'; '.join(reasons)}")
 
     async def any_connection(self) -> BrokerConnection:
-        """The link to whichever broker can be reached; NoBrokersError if none can."""
+        """Return a connection to a reachable broker; raises NoBrokersError if there is none."""
         reasons = []
         for node in await self.nodes():
             try:
                 return await self.pool.connection(node)
             except RetriableError as error:
                 reasons.append(error.message)
-        raise NoBrokersError(f"no broker answers: {'; '.join(reasons)}")
+        raise NoBrokersError(f"no broker responds: {'; '.join(reasons)}")
 
     async def connection_to(self, node_id: int, purpose: Purpose = Purpose.DATA) -> BrokerConnection:
-        """The link to a broker by its id."""
+        """Return the connection to a broker by its id."""
         node = self.metadata.brokers.get(node_id)
         if node is None:
             await self.update()
             node = self.metadata.brokers.get(node_id)
         if node is None:
-            raise error_for(ErrorCode.REPLICA_NOT_AVAILABLE, f"the broker {node_id} is not alive")
+            raise error_for(ErrorCode.REPLICA_NOT_AVAILABLE, f"broker {node_id} is not alive")
         return await self.pool.connection(node, purpose)
 
     async def controller(self) -> BrokerConnection:
-        """The link to the broker that takes requests for the controller (any, in KRaft mode: it forwards)."""
+        """Return the connection for controller requests (in KRaft mode any broker: it forwards them)."""
         if self.metadata.controller_id < 0 or self.metadata.is_expired:
             await self.update()
         if self.metadata.controller_id < 0:
-            raise error_for(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
+            raise error_for(ErrorCode.NOT_CONTROLLER, "the cluster has no controller")
         return await self.connection_to(self.metadata.controller_id)
 
-    # ------------------------------------------------------------------------------------ the coordinators
+    # ------------------------------------------------------------------------------------------- coordinators
 
     async def coordinators(self, keys: Iterable[str], kind: CoordinatorType) -> dict[str, Node | Exception]:
-        """The coordinator of each key, or why there is none now."""
-        found: dict[str, Node | Exception] = {}
+        """Return the coordinator of each key, or why there is none."""
+        results: dict[str, Node | Exception] = {}
         unknown = []
         for key in keys:
             node = self._coordinators.get((kind, key))
             if node is None:
                 unknown.append(key)
             else:
-                found[key] = node
+                results[key] = node
         if not unknown:
-            return found
+            return results
         for key, node_or_error in (await self._find_coordinators(unknown, kind)).items():
-            found[key] = node_or_error
+            results[key] = node_or_error
             if isinstance(node_or_error, Node):
                 self._coordinators[kind, key] = node_or_error
-        return found
+        return results
 
     async def _find_coordinators(self, keys: list[str], kind: CoordinatorType) -> dict[str, Node | Exception]:
         batched = FindCoordinatorRequest(key_type=kind, coordinator_keys=keys)
@@ -348,15 +352,17 @@ class Cluster:
             try:
                 connection = await self.pool.connection(node)
                 if connection.version_for(FindCoordinatorRequest.schema.key or 0) >= 4:
-                    answer = await connection.ask(batched, FindCoordinatorResponse)
-                    return {one.key: _coordinator(one) for one in answer.coordinators}
+                    response = await connection.send(batched, FindCoordinatorResponse)
+                    return {
+                        coordinator.key: _coordinator(coordinator) for coordinator in response.coordinators
+                    }
                 return {key: await _find_one(connection, key, kind) for key in keys}
             except RetriableError as error:
                 reasons.append(error.message)
-        raise NoBrokersError(f"no broker answers: {'; '.join(reasons)}")
+        raise NoBrokersError(f"no broker responds: {'; '.join(reasons)}")
 
     async def coordinator(self, key: str, kind: CoordinatorType) -> BrokerConnection:
-        """The link to the coordinator of one key."""
+        """Return the connection to the coordinator of a key."""
         node = (await self.coordinators([key], kind))[key]
         if isinstance(node, Exception):
             raise node
@@ -367,7 +373,7 @@ class Cluster:
             raise
 
     def forget_coordinator(self, key: str, kind: CoordinatorType) -> None:
-        """It said that it is not, or does not answer: look it up again."""
+        """Called when it is no longer the coordinator or does not respond; the next use looks it up."""
         self._coordinators.pop((kind, key), None)
 
     async def close(self) -> None:
@@ -375,7 +381,7 @@ class Cluster:
             self._updating.cancel()
             await asyncio.gather(self._updating, return_exceptions=True)
         self.pool.close()
-        # The transports tell of their end in the loop's next turns.
+        # The transports report that they are closed in the next iterations of the loop.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
@@ -392,9 +398,9 @@ def _coordinator(
 
 async def _find_one(connection: BrokerConnection, key: str, kind: CoordinatorType) -> Node | Exception:
     request = FindCoordinatorRequest(key=key, key_type=kind)
-    return _coordinator(await connection.ask(request, FindCoordinatorResponse, highest=3))
+    return _coordinator(await connection.send(request, FindCoordinatorResponse, highest=3))
 
 
-def _look(task: asyncio.Task[None]) -> None:
+def _retrieve_exception(task: asyncio.Task[None]) -> None:
     if not task.cancelled():
         task.exception()

@@ -1,6 +1,5 @@
-"""What members of a classic consumer group tell each other: subscriptions and assignments, as bytes.
-
-What lives here: the two messages and their version prefix.  What may not: who assigns what (consumer).
+"""The messages between members of a classic consumer group: subscriptions and assignments, with their version
+prefix.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ HIGHEST_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member wants, and what it owns."""
+    """A member's subscription, and what it owns."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -33,19 +32,20 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a member gets."""
+    """A member's assignment."""
 
     partitions: tuple[TopicPartition, ...]
     user_data: bytes | None = None
 
 
 def _version(data: bytes) -> int:
-    """A newer version is read as the newest known: fields are only ever added behind."""
+    """Return the version to decode with: newer ones are read as the newest known, as they only append
+    fields."""
     if len(data) < VERSION_BYTES:
-        raise ProtocolError(f"{len(data)} bytes are no message of a group's member")
+        raise ProtocolError(f"{len(data)} bytes are not a message of a group member")
     version = int.from_bytes(data[:VERSION_BYTES], "big", signed=True)
     if version < LOWEST_VERSION:
-        raise ProtocolError(f"a group's member speaks the unknown version {version}")
+        raise ProtocolError(f"a group member uses the unknown version {version}")
     return min(version, HIGHEST_VERSION)
 
 

@@ -1,6 +1,6 @@
-"""The cache of a cluster's metadata: what the newest answers tell, never going back in leader epochs.
+"""The metadata cache: the newest responses, never reverting to older leader epochs.
 
-What lives here: data and the rule by which it is replaced.  What may not: asking for it (cluster).
+Requests for metadata belong in `cluster`.
 """
 
 from __future__ import annotations
@@ -24,68 +24,74 @@ class Metadata:
         self.cluster_id: str | None = None
         self.updated_at = NEVER
         self.is_expired = True
-        # Grows with every answer.
+        # Incremented with every response.
         self.generation = 0
 
     def expire(self) -> None:
-        """Something that was told turned out to be wrong."""
+        """Called when cached metadata turned out to be wrong."""
         self.is_expired = True
 
     def leader_of(self, partition: TopicPartition) -> Partition | None:
-        """The partition, if it has a leader that is alive."""
+        """Return the partition if it has a live leader."""
         topic = self.topics.get(partition.topic)
         found = topic.partition_of.get(partition.partition) if topic is not None else None
         return found if found is not None and found.leader in self.brokers else None
 
-    def take(self, answer: MetadataResponse, now: float) -> None:
-        """Replace what an answer tells of; topics it does not mention are forgotten."""
+    def take(self, response: MetadataResponse, now: float) -> None:
+        """Replace the cache by a response; topics that it does not contain are removed."""
         self.brokers = {
             broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack)
-            for broker in answer.brokers
+            for broker in response.brokers
         }
-        self.controller_id = answer.controller_id
-        self.cluster_id = answer.cluster_id
-        told = [topic for topic in answer.topics if topic.name is not None]
+        self.controller_id = response.controller_id
+        self.cluster_id = response.cluster_id
+        told = [topic for topic in response.topics if topic.name is not None]
         self.topics = {topic.name or "": self._topic(topic) for topic in told}
         self.names = {topic.id: name for name, topic in self.topics.items() if topic.id != ZERO_UUID}
         self.updated_at = now
         self.is_expired = False
         self.generation += 1
 
-    def _topic(self, told: MetadataResponse.Topic) -> Topic:
-        name = told.name or ""
+    def _topic(self, topic: MetadataResponse.Topic) -> Topic:
+        name = topic.name or ""
         former = self.topics.get(name)
-        if told.error_code and told.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and former is not None:
-            # Told only that something is wrong for the moment: where it was is still the best guess.
+        if (
+            topic.error_code
+            and topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            and former is not None
+        ):
+            # A temporary error: the previous partitions are still the best guess.
             return Topic(
-                name, former.id, former.is_internal, former.partitions, told.error_code, former.partition_of
+                name, former.id, former.is_internal, former.partitions, topic.error_code, former.partition_of
             )
-        same = former is not None and former.id == told.topic_id
+        same = former is not None and former.id == topic.topic_id
         partitions = []
-        for one in sorted(told.partitions, key=lambda each: each.partition_index):
-            known = former.partition_of.get(one.partition_index) if same and former is not None else None
-            partitions.append(_newer(name, one, known))
+        for partition in sorted(topic.partitions, key=lambda each: each.partition_index):
+            known = (
+                former.partition_of.get(partition.partition_index) if same and former is not None else None
+            )
+            partitions.append(_newer(name, partition, known))
         return Topic(
             name,
-            told.topic_id,
-            told.is_internal,
+            topic.topic_id,
+            topic.is_internal,
             tuple(partitions),
-            told.error_code,
-            {one.number: one for one in partitions},
+            topic.error_code,
+            {partition.number: partition for partition in partitions},
         )
 
 
-def _newer(topic: str, told: MetadataResponse.Partition, known: Partition | None) -> Partition:
-    """A broker that lags behind must not lead us back to an older leader (KIP-320)."""
-    if known is not None and 0 <= told.leader_epoch < known.leader_epoch:
+def _newer(topic: str, partition: MetadataResponse.Partition, known: Partition | None) -> Partition:
+    """A lagging broker must not bring back an older leader (KIP-320)."""
+    if known is not None and 0 <= partition.leader_epoch < known.leader_epoch:
         return known
     return Partition(
         topic,
-        told.partition_index,
-        told.leader_id,
-        told.leader_epoch,
-        tuple(told.replica_nodes),
-        tuple(told.isr_nodes),
-        tuple(told.offline_replicas),
-        told.error_code,
+        partition.partition_index,
+        partition.leader_id,
+        partition.leader_epoch,
+        tuple(partition.replica_nodes),
+        tuple(partition.isr_nodes),
+        tuple(partition.offline_replicas),
+        partition.error_code,
     )

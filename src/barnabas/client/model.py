@@ -1,4 +1,4 @@
-"""What the client knows of a cluster: nodes, topics, partitions.  Plain data, shared by all its parts."""
+"""Data classes shared by all clients: nodes, topics, partitions, offsets."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class TopicPartition(NamedTuple):
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Numbers by topic, as most requests want them."""
-    found: dict[str, list[int]] = {}
-    for one in partitions:
-        found.setdefault(one.topic, []).append(one.partition)
-    return found
+    """Group partition numbers by topic, as most requests need them."""
+    results: dict[str, list[int]] = {}
+    for partition in partitions:
+        results.setdefault(partition.topic, []).append(partition.partition)
+    return results
 
 
 class TopicPartitionReplica(NamedTuple):
-    """One replica of a partition, by the broker that has it."""
+    """A replica of a partition on a broker."""
 
     topic: str
     partition: int
@@ -40,7 +40,7 @@ class TopicPartitionReplica(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker or controller; a negative id stands for a bootstrap server that was not asked yet."""
+    """A broker or controller; a negative id stands for a bootstrap server that was not contacted yet."""
 
     id: int
     host: str
@@ -55,7 +55,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Where a partition lives."""
+    """The leader and replicas of a partition."""
 
     topic: str
     number: int
@@ -76,13 +76,13 @@ class Topic:
     is_internal: bool = False
     partitions: tuple[Partition, ...] = ()
     error_code: int = 0
-    # Changes with every answer that tells anything new of the topic.
+    # Replaced with every response that changes the topic.
     partition_of: dict[int, Partition] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """A committed offset: the next one to read, with the epoch of the record before it."""
+    """A committed offset: the next one to read, with the leader epoch of the record before it."""
 
     offset: int
     leader_epoch: int = NO_EPOCH
@@ -91,7 +91,7 @@ class OffsetAndMetadata:
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndTimestamp:
-    """The first record at or after a time."""
+    """The first record at or after a timestamp."""
 
     offset: int
     timestamp: int
@@ -100,7 +100,7 @@ class OffsetAndTimestamp:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """Who commits: a member of a group, as a transaction that commits its offsets has to tell (KIP-447)."""
+    """The committing member of a group, as needed for commits in a transaction (KIP-447)."""
 
     group_id: str
     generation_id: int = NO_EPOCH

@@ -1,11 +1,11 @@
-"""Requests about committed offsets, which the consumer, the producer and the admin client share."""
+"""Requests about committed offsets, shared by the consumer, the producer and the admin client."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from barnabas.base.errors import KafkaError
-from barnabas.client.errors.kinds import error_for
+from barnabas.client.errors.base import error_for
 from barnabas.client.model import NO_EPOCH, OffsetAndMetadata, TopicPartition, by_topic
 from barnabas.client.outcomes import Outcomes
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
@@ -54,7 +54,7 @@ def offset_fetch_request(
     member_id: str | None = None,
     member_epoch: int = NO_EPOCH,
 ) -> OffsetFetchRequest:
-    """For several groups from version 8 on, for one before that (not `batched`)."""
+    """Build a request for several groups (version 8 and later), or for one group if not `batched`."""
     if not batched:
         ((group_id, partitions),) = groups.items()
         return OffsetFetchRequest(
@@ -86,29 +86,31 @@ def offset_fetch_request(
     )
 
 
-def fetched_offsets(answer: OffsetFetchResponse, only_group: str | None) -> dict[str, Committed | KafkaError]:
-    """By group; an answer before version 8 names none, so the asker does."""
+def fetched_offsets(
+    response: OffsetFetchResponse, only_group: str | None
+) -> dict[str, Committed | KafkaError]:
+    """Return offsets by group; responses before version 8 do not name the group, so the caller does."""
     if only_group is not None:
-        if answer.error_code:
-            return {only_group: error_for(answer.error_code)}
-        return {only_group: _offsets(answer.topics)}
+        if response.error_code:
+            return {only_group: error_for(response.error_code)}
+        return {only_group: _offsets(response.topics)}
     return {
         group.group_id: error_for(group.error_code) if group.error_code else _offsets(group.topics)
-        for group in answer.groups
+        for group in response.groups
     }
 
 
 def _offsets(topics: Iterable[OffsetFetchResponse.Topic | OffsetFetchResponse.Topics]) -> Committed:
-    found: dict[TopicPartition, OffsetAndMetadata | KafkaError | None] = {}
+    results: dict[TopicPartition, OffsetAndMetadata | KafkaError | None] = {}
     for topic in topics:
         for one in topic.partitions:
             partition = TopicPartition(topic.name, one.partition_index)
             if one.error_code:
-                found[partition] = error_for(one.error_code)
+                results[partition] = error_for(one.error_code)
             elif one.committed_offset < 0:
-                found[partition] = None
+                results[partition] = None
             else:
-                found[partition] = OffsetAndMetadata(
+                results[partition] = OffsetAndMetadata(
                     one.committed_offset, one.committed_leader_epoch, one.metadata or ""
                 )
-    return Outcomes(found)
+    return Outcomes(results)

@@ -1,7 +1,6 @@
-"""From what a user gives, a dict with dots or keywords with underscores, to checked settings.
+"""From user-given options, a dict with dots or keywords with underscores, to validated settings.
 
-What lives here: the two spellings, what is refused, and Python's own types for options that are text.  What
-may not: the options themselves (config).
+The options themselves are defined in `config`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from barnabas.config.clients import consumer_settings, producer_settings
 from barnabas.config.errors import ConfigError
 from barnabas.config.node.security import refuse_unbuilt_security
 
-# A program gives functions or objects for these, so they need no default in a file.
+# Programs pass functions or objects for these, so they have no default in a file.
 _PYTHON_DEFAULTS = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
 BYTES = "bytes"
 
@@ -38,13 +37,13 @@ def _gathered(
     for name in _PYTHON_DEFAULTS:
         if name in known:
             given.setdefault(name, BYTES)
-    # Brokers show it in lists of groups and in their logs: better than nothing at all.
+    # Brokers show it in lists of groups and in their logs.
     given.setdefault("client.id", f"barnabas-{table.scope}")
     return {name: _as_text(table, name, value) for name, value in given.items() if value is not None}
 
 
 def is_client_option(name: str) -> bool:
-    """Whether any client has it: a dict, as a file of properties, may be shared by several of them."""
+    """Whether any client has the option: a dict, like a properties file, may be shared by several clients."""
     return any(table.option(name) is not None for table in (PRODUCER, CONSUMER, ADMIN))
 
 
@@ -57,13 +56,13 @@ def _unknown(table: OptionTable, wrong: str, known: Iterable[str]) -> ConfigErro
         hint = f"did you mean {nearest[0]}?"
     else:
         example = next(name for name in names if name in ("bootstrap.servers", "bootstrap_servers"))
-        hint = f"they have Apache Kafka's names, as {example}"
+        hint = f"options have Apache Kafka's names, such as {example}"
     client = "an admin client" if table is ADMIN else f"a {table.scope}"
-    return ConfigError(f"{wrong} is no option of {client}; {hint}")
+    return ConfigError(f"{wrong} is not an option of {client}; {hint}")
 
 
 def _as_text(table: OptionTable, name: str, value: Any) -> object:
-    """`acks=1` means "1": an option that is text takes a number too."""
+    """`acks=1` means "1": a string option also accepts a number."""
     option = table.option(name)
     if option is not None and option.type is Type.STRING and isinstance(value, int):
         return str(value)

@@ -1,4 +1,4 @@
-"""What a call about many things gives: a value or an error for each of them."""
+"""The result of a call about several things: a value or an error for each."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ V = TypeVar("V")
 
 
 class Outcomes(Mapping[K, V], Generic[K, V]):
-    """Values by key; asking for a key that failed raises its error.
+    """Values by key; accessing a key that failed raises its error.
 
-    `errors` has the failures and `values_by_key` the rest; `raise_first()` makes a failure of one a failure
-    of all, for those who want no part of it.
+    `errors` has the failures and `values_by_key` the successes; `raise_first()` raises the first failure, for
+    callers that need all to succeed.
     """
 
     __slots__ = ("_found",)
@@ -54,7 +54,7 @@ class Outcomes(Mapping[K, V], Generic[K, V]):
         return {key: value for key, value in self._found.items() if not isinstance(value, KafkaError)}
 
     def raise_first(self) -> Outcomes[K, V]:
-        """Raise the first error, if there is one; else give itself."""
+        """Raise the first error, if there is one; else return self."""
         for error in self.errors.values():
             raise error
         return self

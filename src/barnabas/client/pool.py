@@ -1,7 +1,6 @@
-"""The connections of a client, by node.
+"""The connections of a client, by node: opened on demand, with backoff, and closed when idle.
 
-What lives here: opening when needed, pauses between attempts that grow, closing what is idle.  What may not:
-which node to ask for what (cluster).
+The choice of a node belongs in `cluster`.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from barnabas.runtime.network.asyncio_network import ClientSocketOptions
 from barnabas.runtime.random import Random
 
 JITTER = 0.2
-# Doublings beyond this change nothing: every limit is reached by then.
+# More doublings change nothing: every limit is reached by then.
 MAX_DOUBLINGS = 16
 
 
 class Purpose(Enum):
-    """Connections of one node are kept apart by what they are for: a request that the broker holds for long
-    (a fetch, a join) must not hold up the others."""
+    """Separate connections to one node by use: a request that the broker delays (a fetch, a join) must not
+    block others."""
 
     DATA = "data"
     FETCHES = "fetches"
@@ -34,13 +33,13 @@ Key = tuple[int, str, int, Purpose]
 
 
 def backoff_s(first_ms: int, most_ms: int, failures: int, random: Random) -> float:
-    """Doubling pauses with some jitter, as KIP-580 has it."""
+    """Return an exponential backoff with jitter, as in KIP-580."""
     plain = min(first_ms << min(failures, MAX_DOUBLINGS), max(first_ms, most_ms))
     return plain * (1 - JITTER + 2 * JITTER * random.fraction()) / 1000
 
 
 class Pool:
-    """Links by node and purpose."""
+    """Connections by node and purpose."""
 
     def __init__(self, settings: Settings, network: ConnectingNetwork, random: Random) -> None:
         self._settings = settings
@@ -54,7 +53,7 @@ class Pool:
         self._closed = False
 
     def ready(self, node: Node, purpose: Purpose = Purpose.DATA) -> BrokerConnection | None:
-        """The open link to a node, if there is one."""
+        """Return the open connection to a node, if there is one."""
         connection = self._connections.get((node.id, node.host, node.port, purpose))
         return connection if connection is not None and connection.is_ready else None
 
@@ -63,7 +62,7 @@ class Pool:
         return until > asyncio.get_running_loop().time()
 
     async def connection(self, node: Node, purpose: Purpose = Purpose.DATA) -> BrokerConnection:
-        """The link to a node, opened if needed; NetworkError if it cannot be."""
+        """Return the connection to a node, opened if needed; raises NetworkError if that fails."""
         key = (node.id, node.host, node.port, purpose)
         connection = self._connections.get(key)
         if connection is not None and connection.is_ready:
@@ -80,7 +79,7 @@ class Pool:
         return connection
 
     def disconnect(self, node: Node) -> None:
-        """Close all links to a node; who waits for answers hears it."""
+        """Close all connections to a node; their requests in flight fail."""
         for key, connection in list(self._connections.items()):
             if key[:3] == (node.id, node.host, node.port):
                 connection.close()
@@ -110,7 +109,7 @@ class Pool:
         return connection
 
     def _given_size(self, name: str) -> int | None:
-        """Only what somebody asked for: the system's own sizes grow with the load, fixed ones do not."""
+        """Return a size only if it was configured: the system's own buffer sizes grow with the load."""
         given = self._settings.is_given(name) and self._settings[name] > 0
         return int(self._settings[name]) if given else None
 

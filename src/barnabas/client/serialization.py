@@ -1,8 +1,4 @@
-"""From Python values to bytes and back.
-
-What lives here: the serialisers that Apache Kafka has, by its class names too, and how a user's own are
-called.  What may not: anything that knows a producer or consumer.
-"""
+"""Serializers and deserializers: Apache Kafka's, also by its class names, and user-defined ones."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ def _number_deserializer(form: str) -> Deserialize:
         if data is None:
             return None
         if len(data) != packed.size:
-            raise ValueError(f"{len(data)} bytes are no number of {packed.size}")
+            raise ValueError(f"{len(data)} bytes are not a number of {packed.size} bytes")
         return packed.unpack(data)[0]
 
     return read
@@ -54,18 +50,18 @@ _DESERIALIZERS: dict[str, Deserialize] = {
     "String": _from_text,
     **{name: _number_deserializer(form) for name, form in _NUMBERS.items()},
 }
-# What leaves bytes as they are.
+# Pass-through: bytes are not converted.
 _PLAIN = frozenset({"", "bytes", "ByteArray", "Bytes", "ByteBuffer", "Void"})
 
 
 def _short_name(given: str, ending: str) -> str:
-    """`org.apache.kafka.common.serialization.StringSerializer`, `StringSerializer`, `String`: the same."""
+    """Normalize `org.apache.kafka.common.serialization.StringSerializer`, `StringSerializer`, `String`."""
     name = given.removeprefix("class ").removeprefix(_JAVA_PACKAGE).removesuffix(ending)
     return name if name in _SERIALIZERS or name in _PLAIN else name.capitalize()
 
 
 def serializer(given: Any, option: str) -> Serialize | None:
-    """What an option names: None where bytes are sent as they are."""
+    """Return the configured serializer; None if bytes are sent unchanged."""
     if isinstance(given, str):
         name = _short_name(given, "Serializer")
         if name in _PLAIN:
@@ -82,7 +78,7 @@ def serializer(given: Any, option: str) -> Serialize | None:
 
 
 def deserializer(given: Any, option: str) -> Deserialize | None:
-    """What an option names: None where bytes are given as they are."""
+    """Return the configured deserializer; None if bytes are returned unchanged."""
     if isinstance(given, str):
         name = _short_name(given, "Deserializer")
         if name in _PLAIN:

@@ -3,7 +3,7 @@
 What lives here: sending what sources read, with a limit on what is not written yet, and telling them what is.
 What may not: reading; retries, which are the producer's.
 
-While no broker answers, the producer keeps what it has, its buffer fills, and nothing more is read: files
+While no broker responds, the producer keeps what it has, its buffer fills, and nothing more is read: files
 wait, pipes wait, and nothing is lost.
 """
 

@@ -98,7 +98,7 @@ class PositionsFile:
 
     def save(self, positions: Iterable[Position]) -> None:
         """Replace what was saved; after a crash the file is the old one or the new one, never a part."""
-        content = {"format": FORMAT, "files": [asdict(one) for one in positions]}
+        content = {"format": FORMAT, "files": [asdict(position) for position in positions]}
         data = json.dumps(content, indent=1).encode()
         folder = os.path.dirname(os.path.abspath(self.path))
         os.makedirs(folder, exist_ok=True)

@@ -1,1 +1,1 @@
-"""The controller: decides about the cluster in metadata records.  Pure: it touches no file and no clock."""
+"""The controller: manages the cluster through metadata records.  Pure: no file access, no clock."""

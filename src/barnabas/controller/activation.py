@@ -1,7 +1,7 @@
-"""What a controller writes first when it has become the leader (KIP-631, KIP-868).
+"""The records that a controller writes when it becomes active (KIP-631, KIP-868).
 
-An empty log gets the records that the cluster was formatted with, in a transaction where its level knows
-them; a transaction that an earlier leader left open is aborted.
+An empty log gets the bootstrap records, in a transaction if the metadata.version supports it.  A transaction
+that an earlier active controller left open is aborted.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ ABORT_REASON = "Controller failover"
 
 
 class CannotActivateError(Exception):
-    """The log is in a state that no leader may go on from."""
+    """The log is in a state from which no controller can become active."""
 
 
 def activation_records(
     state: ControllerState, bootstrap: Sequence[Message], *, in_transaction: bool
 ) -> list[Message]:
-    """The records, perhaps none."""
+    """Returns the records to append; may be empty."""
     is_empty = METADATA_VERSION not in state.image.features
     levels = {
         record.name: record.feature_level for record in bootstrap if isinstance(record, FeatureLevelRecord)
@@ -40,12 +40,12 @@ def activation_records(
     level = levels.get(METADATA_VERSION, 0) if is_empty else state.image.metadata_version
     if is_empty and METADATA_VERSION not in levels:
         raise CannotActivateError(
-            "the metadata log is empty and bootstrap.checkpoint names no metadata.version; run"
+            "the metadata log is empty and bootstrap.checkpoint contains no metadata.version; run"
             " `barnabas storage format` with this configuration"
         )
     if in_transaction and level < TRANSACTIONS_LEVEL:
         raise CannotActivateError(
-            f"a transaction is open in the metadata log, which metadata.version level {level} does not know"
+            f"a transaction is open in the metadata log, but metadata.version {level} does not support it"
         )
     records: list[Message] = []
     if in_transaction:
@@ -59,7 +59,7 @@ def activation_records(
 
 
 def _cluster_min_isr(state: ControllerState, levels: dict[str, int]) -> list[Message]:
-    """Eligible leader replicas need one number for the whole cluster (KIP-966)."""
+    """Eligible leader replicas require one value for the whole cluster (KIP-966)."""
     if levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) == 0:
         return []
     value = str(state.options.static[MIN_ISR])

@@ -1,7 +1,4 @@
-"""What a decision is made of: the question's circumstances, the records and the reply.
-
-What lives here: plain data, and the refusals inside a reply.  What may not: any decision.
-"""
+"""The input and output of a controller decision: request context, records, reply and errors (plain data)."""
 
 from __future__ import annotations
 
@@ -11,13 +8,13 @@ from dataclasses import dataclass
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.protocol.schema import Message
 
-# Records of one batch, and so of a request whose records count together or not at all (Apache Kafka's limit).
+# The maximum number of records in a batch, and thus of an atomic request (Apache Kafka's limit).
 MAX_RECORDS_PER_BATCH = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """When and how a request was asked, and where its first record would go."""
+    """The request context: time, version and principal, and the offset of the first record."""
 
     now_ns: int
     next_offset: int
@@ -27,11 +24,11 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Records to append, and the reply once they are committed.
+    """Records to append, and the reply to send once they are committed.
 
-    They go into one batch; only where `atomic` is False may they be spread over several.  `accepted` changes
-    soft state; it is called with the offset of the last record (or, without records, of the last one in the
-    log) when the log has taken them, and never if it has not.
+    The records form one batch; only if `atomic` is False may they span several.  `accepted` updates soft
+    state; it is called with the offset of the last record (or, without records, of the last one in the log)
+    once they are appended, and never if the append fails.
     """
 
     records: Sequence[Message]
@@ -45,30 +42,30 @@ class Decision:
 
 
 def too_large() -> KafkaError:
-    """A request whose records do not fit one batch: it has to be split by the one who asks."""
+    """The error of a request whose records do not fit in one batch; the client must split it."""
     return KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """A refusal that stands inside a reply.  The message may be absent, as Apache Kafka leaves it."""
+class ApiError:
+    """An error inside a reply.  The message may be null, as in Apache Kafka."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
 
     @classmethod
-    def of(cls, error: KafkaError) -> Fault:
-        """A text that only repeats the code's own is left out, as Apache Kafka does."""
-        general = error.message == ERRORS[error.code].text
-        return cls(error.code, None if general else error.message)
+    def of(cls, error: KafkaError) -> ApiError:
+        """The message is omitted if it is the default message of the code, as in Apache Kafka."""
+        is_default = error.message == ERRORS[error.code].text
+        return cls(error.code, None if is_default else error.message)
 
     @classmethod
-    def general(cls, code: ErrorCode) -> Fault:
-        """With the code's own text."""
+    def default_for(cls, code: ErrorCode) -> ApiError:
+        """With the default message of the code."""
         return cls(code, ERRORS[code].text)
 
     def __bool__(self) -> bool:
         return self.code is not ErrorCode.NONE
 
 
-NO_FAULT = Fault()
+NO_ERROR = ApiError()

@@ -1,9 +1,9 @@
 """The controller as a record machine: requests in, decisions out, records applied.
 
-What lives here: which decision belongs to which request, and the jobs that come by the clock.  What may not:
-the decisions themselves (one file an area), the log, time.
+Maps requests to decisions and provides the periodic tasks.  The decisions themselves belong in one module per
+area; log and clock belong in the broker.
 
-`decide` changes nothing durable; `apply` alone does, with records that the log has taken.
+`decide` changes no durable state; only `apply` does, with records that are in the log.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ _DECISIONS: dict[type[Message], Decide] = {
 
 
 class Controller:
-    """Decides while its node leads the quorum; follows the records all the time."""
+    """Makes decisions while its node leads the quorum; always applies the records."""
 
     def __init__(self, options: ControllerOptions, random: Random) -> None:
         self.state = ControllerState(options, random)
 
     @property
     def image(self) -> Image:
-        """With all records that the log has taken, committed or not."""
+        """The image including all records in the log, committed or not."""
         return self.state.image
 
     def load(self, image: Image) -> None:
@@ -94,46 +94,46 @@ class Controller:
         in_transaction: bool,
         process_start_offset: int = 0,
     ) -> list[Message]:
-        """This node leads: the records to begin with.  Every broker that is alive gets a whole session.
+        """Called when this node becomes the leader; returns the initial records.
 
-        This node's own broker is not, if it registered before this process found the log at
-        `process_start_offset`: that registration belongs to a process that has ended.
+        Every live broker gets a full session.  This node's own broker does not if it registered before
+        `process_start_offset`, the log end at process start: that registration belongs to a previous process.
         """
         state = self.state
         own = state.image.brokers.get(state.options.node_id)
-        ended = own.id if own is not None and own.epoch < process_start_offset else None
-        state.heartbeats.activate(state.image.brokers.values(), now_ns, ended=ended)
+        stopped = own.id if own is not None and own.epoch < process_start_offset else None
+        state.heartbeats.activate(state.image.brokers.values(), now_ns, stopped_broker=stopped)
         return activation_records(state, bootstrap, in_transaction=in_transaction)
 
     def deactivate(self, committed: Image) -> None:
-        """It leads no more: back to what is committed; what was soft is lost with the rest."""
+        """Called when leadership is lost: revert to the committed image and discard the soft state."""
         self.state.load(committed)
 
     def decide(self, request: Message, context: Context) -> Decision:
-        """What is to be written and answered; KafkaError if the request is refused as a whole."""
+        """Returns the records and the reply; raises KafkaError if the whole request is rejected."""
         decide = _DECISIONS.get(type(request))
         if decide is None:
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, f"{request.schema.name} is no request for the controller"
+                ErrorCode.UNSUPPORTED_VERSION, f"{request.schema.name} is not a controller request"
             )
         return decide(self.state, request, context)
 
     def prepare(self, records: Sequence[Message], last_offset: int, epoch: int, timestamp_ms: int) -> Delta:
-        """What these records will change once the log has taken them, the last one at this offset.
+        """Returns the delta of these records, the last of which will get this offset.
 
-        InconsistentRecordError if they contradict the image; nothing changes here either way.
+        Raises InconsistentRecordError if they contradict the image.  Does not change the state.
         """
         return self.state.prepare(records, last_offset, epoch, timestamp_ms)
 
     def apply(self, delta: Delta) -> None:
-        """The log has taken the records of this delta, which was prepared last."""
+        """Apply the most recently prepared delta, whose records are now in the log."""
         self.state.apply(delta)
 
-    # By the clock
+    # Periodic tasks
 
     def fence_stale(self, now_ns: int) -> list[Message]:
-        """One broker whose session is over; asked again, with these applied, until there is none."""
-        return brokers.fence_one_stale(self.state, now_ns)
+        """Fence one broker with an expired session; call again after applying the records, until empty."""
+        return brokers.maybe_fence_stale_broker(self.state, now_ns)
 
     def balance_leaders(self) -> list[Message]:
         return elections.balance_leaders(self.state)

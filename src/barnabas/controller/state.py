@@ -1,7 +1,6 @@
-"""What the controller decides on: the image, the soft state, and what follows from both.
+"""The controller's state: the image, the soft state, and queries over both.
 
-What lives here: the state, the few questions that several decisions ask of it, and how records change it.
-What may not: decisions.  `apply` alone changes the durable part, which is the image.
+Decisions belong in the area modules.  Only `apply` changes the durable part, which is the image.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from barnabas.runtime.random import Random
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
-# Directory ids below this are states, not directories (KIP-858).
+# Directory ids below this represent states, not directories (KIP-858).
 RESERVED_DIRECTORIES = frozenset(Uuid.from_words(0, number) for number in range(100))
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
-    """What the controller knows from its own node."""
+    """The configuration of the controller's node."""
 
     node_id: int
     cluster_id: str
@@ -52,15 +51,15 @@ class ControllerOptions:
 
 @dataclass(slots=True)
 class ControllerState:
-    """All that the controller knows."""
+    """The complete state of the controller."""
 
     options: ControllerOptions
     random: Random
     image: Image = EMPTY_IMAGE
     heartbeats: Heartbeats = field(init=False)
     colliding: CollidingNames = field(init=False)
-    rules: AclIndex = field(init=False)
-    # Offsets of the records that registered brokers; a broker is caught up when it has read its own.
+    acl_index: AclIndex = field(init=False)
+    # Offsets of the registration records; a broker has caught up once it has read its own.
     registered_at: dict[int, int] = field(init=False)
     _layers: Layers = field(init=False)
     _settings: Settings = field(init=False)
@@ -68,21 +67,21 @@ class ControllerState:
     def __post_init__(self) -> None:
         self.heartbeats = Heartbeats(self.options.session_timeout_ns)
         self.colliding = CollidingNames()
-        self.rules = AclIndex()
+        self.acl_index = AclIndex()
         self.registered_at = {}
         self.load(self.image)
 
     def load(self, image: Image) -> None:
-        """Begin with this image; nothing soft is left."""
+        """Start from this image with empty soft state."""
         self.image = image
         self.heartbeats.deactivate()
         self.colliding.replace(sorted(image.topic_ids))
-        self.rules.replace(image.acls.values())
+        self.acl_index.replace(image.acls.values())
         self.registered_at = {broker.id: image.offset for broker in image.brokers.values()}
-        self._read_configs()
+        self._load_configs()
 
     def prepare(self, records: Sequence[Message], last_offset: int, epoch: int, timestamp_ms: int) -> Delta:
-        """What these records will change, the last of them at this offset; nothing has changed yet."""
+        """Returns the delta of these records, the last of which will get this offset; changes nothing."""
         delta = Delta(self.image)
         for record in records:
             delta.apply(record)
@@ -90,12 +89,12 @@ class ControllerState:
         return delta
 
     def apply(self, delta: Delta) -> None:
-        """The records of a prepared delta are in the log."""
-        assert delta.before is self.image, "it was prepared for the image as it is"
+        """Apply a prepared delta whose records are in the log."""
+        assert delta.before is self.image, "the delta was prepared for the current image"
         self.image = delta.image
-        self._follow(delta, delta.image.offset)
+        self._update_soft_state(delta, delta.image.offset)
 
-    def _follow(self, delta: Delta, last_offset: int) -> None:
+    def _update_soft_state(self, delta: Delta, last_offset: int) -> None:
         for broker_id in sorted(delta.brokers):
             broker = delta.image.brokers.get(broker_id)
             before = delta.before.brokers.get(broker_id)
@@ -112,13 +111,13 @@ class ControllerState:
                 self.colliding.add(topic.name)
             elif before_topic is not None and topic is None:
                 self.colliding.remove(before_topic.name)
-        self.rules.follow(delta)
+        self.acl_index.follow(delta)
         if any(kind == ConfigResource.BROKER for kind, _ in delta.configs):
-            self._read_configs()
+            self._load_configs()
 
-    # Options
+    # Configs
 
-    def _read_configs(self) -> None:
+    def _load_configs(self) -> None:
         self._layers = Layers(
             self.options.static.given,
             self.options.static.mode,
@@ -129,26 +128,26 @@ class ControllerState:
 
     @property
     def layers(self) -> Layers:
-        """The options of this node, under those of a topic."""
+        """The config layers of this node, below those of a topic."""
         return self._layers
 
     @property
     def settings(self) -> Settings:
-        """The broker options in force here."""
+        """The effective broker configs."""
         return self._settings
 
     def topic_option(self, topic: str, name: str) -> object:
-        """The value of one topic option in force."""
-        given = self.image.configs_of(ConfigResource.TOPIC, topic).get(name)
-        if given is not None:
-            return TOPIC.parse_one(name, given)
+        """The effective value of one topic config."""
+        configured = self.image.configs_of(ConfigResource.TOPIC, topic).get(name)
+        if configured is not None:
+            return TOPIC.parse_one(name, configured)
         return self._settings[name]
 
     def min_isr(self, topic: Topic) -> int:
-        """No more than there are replicas."""
-        wanted = self.topic_option(topic.name, MIN_ISR)
-        assert isinstance(wanted, int), "its row says INT"
-        return min(wanted, len(topic.partitions[0].replicas))
+        """At most the number of replicas."""
+        configured = self.topic_option(topic.name, MIN_ISR)
+        assert isinstance(configured, int), "the option table declares an INT"
+        return min(configured, len(topic.partitions[0].replicas))
 
     def allows_unclean_election(self, topic: str) -> bool:
         return bool(self.topic_option(topic, UNCLEAN_ELECTION))
@@ -164,12 +163,12 @@ class ControllerState:
     # Brokers
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether it may lead and be in an ISR."""
+        """Whether the broker may lead partitions and be in an ISR."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
     def usable_brokers(self) -> list[UsableBroker]:
-        """Those that may get replicas: all that are registered and not on their way out."""
+        """The brokers that may get replicas: all registered ones that are not shutting down."""
         return [
             UsableBroker(broker.id, broker.rack, broker.fenced)
             for _, broker in sorted(self.image.brokers.items())
@@ -177,7 +176,7 @@ class ControllerState:
         ]
 
     def default_directory(self, broker_id: int) -> Uuid:
-        """Where a new replica is, as far as the controller can say."""
+        """The directory of a new replica, as far as the controller knows it."""
         if not self.directories_supported:
             return MIGRATING_DIR
         broker = self.image.brokers.get(broker_id)
@@ -192,7 +191,7 @@ class ControllerState:
         return broker is not None and has_online_directory(broker, directory)
 
     def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> Broker:
-        """The broker, if it speaks for its present registration."""
+        """Returns the broker; raises KafkaError if the epoch is not that of its current registration."""
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             raise KafkaError(
@@ -205,7 +204,7 @@ class ControllerState:
             )
         return broker
 
-    # Partitions, in an order that does not depend on how they are kept
+    # Partitions, in a deterministic order
 
     def partitions(self) -> Iterator[tuple[Topic, int, Partition]]:
         for _, topic in sorted(self.image.topics.items()):
@@ -213,20 +212,20 @@ class ControllerState:
                 yield topic, number, partition
 
     def leaderless(self) -> Iterator[tuple[Topic, int, Partition]]:
-        return (found for found in self.partitions() if found[2].leader == NO_LEADER)
+        return (entry for entry in self.partitions() if entry[2].leader == NO_LEADER)
 
     def in_isr(self, broker_id: int) -> Iterator[tuple[Topic, int, Partition]]:
-        return (found for found in self.partitions() if broker_id in found[2].isr)
+        return (entry for entry in self.partitions() if broker_id in entry[2].isr)
 
     def in_elr(self, broker_id: int) -> Iterator[tuple[Topic, int, Partition]]:
-        return (found for found in self.partitions() if broker_id in found[2].elr)
+        return (entry for entry in self.partitions() if broker_id in entry[2].elr)
 
     def leads_any(self, broker_id: int) -> bool:
         return any(partition.leader == broker_id for _, _, partition in self.partitions())
 
 
 def has_online_directory(broker: Broker, directory: Uuid) -> bool:
-    """A directory that nobody has named yet counts as online."""
+    """An unassigned directory counts as online."""
     if directory in (UNASSIGNED_DIR, MIGRATING_DIR):
         return True
     return directory != LOST_DIR and (not broker.directories or directory in broker.directories)

@@ -1,11 +1,8 @@
-"""Where the controller keeps its decisions: the metadata log of KRaft mode, or the znodes of ZooKeeper mode.
+"""The controller's storage interface: the metadata log in KRaft mode, znodes in ZooKeeper mode.
 
-What lives here: what the controller needs of a store, and what it hears from it.  What may not: how records
-are kept, and elections.
-
-Leadership is won with an epoch, and only after all that earlier leaders have committed was reported; it is
-lost with the same epoch.  Between the two the controller alone appends.  What was appended and not reported
-as committed when leadership is lost may yet be committed: it is reported then, like any other record.
+Leadership is won with an epoch, after everything that earlier leaders committed has been reported, and is
+lost with the same epoch.  In between, only this controller appends.  Records that were appended but not
+reported as committed when leadership is lost may still be committed; they are then reported like any others.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from barnabas.protocol.schema import Message
 
 
 class ControllerStore(Protocol):
-    """Keeps records in order."""
+    """Stores records in order."""
 
     @property
     def end_offset(self) -> int:
@@ -26,29 +23,29 @@ class ControllerStore(Protocol):
         ...
 
     def append(self, epoch: int, records: Sequence[Message], *, level: int, atomic: bool) -> int:
-        """Take records of the leader of this epoch, for a cluster at this metadata.version level.
+        """Append records as the leader of this epoch, for a cluster at this metadata.version level.
 
-        The offset of the last one; `committed` follows when they are safe.  Unless `atomic` they may count
-        one after another.  KafkaError: nothing was taken, or else `lost` or `failed` follows.
+        Returns the offset of the last one; `committed` follows once they are durable.  If not `atomic`, they
+        may take effect one after another.  On KafkaError nothing was appended, or `lost` or `failed` follows.
         """
         ...
 
 
 class StoreListener(Protocol):
-    """Hears, in order, what becomes of a store."""
+    """Receives the events of a store, in order."""
 
     def committed(self, batches: Sequence[MetadataBatch], *, is_end: bool) -> None:
-        """These are decided for ever; `is_end` unless more that is committed follows at once."""
+        """These batches are committed; `is_end` unless more committed batches follow immediately."""
         ...
 
     def won(self, epoch: int) -> None:
-        """This node's controller leads from now on."""
+        """This node's controller is active from now on."""
         ...
 
     def lost(self, epoch: int) -> None:
-        """It does not any more."""
+        """This node's controller is no longer active."""
         ...
 
     def failed(self, error: BaseException) -> None:
-        """The store cannot go on; nothing more will be committed here."""
+        """The store has failed; nothing more will be committed here."""
         ...

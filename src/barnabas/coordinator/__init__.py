@@ -1,1 +1,1 @@
-"""The coordinators of groups and of transactions, as record machines: pure, and the same in the simulator."""
+"""The group and transaction coordinators as record machines: pure, and also run by the simulator."""

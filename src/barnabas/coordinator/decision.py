@@ -1,7 +1,4 @@
-"""What a coordinator's decision is made of: the circumstances, the entries to write and the reply.
-
-What lives here: plain data, and how one decision gathers it.  What may not: any decision.
-"""
+"""The input and output of a coordinator decision: context, entries and reply (plain data)."""
 
 from __future__ import annotations
 
@@ -19,9 +16,9 @@ R = TypeVar("R")
 
 
 class Context(NamedTuple):
-    """What a decision may look at beside the state of its machine."""
+    """What a decision may use besides the state of its machine."""
 
-    # Wall time, which stamps what is written.  Time-outs are the timers' business.
+    # Wall-clock time, for timestamps in entries.  Timeouts use the timers.
     now_ms: int
     image: Image
     settings: Settings
@@ -29,14 +26,14 @@ class Context(NamedTuple):
 
 
 class ProducerStamp(NamedTuple):
-    """Whose transaction a batch belongs to: its entries count when the transaction's marker has come."""
+    """The producer of a transactional batch: its entries take effect with the transaction's marker."""
 
     producer_id: int
     producer_epoch: int
 
 
 class Marker(NamedTuple):
-    """The end of a transaction, as its coordinator tells it to the partition."""
+    """A transaction marker, as its coordinator sends it to the partition."""
 
     producer_id: int
     producer_epoch: int
@@ -45,18 +42,17 @@ class Marker(NamedTuple):
 
 
 class Decision(NamedTuple, Generic[R]):
-    """Entries to append, and the reply once they are committed.
+    """Entries to append, and the reply to send once they are committed.
 
-    The entries go into one batch, all or none; only where `atomic` is False may they be spread over several.
-    A reply that is a Promise is one that waits for other members; it is passed on when both have come: the
-    commit and the value.  A reply without entries waits for all that was applied before it.
+    The entries form one atomic batch; only if `atomic` is False may they span several.  A reply that is a
+    Promise waits for other members; it is sent once the entries are committed and the promise is completed.
+    A reply without entries waits for the commit of everything applied before it.
 
-    Deciding changes nothing: entries change durable state when they are applied, and soft state (members that
-    are joining, requests that wait, timers) is changed by `accepted` when the log has taken the entries and
-    they are applied, and by `committed` when all replicas have them, just before the reply.  A decision that
-    the log refuses has therefore nothing to undo.  `refused` is what soft state does instead, and is given
-    the error that the caller gets: the log did not take the entries, and `accepted` was not called; or it
-    did, and the replicas were too slow.
+    A decision itself changes nothing.  Entries change durable state when they are applied.  Soft state
+    (joining members, waiting requests, timers) is changed by `accepted` once the entries are appended and
+    applied, and by `committed` once they are replicated, just before the reply.  So a decision that the log
+    rejects needs no rollback.  `refused` is called instead, with the error that the client gets: either the
+    append failed and `accepted` was not called, or the replication timed out.
     """
 
     entries: Sequence[Entry]
@@ -64,9 +60,9 @@ class Decision(NamedTuple, Generic[R]):
     accepted: Callable[[], None] | None = None
     refused: Callable[[KafkaError], None] | None = None
     committed: Callable[[], None] | None = None
-    # Set: the batch is part of this producer's transaction (TxnOffsetCommit).
+    # If set, the batch belongs to this producer's transaction (TxnOffsetCommit).
     producer: ProducerStamp | None = None
-    # Set: instead of entries the end of a transaction is written.
+    # If set, a transaction marker is written instead of entries.
     marker: Marker | None = None
     atomic: bool = True
 
@@ -75,7 +71,7 @@ NOTHING: Decision[None] = Decision((), None)
 
 
 class Changes:
-    """What one decision gathers on its way: entries in the order of writing, and changes of soft state."""
+    """Collects the entries of one decision, in write order, and its changes of soft state."""
 
     __slots__ = ("_soft", "entries")
 
@@ -87,7 +83,7 @@ class Changes:
         self.entries.extend(entries)
 
     def then(self, act: Callable[[], None]) -> None:
-        """Change soft state in this way when the entries are written, and not at all if they are not."""
+        """Run this change of soft state once the entries are written; never if the write fails."""
         self._soft.append(act)
 
     def decision(
@@ -97,9 +93,9 @@ class Changes:
         committed: Callable[[], None] | None = None,
         refused: Callable[[KafkaError], None] | None = None,
     ) -> Decision[R]:
-        return Decision(self.entries, reply, self.take, refused, committed)
+        return Decision(self.entries, reply, self.apply_soft_state, refused, committed)
 
-    def take(self) -> None:
-        """The entries are written, or there are none: change soft state."""
+    def apply_soft_state(self) -> None:
+        """Called when the entries are written, or if there are none."""
         for act in self._soft:
             act()

@@ -1,10 +1,7 @@
 """Entries: the records of the coordinators' topics, between messages and bytes.
 
-What lives here: one record as key and value, and its way to bytes and back.  What may not: what an entry
-means, and batches.
-
-A key starts with its type and a value with its version, two bytes each.  Keys have one version, 0; values are
-written in the version that the cluster's features prescribe, which whoever makes the entry knows.
+A key starts with its type and a value with its version, two bytes each.  Keys have only version 0; values are
+written in the version that the cluster's features prescribe, which is chosen by the creator of the entry.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from barnabas.protocol.record_frame import (
 )
 from barnabas.protocol.schema import Message
 
-# Which coordinator's records: they number their types each for itself.
+# The coordinator that the records belong to: each has its own key types.
 GROUP = "group"
 TRANSACTION = "transaction"
 
@@ -29,7 +26,7 @@ _TYPE_SIZE = 2
 
 
 class Entry(NamedTuple):
-    """One record.  Without a value it is a tombstone: what the key names is gone."""
+    """One record.  Without a value it is a tombstone, which removes the key."""
 
     key: Message
     value: Message | None
@@ -37,19 +34,19 @@ class Entry(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """A record that this release cannot read, and why; it is passed over."""
+    """A record that this release cannot read, with the reason; it is skipped."""
 
     reason: str
 
 
 def encode(entry: Entry) -> tuple[bytes, bytes | None]:
-    """Key and value as they stand in the log."""
+    """Returns the key and value in the format of the log."""
     value = None if entry.value is None else write_versioned(entry.value, entry.value_version)
     return write_coordinator_key(entry.key), value
 
 
 def decode(key: bytes | None, value: bytes | None, coordinator: str) -> Entry | Unknown:
-    """What a record of the log says.  A damaged one is as unknown as one from the future."""
+    """Decode a record of the log.  A corrupt record is treated like one of an unknown type."""
     if key is None:
         return Unknown("it has no key")
     try:
@@ -58,7 +55,7 @@ def decode(key: bytes | None, value: bytes | None, coordinator: str) -> Entry | 
             return Entry(message, None)
         kind = int.from_bytes(key[:_TYPE_SIZE], "big")
         value_class = coordinator_records(coordinator)[kind][1]
-        read, version = read_versioned(value_class, value)
+        decoded, version = read_versioned(value_class, value)
     except ProtocolError as error:
         return Unknown(error.message)
-    return Entry(message, read, version)
+    return Entry(message, decoded, version)

@@ -1,11 +1,10 @@
-"""Recent events of groups and transactional ids: what happened to them lately, when and why.
+"""Recent events of groups and transactional ids: what happened, when and why.
 
-What lives here: a bounded ring of events for each id, and a bound on the number of ids.  What may not:
-decisions.  Events are soft: they are told to tools and people, nothing depends on them, and a shard that is
-loaded anew begins with none.
+Each id has a bounded ring of events, and the number of ids is bounded.  Events are soft state for tools and
+operators: no decision depends on them, and a reloaded shard starts without any.
 
-Commits come by the thousand, so they are summed up: one event tells how many came since when, until something
-else happens or a while has passed.
+Commits are frequent, so they are aggregated: one event counts the commits until another event occurs or the
+time window ends.
 
     machine.events.note(group_id, context.now_ms, EventKind.MEMBER_JOINED, who=member_id, reason=text)
     machine.events.of(group_id)
@@ -17,20 +16,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-# Events kept of one id; the oldest goes first.
+# The maximum number of events per id; the oldest is removed first.
 MAX_EVENTS_PER_ID = 64
-# Ids of one shard whose events are kept; the one that was silent for longest goes first.
+# The maximum number of ids with events per shard; the least recently active is removed first.
 MAX_IDS = 10_000
-# Commits within so long are one event.
+# Commits within this time are one event.
 COMMITS_WINDOW_MS = 10_000
-# Reasons come from clients, and may be as long as a string can be.
+# Reasons come from clients and can be as long as a protocol string.
 MAX_REASON_CHARACTERS = 255
 
 
 class EventKind(StrEnum):
-    """What may happen."""
+    """The kinds of events."""
 
-    # To a group.
+    # Of a group.
     MEMBER_JOINED = "member joined"
     MEMBER_LEFT = "member left"
     MEMBER_EXPIRED = "member expired"
@@ -45,7 +44,7 @@ class EventKind(StrEnum):
     OFFSETS_PENDING = "offsets pending in a transaction"
     OFFSETS_DELETED = "offsets deleted"
     OFFSETS_EXPIRED = "offsets expired"
-    # To a transactional id.
+    # Of a transactional id.
     PRODUCER_STARTED = "producer started"
     PRODUCER_FENCED = "producer fenced"
     TRANSACTION_STARTED = "transaction started"
@@ -60,22 +59,22 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, at a time of the wall clock."""
+    """An event, with its wall-clock time."""
 
     at_ms: int
     kind: EventKind
-    # Who it was: a member id, or a producer as "id/epoch".
+    # A member id, or a producer as "id/epoch".
     who: str = ""
     reason: str = ""
-    # Generation, group epoch or producer epoch that it led to; -1 if it led to none.
+    # The resulting generation, group epoch or producer epoch; -1 if none.
     generation: int = -1
-    # Of summed up events: how many, and when the last of them was.
+    # For aggregated events: how many, and the time of the last one.
     count: int = 1
     until_ms: int = -1
 
 
 class _Commits:
-    """A sum that still grows."""
+    """An aggregated event that still grows."""
 
     __slots__ = ("at_ms", "count", "until_ms")
 
@@ -94,11 +93,11 @@ class Events:
     __slots__ = ("_rings",)
 
     def __init__(self) -> None:
-        # In order of their last event: the first is the one that was silent for longest.
+        # In the order of their last event: the first is the least recently active.
         self._rings: dict[str, list[Event | _Commits]] = {}
 
     def __len__(self) -> int:
-        """How many ids have events."""
+        """The number of ids with events."""
         return len(self._rings)
 
     def note(
@@ -112,12 +111,14 @@ class Events:
         generation: int = -1,
         count: int = 1,
     ) -> None:
-        """Something happened to this group or transactional id."""
-        short = reason if len(reason) <= MAX_REASON_CHARACTERS else reason[: MAX_REASON_CHARACTERS - 1] + "…"
-        self._add(name, Event(at_ms, kind, who, short, generation, count, at_ms))
+        """Record an event of this group or transactional id."""
+        truncated = (
+            reason if len(reason) <= MAX_REASON_CHARACTERS else reason[: MAX_REASON_CHARACTERS - 1] + "…"
+        )
+        self._add(name, Event(at_ms, kind, who, truncated, generation, count, at_ms))
 
     def committed(self, name: str, at_ms: int, partitions: int) -> None:
-        """Offsets of so many partitions were committed."""
+        """Record a commit of offsets for this many partitions."""
         ring = self._rings.get(name)
         if ring:
             last = ring[-1]
@@ -128,17 +129,17 @@ class Events:
         self._add(name, _Commits(at_ms, partitions))
 
     def of(self, name: str) -> Sequence[Event]:
-        """The events of this id that are still known, oldest first."""
+        """The recorded events of this id, oldest first."""
         return tuple(
             event.event() if isinstance(event, _Commits) else event for event in self._rings.get(name, ())
         )
 
     def names(self) -> Sequence[str]:
-        """The ids that have events; the one with the newest comes last."""
+        """The ids with events; the one with the newest event is last."""
         return tuple(self._rings)
 
     def forget(self, name: str) -> None:
-        """Nobody will ask for this id again."""
+        """Discard the events of this id."""
         self._rings.pop(name, None)
 
     def _add(self, name: str, event: Event | _Commits) -> None:

@@ -1,15 +1,15 @@
 """A shard: one record machine on one partition of a coordinator's topic.
 
-What lives here: the order of things.  A question is decided; its entries are appended, and applied so that
-the next decision sees them; replies, of reads too, wait until all that was applied is committed.  A refused
-append changes nothing.  What may not: decisions (the machine), the log itself (`Store`) and clocks.
+Contains the processing order.  A request is decided; its entries are appended, and applied so that the next
+decision sees them; replies, including those of reads, wait until everything applied is committed.  A failed
+append changes nothing.  Decisions belong in the machine, the log in `Store`.
 
-The machine's durable state is what `apply`, `marker` and `load` made of the log's records, and nothing else
-changes it.  A shard that is dropped tells everyone who waits, and is loaded anew elsewhere or later.
+The machine's durable state results from `apply`, `marker` and `load` only.  A dropped shard fails all waiting
+requests and is loaded again elsewhere or later.
 
-A decision that raises has changed nothing, and costs its caller alone.  But what the log has taken must be
-applied: an exception in `apply` or in a change of soft state leaves a machine that is neither as before nor
-as the log says.  Such a shard logs the exception, drops itself (`failure`) and waits to be loaded anew.
+A decision that raises has changed nothing and affects only its caller.  But appended entries must be applied:
+after an exception in `apply` or in a change of soft state, the machine no longer matches the log.  Such a
+shard logs the exception, drops itself (`failure`) and waits to be reloaded.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
-# Replies that may wait for a commit at once.
+# The maximum number of replies that wait for a commit.
 MAX_WAITING_REPLIES = 100_000
-# Timers run in one go, so that one that sets itself again cannot hold the loop.
+# The maximum number of timers per run, so that a timer that reschedules itself cannot block the loop.
 MAX_TIMERS_PER_RUN = 1_000
-# Until a timer is due again whose entries the log refused, as in Apache Kafka.
+# The delay until a timer whose entries were rejected by the log runs again, as in Apache Kafka.
 TIMER_RETRY_MS = 500
 
-# What an append that failed is called when a coordinator's client hears of it.
-_TOLD_AS = {
+# Maps append errors to the errors that a coordinator returns to clients.
+_CLIENT_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -53,42 +53,42 @@ _TOLD_AS = {
 }
 
 
-# To clients a shard that is about to be loaded anew is one that has moved.
-_BROKEN = KafkaError(ErrorCode.NOT_COORDINATOR, "the coordinator's state is broken and is loaded anew")
+# For clients, a shard that is about to be reloaded has moved.
+_BROKEN = KafkaError(ErrorCode.NOT_COORDINATOR, "the coordinator's state is broken and will be reloaded")
 
 
 class _BrokenError(Exception):
-    """A change of state failed half-way."""
+    """A state change failed halfway."""
 
 
 class Machine(Protocol):
-    """What a record machine has."""
+    """The interface of a record machine."""
 
     @property
     def timers(self) -> Timers: ...
 
     def apply(self, entry: Entry, stamp: ProducerStamp | None) -> None:
-        """The log has taken this entry; with a stamp it counts when the transaction is committed."""
+        """Called when an entry is in the log; with a stamp it takes effect with its transaction."""
         ...
 
     def marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """The log has taken the end of a transaction."""
+        """Called when a transaction marker is in the log."""
         ...
 
     def load(self, columns: Columns, stamp: ProducerStamp | None) -> None:
-        """Entries of the log as bytes, from its start on: the same as decoding and applying each."""
+        """Load entries as bytes, from the start of the log: equivalent to decoding and applying each."""
         ...
 
     def loaded(self, context: Context) -> None:
-        """All of the log is applied: soft state and timers begin."""
+        """Called when the whole log is applied: initialize soft state and timers."""
         ...
 
     def metadata_changed(self, delta: Delta, context: Context) -> Decision[None]:
-        """A committed delta of the cluster's metadata; what is to be written because of it."""
+        """Called with a committed delta of the cluster metadata; returns what to write."""
         ...
 
     def dropped(self, error: KafkaError) -> None:
-        """The shard goes: tell the error to everyone whose reply the machine itself holds."""
+        """Called when the shard is unloaded: fail all waiting requests that the machine holds."""
         ...
 
 
@@ -96,11 +96,11 @@ M = TypeVar("M", bound=Machine)
 
 
 class Store(Protocol):
-    """The log of the shard's partition, as a leader appends to it."""
+    """The log of the shard's partition, to which the leader appends."""
 
     @property
     def high_watermark(self) -> int:
-        """Everything before it is committed."""
+        """All entries before this offset are committed."""
         ...
 
     def append(
@@ -112,19 +112,19 @@ class Store(Protocol):
         *,
         atomic: bool,
     ) -> tuple[int, int]:
-        """Write one batch: how many of the entries it holds, and the offset behind it.
+        """Write one batch; returns how many of the entries it contains, and the offset after it.
 
-        Unless `atomic` it may be fewer than all, as many as fit.  KafkaError: nothing was written.
+        If not `atomic`, it may contain only as many entries as fit.  On KafkaError nothing was written.
         """
         ...
 
     def append_marker(self, marker: Marker, now_ms: int) -> int:
-        """Write the end of a transaction; the offset behind it."""
+        """Write a transaction marker; returns the offset after it."""
         ...
 
 
-class _Waiting(NamedTuple):
-    """A reply that may go once everything before this offset is committed, until a deadline."""
+class _WaitingReply(NamedTuple):
+    """A reply that waits until everything before this offset is committed, or until its deadline."""
 
     offset: int
     deadline_ms: int
@@ -134,31 +134,31 @@ class _Waiting(NamedTuple):
 
 
 class Shard(Generic[M]):
-    """Of one partition, from the end of loading on."""
+    """The shard of one loaded partition."""
 
     def __init__(self, machine: M, store: Store, *, end_offset: int, commit_timeout_ms: int) -> None:
         self.machine = machine
         self._store = store
         self._commit_timeout_ms = commit_timeout_ms
-        # Everything before it is applied.
+        # Everything before this offset is applied.
         self.end_offset = end_offset
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_WaitingReply] = deque()
         self._error: KafkaError | None = None
-        # What broke it, if it is broken: its machine is not what its log says.
+        # The exception that broke the shard, if any: its machine no longer matches the log.
         self.failure: Exception | None = None
-        # A reply may bring the next request of its connection: that is decided after what is being decided.
+        # A reply may trigger the next request of its connection; that is queued until this one is done.
         self._is_deciding = False
-        self._asked_meanwhile: deque[Callable[[], None]] = deque()
+        self._queued: deque[Callable[[], None]] = deque()
 
     @property
     def next_expiry(self) -> int | None:
-        """Until when the first reply waits for its commit; None if none does."""
+        """The deadline of the first waiting reply; None if there is none."""
         return self._waiting[0].deadline_ms if self._waiting else None
 
     # Deciding
 
     def start(self, context: Context, monotonic_ms: int) -> None:
-        """The log is applied."""
+        """Called when the log is applied."""
         self.machine.timers.now_ms = monotonic_ms
         self.machine.loaded(context)
 
@@ -169,23 +169,21 @@ class Shard(Generic[M]):
         monotonic_ms: int,
         verification: object | None = None,
     ) -> Promise[R]:
-        """Decide, append, apply, and reply when it is committed."""
-        answer: Promise[R] = Promise()
+        """Decide, append, apply, and reply once it is committed."""
+        promise: Promise[R] = Promise()
         if self._is_deciding:
-            self._asked_meanwhile.append(
-                partial(self._decide, decide, context, monotonic_ms, verification, answer)
-            )
+            self._queued.append(partial(self._decide, decide, context, monotonic_ms, verification, promise))
         else:
-            self._at_once(partial(self._decide, decide, context, monotonic_ms, verification, answer))
-        return answer
+            self._run_exclusively(partial(self._decide, decide, context, monotonic_ms, verification, promise))
+        return promise
 
-    def _at_once(self, action: Callable[[], None]) -> None:
-        """Do it undisturbed, and then what was asked meanwhile."""
+    def _run_exclusively(self, action: Callable[[], None]) -> None:
+        """Run without interleaving, then run the requests queued in the meantime."""
         self._is_deciding = True
         try:
             action()
-            while self._asked_meanwhile:
-                self._asked_meanwhile.popleft()()
+            while self._queued:
+                self._queued.popleft()()
         finally:
             self._is_deciding = False
 
@@ -195,7 +193,7 @@ class Shard(Generic[M]):
         context: Context,
         monotonic_ms: int,
         verification: object | None,
-        answer: Promise[R],
+        promise: Promise[R],
     ) -> None:
         machine = self.machine
         machine.timers.now_ms = monotonic_ms
@@ -204,19 +202,21 @@ class Shard(Generic[M]):
             decision = decide(machine, context)
             self._write(decision, context, verification)
             if decision.accepted is not None:
-                self._change(decision.accepted)
+                self._change_state(decision.accepted)
         except _BrokenError:
-            answer.fail(_BROKEN)
+            promise.fail(_BROKEN)
             return
         except Exception as error:
-            answer.fail(error)
+            promise.fail(error)
             return
         if self._store.high_watermark >= self.end_offset and not self._waiting:
-            self._reply(decision, answer)
+            self._reply(decision, promise)
             return
         deadline_ms = monotonic_ms + self._commit_timeout_ms
-        reply = partial(self._reply, decision, answer)
-        self._waiting.append(_Waiting(self.end_offset, deadline_ms, reply, decision.refused, answer.fail))
+        reply = partial(self._reply, decision, promise)
+        self._waiting.append(
+            _WaitingReply(self.end_offset, deadline_ms, reply, decision.refused, promise.fail)
+        )
 
     def _check_open(self) -> None:
         if self._error is not None:
@@ -224,22 +224,24 @@ class Shard(Generic[M]):
         if len(self._waiting) >= MAX_WAITING_REPLIES:
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"{len(self._waiting)} replies wait for the replicas of the coordinator's log",
+                f"{len(self._waiting)} replies are waiting for the replicas of the coordinator's log",
             )
 
     def run_due(self, context: Context, monotonic_ms: int) -> None:
-        """Decide what timers are due for."""
+        """Run the due timers."""
         timers = self.machine.timers
         timers.now_ms = monotonic_ms
         for _ in range(MAX_TIMERS_PER_RUN):
             due = timers.pop_due()
             if due is None or self._error is not None:
                 return
-            self.ask(_of_timer(due[1]), context, monotonic_ms).then(_ignore, partial(self._put_off, *due))
+            self.ask(_timer_decision(due[1]), context, monotonic_ms).then(
+                _ignore, partial(self._retry_timer, *due)
+            )
 
-    def _put_off(self, key: Hashable, decide: Due, error: BaseException) -> None:
-        """What the log refused is due again soon: nobody else would end a session that is over."""
-        _log_refused(error)
+    def _retry_timer(self, key: Hashable, decide: Due, error: BaseException) -> None:
+        """Retry a timer whose entries the log rejected: otherwise an expired session would never end."""
+        _log_failure(error)
         timers = self.machine.timers
         if self._error is None and isinstance(error, KafkaError) and not timers.has(key):
             timers.schedule(key, TIMER_RETRY_MS, decide)
@@ -248,7 +250,7 @@ class Shard(Generic[M]):
         def decide(machine: M, context: Context) -> Decision[None]:
             return machine.metadata_changed(delta, context)
 
-        self.ask(decide, context, monotonic_ms).then(_ignore, _log_refused)
+        self.ask(decide, context, monotonic_ms).then(_ignore, _log_failure)
 
     def _write(self, decision: Decision[R], context: Context, verification: object | None) -> None:
         """Append and apply."""
@@ -256,100 +258,100 @@ class Shard(Generic[M]):
             if decision.marker is not None:
                 marker = decision.marker
                 self.end_offset = self._store.append_marker(marker, context.now_ms)
-                ended = marker.producer_id, marker.producer_epoch, marker.committed
-                self._change(partial(self.machine.marker, *ended))
+                transaction = marker.producer_id, marker.producer_epoch, marker.committed
+                self._change_state(partial(self.machine.marker, *transaction))
             elif decision.entries:
                 self._append(decision, context.now_ms, verification)
         except KafkaError as error:
-            told = KafkaError(_TOLD_AS.get(error.code, error.code), error.message)
+            client_error = KafkaError(_CLIENT_ERRORS.get(error.code, error.code), error.message)
             if decision.refused is not None:
-                self._change(partial(decision.refused, told))
-            raise told from error
+                self._change_state(partial(decision.refused, client_error))
+            raise client_error from error
 
     def _append(self, decision: Decision[R], now_ms: int, verification: object | None) -> None:
         stamp, atomic = decision.producer, decision.atomic
-        left = decision.entries
-        while left:
-            count, self.end_offset = self._store.append(left, stamp, now_ms, verification, atomic=atomic)
-            self._change(partial(self._apply, left[:count], stamp))
-            left = left[count:]
+        remaining = decision.entries
+        while remaining:
+            count, self.end_offset = self._store.append(remaining, stamp, now_ms, verification, atomic=atomic)
+            self._change_state(partial(self._apply, remaining[:count], stamp))
+            remaining = remaining[count:]
 
     def _apply(self, entries: Sequence[Entry], stamp: ProducerStamp | None) -> None:
         apply = self.machine.apply
         for entry in entries:
             apply(entry, stamp)
 
-    def _change(self, change: Callable[[], None]) -> None:
-        """Change state, which must not fail: if it does, the shard is at its end."""
+    def _change_state(self, change: Callable[[], None]) -> None:
+        """Change state, which must not fail: otherwise the shard is unusable."""
         try:
             change()
         except Exception as error:
-            logger.exception("a coordinator's state is broken: its shard stops, and has to be loaded anew")
+            logger.exception("a coordinator's state is broken: its shard stops until it is reloaded")
             self.failure = error
             self.drop(_BROKEN)
             raise _BrokenError from error
 
     # Replying
 
-    def _reply(self, decision: Decision[R], answer: Promise[R]) -> None:
+    def _reply(self, decision: Decision[R], promise: Promise[R]) -> None:
         if decision.committed is not None:
             try:
-                self._change(decision.committed)
+                self._change_state(decision.committed)
             except _BrokenError:
-                answer.fail(_BROKEN)
+                promise.fail(_BROKEN)
                 return
         reply = decision.reply
         if isinstance(reply, Promise):
-            reply.then(answer.set, answer.fail)
+            reply.then(promise.set, promise.fail)
         else:
-            answer.set(reply)
+            promise.set(reply)
 
     def look_at_commits(self) -> None:
-        """The high watermark may have moved: let go what is committed."""
+        """Called when the high watermark may have advanced: complete committed replies."""
         if not self._is_deciding:
-            self._at_once(self._let_go_committed)
+            self._run_exclusively(self._complete_committed)
 
-    def _let_go_committed(self) -> None:
+    def _complete_committed(self) -> None:
         while self._waiting and self._waiting[0].offset <= self._store.high_watermark:
             self._waiting.popleft().reply()
 
     def expire(self, monotonic_ms: int) -> None:
-        """Tell those who waited too long for the replicas; what they had written may yet be committed."""
+        """Fail replies that waited too long for replication; their entries may still be committed."""
         self.machine.timers.now_ms = monotonic_ms
-        self._at_once(partial(self._refuse_late, monotonic_ms))
+        self._run_exclusively(partial(self._expire_waiting, monotonic_ms))
 
-    def _refuse_late(self, monotonic_ms: int) -> None:
+    def _expire_waiting(self, monotonic_ms: int) -> None:
         error = KafkaError(
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            "the replicas of the coordinator's log did not answer in time",
+            "the replicas of the coordinator's log did not respond in time",
         )
         while self._waiting and self._waiting[0].deadline_ms <= monotonic_ms:
-            late = self._waiting.popleft()
-            if late.refused is not None:
+            expired = self._waiting.popleft()
+            if expired.refused is not None:
                 with suppress(_BrokenError):
-                    self._change(partial(late.refused, error))
-            late.fail(error)
+                    self._change_state(partial(expired.refused, error))
+            expired.fail(error)
 
     def drop(self, error: KafkaError) -> None:
-        """This broker leads the partition no more, or stops: everybody who waits is told, and nobody else."""
+        """Called when this broker no longer leads the partition, or stops: all waiting requests fail."""
         self._error = error
         self.machine.timers.clear()
         waiting, self._waiting = self._waiting, deque()
-        for one in waiting:
-            one.fail(error)
+        for waiting_reply in waiting:
+            waiting_reply.fail(error)
         self.machine.dropped(error)
 
 
-def _of_timer(due: Callable[[Context], Decision[None]]) -> Callable[[Machine, Context], Decision[None]]:
+def _timer_decision(due: Callable[[Context], Decision[None]]) -> Callable[[Machine, Context], Decision[None]]:
     return lambda _, context: due(context)
 
 
 def _ignore(_: None) -> None:
-    """Nobody waits for a timer."""
+    """The result of a timer is not used."""
 
 
-def _log_refused(error: BaseException) -> None:
+def _log_failure(error: BaseException) -> None:
     if isinstance(error, KafkaError):
-        logger.warning("what a coordinator decided by itself was not written: %s", error)
+        logger.warning("an internal decision of a coordinator was not written: %s", error)
     else:
-        logger.error("a coordinator's own decision failed", exc_info=error)
+        logger.error("an internal decision of a coordinator failed", exc_info=error)

@@ -1,9 +1,7 @@
-"""Timers of a shard: soft, keyed, and run as decisions like any other.
+"""Timers of a shard: soft, keyed, and run as decisions.
 
-What lives here: what is to be decided when.  What may not: a clock; the shard says what time it is before
-each decision, and whoever drives the shard asks when the next timer is due.
-
-Time is the monotonic one, in milliseconds.
+There is no clock here: the shard sets the time before each decision, and its driver asks for the next
+deadline.  Times are monotonic, in milliseconds.
 """
 
 from __future__ import annotations
@@ -16,8 +14,8 @@ from barnabas.coordinator.decision import Context, Decision
 
 Due: TypeAlias = Callable[[Context], Decision[None]]
 
-# A queue with this many entries or fewer is never swept of dead ones.
-SWEEP_ABOVE = 64
+# A queue of at most this size is never swept of stale entries.
+MIN_QUEUE_TO_SWEEP = 64
 
 
 class _Timer:
@@ -30,10 +28,10 @@ class _Timer:
 
 
 class Timers:
-    """Scheduling a key again moves it; equal deadlines are due in the order of scheduling.
+    """Scheduling a key again moves its timer; equal deadlines run in scheduling order.
 
-    A timer that is moved to a later time keeps its place in the queue until that place is reached: a session
-    that is prolonged by each heartbeat costs no work of the queue.
+    A timer that moves to a later time keeps its queue position until that is reached: a session that each
+    heartbeat extends causes no queue work.
     """
 
     __slots__ = ("_queue", "_sequence", "_timers", "now_ms")
@@ -41,7 +39,7 @@ class Timers:
     def __init__(self) -> None:
         self.now_ms = 0
         self._timers: dict[Hashable, _Timer] = {}
-        # (queued for, order of scheduling, timer); stale when the key has another timer by now.
+        # (queued deadline, sequence number, timer); stale if the key has another timer.
         self._queue: list[tuple[int, int, _Timer]] = []
         self._sequence = 0
 
@@ -52,16 +50,16 @@ class Timers:
         return key in self._timers
 
     def schedule(self, key: Hashable, delay_ms: int, decide: Due) -> None:
-        """Decide this so much later, unless it is cancelled or scheduled anew before."""
+        """Run this decision after the delay, unless the key is cancelled or rescheduled before."""
         deadline_ms = self.now_ms + delay_ms
-        known = self._timers.get(key)
-        if known is not None and deadline_ms >= known.deadline_ms:
-            known.deadline_ms = deadline_ms
-            known.decide = decide
+        existing = self._timers.get(key)
+        if existing is not None and deadline_ms >= existing.deadline_ms:
+            existing.deadline_ms = deadline_ms
+            existing.decide = decide
             return
         timer = self._timers[key] = _Timer(key, deadline_ms, decide)
         self._push(timer)
-        if known is not None:
+        if existing is not None:
             self._sweep()
 
     def cancel(self, key: Hashable) -> None:
@@ -69,17 +67,17 @@ class Timers:
             self._sweep()
 
     def clear(self) -> None:
-        """Nothing is due any more."""
+        """Cancel all timers."""
         self._timers.clear()
         self._queue.clear()
 
     def next_deadline(self) -> int | None:
-        """When to look next; a moved timer may make that a little early."""
+        """When to check next; may be early for a moved timer."""
         self._drop_stale()
         return self._queue[0][0] if self._queue else None
 
     def pop_due(self) -> tuple[Hashable, Due] | None:
-        """Take out the first that is due at `now_ms`: its key, and what is to be decided."""
+        """Remove and return the first timer due at `now_ms`: its key and its decision."""
         while True:
             self._drop_stale()
             if not self._queue or self._queue[0][0] > self.now_ms:
@@ -101,6 +99,6 @@ class Timers:
             heapq.heappop(queue)
 
     def _sweep(self) -> None:
-        if len(self._queue) > SWEEP_ABOVE and len(self._queue) > 2 * len(self._timers):
+        if len(self._queue) > MIN_QUEUE_TO_SWEEP and len(self._queue) > 2 * len(self._timers):
             self._queue = [item for item in self._queue if self._timers.get(item[2].key) is item[2]]
             heapq.heapify(self._queue)

@@ -1,1 +1,1 @@
-"""Cluster metadata: feature levels and, later, records to images."""
+"""Cluster metadata: feature levels, records, deltas, images, snapshots, and the loader."""

@@ -1,8 +1,8 @@
-"""What a cluster's metadata starts with: the feature levels, the first records, and the files that hold them.
+"""Initial cluster metadata: feature levels, the first records, and the files that contain them.
 
-What lives here: choosing levels when a node is formatted, and the bytes of `bootstrap.checkpoint` and of
-a dynamic quorum's first snapshot (KIP-853), in the layout of Apache Kafka's snapshots.  What may not:
-folders, and how a running quorum writes snapshots.
+Contains the choice of levels when a node is formatted, and the bytes of `bootstrap.checkpoint` and of the
+first snapshot of a dynamic quorum (KIP-853), in the layout of Apache Kafka's snapshots.  Snapshots of a
+running quorum belong in `raft.snapshot`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from barnabas.protocol.schema import Message
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
 METADATA_FOLDER = "__cluster_metadata-0"
-# A snapshot's name is its end offset and epoch; the first one of a dynamic quorum has no log before it.
+# A snapshot is named by its end offset and epoch; no log precedes the first one of a dynamic quorum.
 FIRST_SNAPSHOT_FILE = "00000000000000000000-0000000000.checkpoint"
 FIRST_EPOCH = 0
-# A batch of metadata records is no larger than this, in files as in the log.
+# The maximum size of a batch of metadata records, in files and in the log.
 MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 _QUORUM_FLAGS = "--standalone, --initial-controllers, or --no-initial-controllers"
@@ -49,9 +49,9 @@ _QUORUM_FLAGS = "--standalone, --initial-controllers, or --no-initial-controller
 def choose_levels(
     chosen: Mapping[str, int], release: MetadataVersion | None, *, dynamic_quorum: bool, unstable: bool
 ) -> tuple[MetadataVersion, dict[str, int]]:
-    """metadata.version and the level of every feature; ValueError in Apache Kafka's words.
+    """Returns metadata.version and the level of every feature; raises ValueError with Apache Kafka's message.
 
-    `chosen` is what was asked for by name, `release` gives the others their defaults.
+    `chosen` are the levels requested by name; `release` provides the defaults for the others.
     """
     version = _choose_version(chosen, release, unstable)
     for name in chosen:
@@ -82,32 +82,32 @@ def _choose_version(
     return release
 
 
-def _choose_kraft_version(asked: int | None, dynamic_quorum: bool) -> int:
+def _choose_kraft_version(requested: int | None, dynamic_quorum: bool) -> int:
     """kraft.version is 1 exactly when the quorum is dynamic."""
-    if asked is None:
+    if requested is None:
         return 1 if dynamic_quorum else 0
-    start = f"Cannot set {KRAFT_VERSION} to {asked}"
-    if asked == 0 and dynamic_quorum:
+    prefix = f"Cannot set {KRAFT_VERSION} to {requested}"
+    if requested == 0 and dynamic_quorum:
         raise ValueError(
-            f"{start} if one of the flags {_QUORUM_FLAGS} is used. For dynamic controllers support, "
+            f"{prefix} if one of the flags {_QUORUM_FLAGS} is used. For dynamic controllers support, "
             f"try removing the --feature flag for {KRAFT_VERSION}."
         )
-    if asked != 0 and not dynamic_quorum:
+    if requested != 0 and not dynamic_quorum:
         raise ValueError(
-            f"{start} unless one of the flags {_QUORUM_FLAGS} is used. For dynamic controllers support, "
+            f"{prefix} unless one of the flags {_QUORUM_FLAGS} is used. For dynamic controllers support, "
             f"try using one of {_QUORUM_FLAGS}."
         )
-    return asked
+    return requested
 
 
 def first_records(
     version: MetadataVersion, levels: Mapping[str, int], credentials: Sequence[ScramCredential] = ()
 ) -> list[Message]:
-    """The records that the first active controller will append."""
+    """The records that the first active controller appends."""
     if credentials and version.level < SCRAM_METADATA_VERSION.level:
         raise ValueError(f"SCRAM is only supported in {METADATA_VERSION} {SCRAM_METADATA_VERSION} or later.")
     records: list[Message] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=version.level)]
-    # kraft.version is kept by the quorum itself, in control records.
+    # kraft.version is stored by the quorum itself, in control records.
     names = sorted(name for name in levels if name not in (METADATA_VERSION, KRAFT_VERSION))
     records += [FeatureLevelRecord(name=name, feature_level=levels[name]) for name in names if levels[name]]
     records += [
@@ -141,7 +141,7 @@ def bootstrap_checkpoint(records: Iterable[Message], now_ms: int) -> bytes:
 def voters_checkpoint(
     voters: Sequence[InitialVoter], listener_name: str, kraft_version: int, now_ms: int
 ) -> bytes:
-    """The content of a dynamic quorum's first snapshot: who votes, and no metadata yet."""
+    """The content of the first snapshot of a dynamic quorum: the voters, but no metadata."""
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=now_ms)
     start = [
         (ControlType.SNAPSHOT_HEADER, header),
@@ -152,7 +152,7 @@ def voters_checkpoint(
 
 
 def voters_record(voters: Sequence[InitialVoter], listener_name: str) -> VotersRecord:
-    """The voters as the quorum's log knows them.  Listeners are named in capitals there."""
+    """The voters as stored in the quorum's log.  Listener names are in upper case there."""
     supported = VotersRecord.KRaftVersionFeature(min_supported_version=0, max_supported_version=1)
     return VotersRecord(
         version=0,
@@ -171,7 +171,7 @@ def voters_record(voters: Sequence[InitialVoter], listener_name: str) -> VotersR
 
 
 def _split(values: Iterable[bytes]) -> Iterable[list[bytes]]:
-    """Runs of values that fit one batch each."""
+    """Split the values into batches."""
     run: list[bytes] = []
     size = 0
     for value in values:

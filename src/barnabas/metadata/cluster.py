@@ -1,7 +1,6 @@
-"""Brokers and controllers as they registered.
+"""Broker and controller registrations.
 
-What lives here: the registrations and how records alter them.  What may not: heartbeats and leases, which
-are soft state of the controller.
+Heartbeats and leases are soft state and belong in the controller.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from barnabas.protocol.records.metadata import (
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a listener can be reached."""
+    """The address of a listener."""
 
     name: str
     host: str
@@ -31,7 +30,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One broker's registration.  Its epoch is the offset of the record that registered it."""
+    """One broker's registration.  The epoch is the offset of its registration record."""
 
     id: int
     epoch: int
@@ -60,7 +59,7 @@ class Broker:
         )
 
     def changed_by(self, record: BrokerRegistrationChangeRecord) -> Broker:
-        """Fencing: 1 fences, -1 unfences, 0 leaves it.  A controlled shutdown is never undone."""
+        """`fenced`: 1 fences, -1 unfences, 0 leaves it unchanged.  A controlled shutdown is never undone."""
         return replace(
             self,
             fenced=self.fenced if record.fenced == 0 else record.fenced > 0,
@@ -79,9 +78,12 @@ class Broker:
             broker_epoch=self.epoch,
             end_points=[
                 RegisterBrokerRecord.BrokerEndpoint(
-                    name=one.name, host=one.host, port=one.port, security_protocol=one.security_protocol
+                    name=endpoint.name,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    security_protocol=endpoint.security_protocol,
                 )
-                for one in self.endpoints
+                for endpoint in self.endpoints
             ],
             features=[
                 RegisterBrokerRecord.BrokerFeature(
@@ -96,7 +98,7 @@ class Broker:
         )
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        return next((one for one in self.endpoints if one.name == listener), None)
+        return next((endpoint for endpoint in self.endpoints if endpoint.name == listener), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +128,12 @@ class Controller:
             zk_migration_ready=self.zk_migration_ready,
             end_points=[
                 RegisterControllerRecord.ControllerEndpoint(
-                    name=one.name, host=one.host, port=one.port, security_protocol=one.security_protocol
+                    name=endpoint.name,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    security_protocol=endpoint.security_protocol,
                 )
-                for one in self.endpoints
+                for endpoint in self.endpoints
             ],
             features=[
                 RegisterControllerRecord.ControllerFeature(
@@ -140,12 +145,17 @@ class Controller:
 
 
 def _endpoints(
-    given: Iterable[RegisterBrokerRecord.BrokerEndpoint | RegisterControllerRecord.ControllerEndpoint],
+    endpoints: Iterable[RegisterBrokerRecord.BrokerEndpoint | RegisterControllerRecord.ControllerEndpoint],
 ) -> tuple[Endpoint, ...]:
-    return tuple(Endpoint(one.name, one.host, one.port, one.security_protocol) for one in given)
+    return tuple(
+        Endpoint(endpoint.name, endpoint.host, endpoint.port, endpoint.security_protocol)
+        for endpoint in endpoints
+    )
 
 
 def _features(
-    given: Iterable[RegisterBrokerRecord.BrokerFeature | RegisterControllerRecord.ControllerFeature],
+    features: Iterable[RegisterBrokerRecord.BrokerFeature | RegisterControllerRecord.ControllerFeature],
 ) -> Map[str, tuple[int, int]]:
-    return Map({one.name: (one.min_supported_version, one.max_supported_version) for one in given})
+    return Map(
+        {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in features}
+    )

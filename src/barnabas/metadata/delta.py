@@ -1,7 +1,7 @@
-"""The delta: records applied to an image, and what they touched.
+"""The delta: records applied to an image, and what they changed.
 
-What lives here: the meaning of each metadata record.  What may not: deciding, reading a log, or acting on a
-change; everyone who acts subscribes to deltas and looks up what it needs in `before` and `image`.
+Contains the meaning of each metadata record.  Decisions belong in `controller`, reading the log in a store.
+Publishers act on a delta by comparing `before` and `image` for the keys in its sets.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from barnabas.protocol.schema import Message
 
 
 class InconsistentRecordError(Exception):
-    """A record that does not fit the image: the log and the state disagree, and going on would spread it."""
+    """A record contradicts the image: the log and the state disagree, so the node must not continue."""
 
 
 class Delta:
-    """From `before` to `image`.  The sets name what may differ; what was set back is named all the same."""
+    """From `before` to `image`.  The sets contain what may differ, including what was changed back."""
 
     def __init__(self, before: Image) -> None:
         self.before = before
-        # Fields of the image that differ; the image itself is made when somebody looks at it, not for every
-        # record: a log of many thousand is replayed in one delta.
+        # Fields of the image that differ.  The image is built on demand, not for every record: many
+        # thousands of records are replayed into one delta.
         self._changed: dict[str, Any] = {}
         self._image: Image | None = before
         self.partitions: set[tuple[Uuid, int]] = set()
@@ -45,13 +45,13 @@ class Delta:
 
     @property
     def image(self) -> Image:
-        """Where the records so far lead to."""
+        """The image after the records so far."""
         if self._image is None:
             self._image = replace(self.before, **self._changed)
         return self._image
 
-    def _now(self, field: str) -> Any:
-        """The value of one of the image's fields."""
+    def _current(self, field: str) -> Any:
+        """The current value of an image field."""
         return self._changed[field] if field in self._changed else getattr(self.before, field)
 
     def _set(self, **fields: Any) -> None:
@@ -59,30 +59,34 @@ class Delta:
         self._image = None
 
     def apply(self, record: Message) -> None:
-        """Take one record.  InconsistentRecordError leaves the delta as it was."""
+        """Apply one record.  InconsistentRecordError leaves the delta unchanged."""
         handler = _HANDLERS.get(type(record))
         if handler is None:
-            raise InconsistentRecordError(f"{record.schema.name} does not belong into the metadata log")
+            raise InconsistentRecordError(f"{record.schema.name} does not belong in the metadata log")
         handler(self, record)
 
     def at(self, offset: int, epoch: int, timestamp_ms: int) -> None:
-        """The records so far end here."""
+        """Set the offset, epoch and timestamp of the last record so far."""
         self._set(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
     @property
     def removed_topics(self) -> list[Topic]:
-        return [self.before.topics[one] for one in self._known_before() if one not in self.image.topics]
+        return [
+            self.before.topics[topic_id]
+            for topic_id in self._known_before()
+            if topic_id not in self.image.topics
+        ]
 
     def _known_before(self) -> list[Uuid]:
-        return sorted(one for one in self.topics if one in self.before.topics)
+        return sorted(topic_id for topic_id in self.topics if topic_id in self.before.topics)
 
     # Topics -----------------------------------------------------------------------------------------
 
     def _topic(self, record: records.TopicRecord) -> None:
-        if record.name in self._now("topic_ids"):
+        if record.name in self._current("topic_ids"):
             raise InconsistentRecordError(f"topic {record.name} exists already")
         self._set_topic(Topic.of_record(record))
-        self._set(topic_ids=self._now("topic_ids").set(record.name, record.topic_id))
+        self._set(topic_ids=self._current("topic_ids").set(record.name, record.topic_id))
 
     def _partition(self, record: records.PartitionRecord) -> None:
         topic = self._known_topic(record.topic_id)
@@ -90,30 +94,30 @@ class Delta:
 
     def _partition_change(self, record: records.PartitionChangeRecord) -> None:
         topic = self._known_topic(record.topic_id)
-        known = topic.partitions.get(record.partition_id)
-        if known is None:
+        partition = topic.partitions.get(record.partition_id)
+        if partition is None:
             raise InconsistentRecordError(f"{topic.name} has no partition {record.partition_id}")
-        self._set_partition(topic, record.partition_id, known.changed_by(record))
+        self._set_partition(topic, record.partition_id, partition.changed_by(record))
 
     def _remove_topic(self, record: records.RemoveTopicRecord) -> None:
         topic = self._known_topic(record.topic_id)
         self.topics.add(topic.id)
         self.partitions.update((topic.id, number) for number in topic.partitions)
         self._set(
-            topics=self._now("topics").delete(topic.id),
-            topic_ids=self._now("topic_ids").delete(topic.name),
+            topics=self._current("topics").delete(topic.id),
+            topic_ids=self._current("topic_ids").delete(topic.name),
         )
-        self._drop_configs((ConfigResource.TOPIC, topic.name))
+        self._remove_configs((ConfigResource.TOPIC, topic.name))
 
     def _clear_elr(self, record: records.ClearElrRecord) -> None:
-        """Of one topic, or with an empty name of all."""
+        """Clear the ELR of one topic, or of all topics if the name is empty."""
         if record.topic_name:
             named = self.image.topic_named(record.topic_name)
             if named is None:
                 raise InconsistentRecordError(f"there is no topic {record.topic_name}")
             chosen = [named]
         else:
-            chosen = list(self._now("topics").values())
+            chosen = list(self._current("topics").values())
         for topic in chosen:
             for number, partition in topic.partitions.items():
                 if partition.elr or partition.last_known_elr:
@@ -121,14 +125,14 @@ class Delta:
                     self._set_partition(current, number, partition.without_elr())
 
     def _known_topic(self, topic_id: Uuid) -> Topic:
-        topic: Topic | None = self._now("topics").get(topic_id)
+        topic: Topic | None = self._current("topics").get(topic_id)
         if topic is None:
             raise InconsistentRecordError(f"there is no topic with id {topic_id}")
         return topic
 
     def _set_topic(self, topic: Topic) -> None:
         self.topics.add(topic.id)
-        self._set(topics=self._now("topics").set(topic.id, topic))
+        self._set(topics=self._current("topics").set(topic.id, topic))
 
     def _set_partition(self, topic: Topic, number: int, partition: Partition) -> None:
         self.partitions.add((topic.id, number))
@@ -142,7 +146,7 @@ class Delta:
     def _unregister_broker(self, record: records.UnregisterBrokerRecord) -> None:
         broker = self._known_broker(record.broker_id, record.broker_epoch)
         self.brokers.add(broker.id)
-        self._set(brokers=self._now("brokers").delete(broker.id))
+        self._set(brokers=self._current("brokers").delete(broker.id))
 
     def _change_broker(self, record: records.BrokerRegistrationChangeRecord) -> None:
         self._set_broker(self._known_broker(record.broker_id, record.broker_epoch).changed_by(record))
@@ -154,25 +158,25 @@ class Delta:
         self._set_broker(self._known_broker(record.id, record.epoch).with_fenced(False))
 
     def _known_broker(self, broker_id: int, epoch: int) -> Broker:
-        broker: Broker | None = self._now("brokers").get(broker_id)
+        broker: Broker | None = self._current("brokers").get(broker_id)
         if broker is None or broker.epoch != epoch:
             raise InconsistentRecordError(f"there is no broker {broker_id} with epoch {epoch}")
         return broker
 
     def _set_broker(self, broker: Broker) -> None:
         self.brokers.add(broker.id)
-        self._set(brokers=self._now("brokers").set(broker.id, broker))
+        self._set(brokers=self._current("brokers").set(broker.id, broker))
 
     def _register_controller(self, record: records.RegisterControllerRecord) -> None:
-        controllers = self._now("controllers").set(record.controller_id, Controller.of_record(record))
+        controllers = self._current("controllers").set(record.controller_id, Controller.of_record(record))
         self._set(controllers=controllers)
 
     # Options, features, quotas -------------------------------------------------------------------------
 
     def _feature(self, record: records.FeatureLevelRecord) -> None:
-        """Level 0 takes a feature away; metadata.version always has one."""
+        """Level 0 removes a feature; metadata.version always has a level."""
         self.features.add(record.name)
-        features = self._now("features")
+        features = self._current("features")
         if record.feature_level or record.name == METADATA_VERSION:
             features = features.set(record.name, record.feature_level)
         elif record.name in features:
@@ -181,32 +185,32 @@ class Delta:
 
     def _config(self, record: records.ConfigRecord) -> None:
         resource = (record.resource_type, record.resource_name)
-        known = self.image.configs_of(*resource)
+        configs = self.image.configs_of(*resource)
         if record.value is not None:
-            known = known.set(record.name, record.value)
-        elif record.name in known:
-            known = known.delete(record.name)
-        if not known:
-            self._drop_configs(resource)
+            configs = configs.set(record.name, record.value)
+        elif record.name in configs:
+            configs = configs.delete(record.name)
+        if not configs:
+            self._remove_configs(resource)
             return
         self.configs.add(resource)
-        self._set(configs=self._now("configs").set(resource, known))
+        self._set(configs=self._current("configs").set(resource, configs))
 
-    def _drop_configs(self, resource: tuple[int, str]) -> None:
+    def _remove_configs(self, resource: tuple[int, str]) -> None:
         self.configs.add(resource)
-        if resource in self._now("configs"):
-            self._set(configs=self._now("configs").delete(resource))
+        if resource in self._current("configs"):
+            self._set(configs=self._current("configs").delete(resource))
 
     def _quota(self, record: records.ClientQuotaRecord) -> None:
         entity = tuple(sorted((part.entity_type, part.entity_name) for part in record.entity))
-        known: Map[str, float] = self._now("quotas").get(entity, Map())
+        values: Map[str, float] = self._current("quotas").get(entity, Map())
         if not record.remove:
-            known = known.set(record.key, record.value)
-        elif record.key in known:
-            known = known.delete(record.key)
-        quotas = self._now("quotas")
-        if known:
-            quotas = quotas.set(entity, known)
+            values = values.set(record.key, record.value)
+        elif record.key in values:
+            values = values.delete(record.key)
+        quotas = self._current("quotas")
+        if values:
+            quotas = quotas.set(entity, values)
         elif entity in quotas:
             quotas = quotas.delete(entity)
         self.quotas.add(entity)
@@ -220,37 +224,37 @@ class Delta:
     def _scram(self, record: records.UserScramCredentialRecord) -> None:
         key = (record.mechanism, record.name)
         self.scram.add(key)
-        self._set(scram=self._now("scram").set(key, record))
+        self._set(scram=self._current("scram").set(key, record))
 
     def _remove_scram(self, record: records.RemoveUserScramCredentialRecord) -> None:
         key = (record.mechanism, record.name)
-        if key not in self._now("scram"):
+        if key not in self._current("scram"):
             raise InconsistentRecordError(f"user {record.name} has no such SCRAM credential")
         self.scram.add(key)
-        self._set(scram=self._now("scram").delete(key))
+        self._set(scram=self._current("scram").delete(key))
 
     def _acl(self, record: records.AccessControlEntryRecord) -> None:
         self.acls.add(record.id)
-        self._set(acls=self._now("acls").set(record.id, record))
+        self._set(acls=self._current("acls").set(record.id, record))
 
     def _remove_acl(self, record: records.RemoveAccessControlEntryRecord) -> None:
-        if record.id not in self._now("acls"):
-            raise InconsistentRecordError(f"there is no access rule {record.id}")
+        if record.id not in self._current("acls"):
+            raise InconsistentRecordError(f"there is no ACL {record.id}")
         self.acls.add(record.id)
-        self._set(acls=self._now("acls").delete(record.id))
+        self._set(acls=self._current("acls").delete(record.id))
 
     def _token(self, record: records.DelegationTokenRecord) -> None:
-        self._set(tokens=self._now("tokens").set(record.token_id, record))
+        self._set(tokens=self._current("tokens").set(record.token_id, record))
 
     def _remove_token(self, record: records.RemoveDelegationTokenRecord) -> None:
-        if record.token_id in self._now("tokens"):
-            self._set(tokens=self._now("tokens").delete(record.token_id))
+        if record.token_id in self._current("tokens"):
+            self._set(tokens=self._current("tokens").delete(record.token_id))
 
     def _zk_migration(self, record: records.ZkMigrationStateRecord) -> None:
         self._set(zk_migration_state=record.zk_migration_state)
 
-    def _nothing(self, record: Message) -> None:
-        """It only moves the log on.  What a transaction means is `replay`'s business."""
+    def _no_effect(self, record: Message) -> None:
+        """The record has no effect on the image; `replay` handles transactions."""
 
 
 _HANDLERS: dict[type[Message], Callable[[Delta, Any], None]] = {
@@ -276,8 +280,8 @@ _HANDLERS: dict[type[Message], Callable[[Delta, Any], None]] = {
     records.DelegationTokenRecord: Delta._token,
     records.RemoveDelegationTokenRecord: Delta._remove_token,
     records.ZkMigrationStateRecord: Delta._zk_migration,
-    records.NoOpRecord: Delta._nothing,
-    records.BeginTransactionRecord: Delta._nothing,
-    records.EndTransactionRecord: Delta._nothing,
-    records.AbortTransactionRecord: Delta._nothing,
+    records.NoOpRecord: Delta._no_effect,
+    records.BeginTransactionRecord: Delta._no_effect,
+    records.EndTransactionRecord: Delta._no_effect,
+    records.AbortTransactionRecord: Delta._no_effect,
 }

@@ -1,8 +1,7 @@
-"""Feature levels: the names and numbers by which a cluster agrees on what its nodes may write.
+"""Feature levels: the table of `metadata.version` and every other feature (KIP-584, KIP-1022).
 
-What lives here: the table of `metadata.version` and of every other feature, with defaults and
-dependencies, as Apache Kafka 4.1 has it (KIP-584, KIP-1022).  What may not: which level a running
-cluster has settled on (that is part of the metadata image) and anything that reads a file.
+Defaults and dependencies are those of Apache Kafka 4.1.  The finalized levels of a running cluster are part
+of the metadata image.
 """
 
 from __future__ import annotations
@@ -42,31 +41,35 @@ class FeatureLevel:
     """One level of a feature."""
 
     level: int
-    default_from: int  # The metadata.version level from which a new cluster gets this level by default.
+    default_from: int  # The metadata.version level from which new clusters use this level by default.
     dependencies: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature that is levelled apart from `metadata.version`."""
+    """A feature with levels of its own, independent of `metadata.version`."""
 
     name: str
     latest_stable: int
     levels: tuple[FeatureLevel, ...]
 
     def default_level(self, version: MetadataVersion) -> int:
-        """What a cluster formatted with this metadata.version gets if nobody asks for another level."""
-        return max(step.level for step in self.levels if step.default_from <= version.level)
+        """The level of a cluster formatted with this metadata.version, unless another level is requested."""
+        return max(
+            feature_level.level
+            for feature_level in self.levels
+            if feature_level.default_from <= version.level
+        )
 
     def at(self, level: int, *, unstable: bool = False) -> FeatureLevel:
-        """The row of a level; ValueError in Apache Kafka's words if there is none, or none that is stable."""
-        for step in self.levels:
-            if step.level == level and (unstable or level <= self.latest_stable):
-                return step
+        """Returns a level; raises ValueError with Apache Kafka's message if it is unknown or not stable."""
+        for feature_level in self.levels:
+            if feature_level.level == level and (unstable or level <= self.latest_stable):
+                return feature_level
         raise ValueError(f"No feature:{self.name} with feature level {level}")
 
     def check(self, level: int, chosen: Mapping[str, int], *, unstable: bool = False) -> None:
-        """Refuse a level whose dependencies the chosen levels do not meet."""
+        """Reject a level whose dependencies are not met by the chosen levels."""
         row = self.at(level, unstable=unstable)
         for name, needed in row.dependencies.items():
             if chosen.get(name, 0) < needed:
@@ -75,7 +78,7 @@ class Feature:
                 )
 
 
-# Levels 1 to 6 were written by clusters of 3.0 to 3.3 and are no longer accepted for new ones.
+# Levels 1 to 6 were used by clusters of 3.0 to 3.3; new clusters may not use them.
 METADATA_VERSIONS = (
     MetadataVersion("3.0-IV1", 1),
     MetadataVersion("3.1-IV0", 2),
@@ -112,38 +115,38 @@ _BY_LEVEL = {version.level: version for version in METADATA_VERSIONS}
 OLDEST_METADATA_VERSION = _BY_LEVEL[7]
 LATEST_STABLE_METADATA_VERSION = _BY_LEVEL[27]
 LATEST_METADATA_VERSION = METADATA_VERSIONS[-1]
-SCRAM_METADATA_VERSION = _BY_LEVEL[11]  # KIP-900: credentials may stand in the first metadata records.
+SCRAM_METADATA_VERSION = _BY_LEVEL[11]  # KIP-900: bootstrap records may contain credentials.
 
-_EVER = OLDEST_METADATA_VERSION.level
+_ALWAYS = OLDEST_METADATA_VERSION.level
 
 # In the order in which Apache Kafka's tools print them.
 FEATURES = (
     Feature(
         KRAFT_VERSION,
         latest_stable=1,
-        levels=(FeatureLevel(0, _EVER), FeatureLevel(1, 21, MappingProxyType({METADATA_VERSION: 21}))),
+        levels=(FeatureLevel(0, _ALWAYS), FeatureLevel(1, 21, MappingProxyType({METADATA_VERSION: 21}))),
     ),
     Feature(
         TRANSACTION_VERSION,
         latest_stable=2,
-        levels=(FeatureLevel(0, _EVER), FeatureLevel(1, 24), FeatureLevel(2, 24)),
+        levels=(FeatureLevel(0, _ALWAYS), FeatureLevel(1, 24), FeatureLevel(2, 24)),
     ),
-    Feature(GROUP_VERSION, latest_stable=1, levels=(FeatureLevel(0, _EVER), FeatureLevel(1, 22))),
+    Feature(GROUP_VERSION, latest_stable=1, levels=(FeatureLevel(0, _ALWAYS), FeatureLevel(1, 22))),
     Feature(
         ELIGIBLE_LEADER_REPLICAS_VERSION,
         latest_stable=1,
-        levels=(FeatureLevel(0, _EVER), FeatureLevel(1, 26, MappingProxyType({METADATA_VERSION: 23}))),
+        levels=(FeatureLevel(0, _ALWAYS), FeatureLevel(1, 26, MappingProxyType({METADATA_VERSION: 23}))),
     ),
-    Feature(SHARE_VERSION, latest_stable=1, levels=(FeatureLevel(0, _EVER), FeatureLevel(1, 28))),
-    Feature(STREAMS_VERSION, latest_stable=0, levels=(FeatureLevel(0, _EVER), FeatureLevel(1, 29))),
+    Feature(SHARE_VERSION, latest_stable=1, levels=(FeatureLevel(0, _ALWAYS), FeatureLevel(1, 28))),
+    Feature(STREAMS_VERSION, latest_stable=0, levels=(FeatureLevel(0, _ALWAYS), FeatureLevel(1, 29))),
 )
 FEATURES_BY_NAME = {feature.name: feature for feature in FEATURES}
 
 
 def supported_features(*, unstable: bool) -> dict[str, tuple[int, int]]:
-    """What this release can work with: the lowest and highest level of each feature (KIP-584).
+    """The supported range of levels of each feature in this release (KIP-584).
 
-    Without a level above 0 a feature is not supported.
+    A feature without a level above 0 is not supported.
     """
     newest = LATEST_METADATA_VERSION if unstable else LATEST_STABLE_METADATA_VERSION
     supported = {METADATA_VERSION: (OLDEST_METADATA_VERSION.level, newest.level)}
@@ -155,7 +158,7 @@ def supported_features(*, unstable: bool) -> dict[str, tuple[int, int]]:
 
 
 def metadata_version_at(level: int) -> MetadataVersion:
-    """By number; ValueError in Apache Kafka's words for one that a new cluster may not have."""
+    """By level; raises ValueError with Apache Kafka's message if a new cluster may not use it."""
     version = _BY_LEVEL.get(level)
     if version is None or version.level < OLDEST_METADATA_VERSION.level:
         raise ValueError(
@@ -166,7 +169,7 @@ def metadata_version_at(level: int) -> MetadataVersion:
 
 
 def metadata_version_named(text: str) -> MetadataVersion:
-    """By name: `4.1-IV0` is that level, `4.1` and `4.1.0` are the last stable level of the release."""
+    """By name: `4.1-IV0` is that level; `4.1` and `4.1.0` are the last stable level of the release."""
     wanted = ".".join(text.split(".")[:2])
     for version in reversed(METADATA_VERSIONS[OLDEST_METADATA_VERSION.level - 1 :]):
         if version.name == wanted or (version.stable and version.release == wanted):

@@ -1,8 +1,7 @@
-"""The image: all that the cluster has agreed on, at one offset of the metadata log.
+"""The image: the cluster metadata at one offset of the metadata log, as one immutable value.
 
-What lives here: one immutable value.  Images share structure, so that a new one costs what its delta
-changed, however many partitions there are.  What may not: how it changes (`delta`) and how it is written
-(`snapshot`).
+Images share structure, so a new one costs only what its delta changed, regardless of the number of
+partitions.  Changes belong in `delta`, serialization in `snapshot`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from barnabas.protocol.records.metadata import (
 
 
 class ConfigResource(IntEnum):
-    """Kinds of resources that have options, by their number in records and requests."""
+    """Resource types that have configs, by their number in records and requests."""
 
     TOPIC = 2
     BROKER = 4
@@ -33,13 +32,13 @@ class ConfigResource(IntEnum):
     GROUP = 32
 
 
-# The entity of a quota: sorted pairs of type ("user", "client-id", "ip") and name, None for the default.
+# A quota entity: sorted pairs of type ("user", "client-id", "ip") and name; None is the default entity.
 QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Everything, frozen.  Offset and epoch are those of the last record that it holds; -1 when empty."""
+    """All metadata, immutable.  Offset and epoch are those of the last applied record; -1 if empty."""
 
     offset: int = -1
     epoch: int = -1
@@ -59,21 +58,21 @@ class Image:
 
     @property
     def metadata_version(self) -> int:
-        """The level that decides which records may be written, and in which versions."""
+        """The level that determines which records may be written, and in which versions."""
         return self.features.get(METADATA_VERSION, OLDEST_METADATA_VERSION.level)
 
     def topic_named(self, name: str) -> Topic | None:
-        found = self.topic_ids.get(name)
-        return None if found is None else self.topics[found]
+        topic_id = self.topic_ids.get(name)
+        return None if topic_id is None else self.topics[topic_id]
 
     def partition(self, topic_id: Uuid, number: int) -> Partition | None:
         topic = self.topics.get(topic_id)
         return None if topic is None else topic.partitions.get(number)
 
     def configs_of(self, kind: int, name: str) -> Map[str, str]:
-        """Options set for a resource; the empty name is the default of all brokers."""
-        found: Map[str, str] = self.configs.get((kind, name), _NO_CONFIGS)
-        return found
+        """The configs set for a resource; the empty name is the default for all brokers."""
+        configs: Map[str, str] = self.configs.get((kind, name), _NO_CONFIGS)
+        return configs
 
 
 _NO_CONFIGS: Map[str, str] = Map()

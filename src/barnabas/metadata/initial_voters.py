@@ -1,4 +1,4 @@
-"""The voters that a dynamic quorum starts with (KIP-853), as the command line gives them."""
+"""Parses the initial voters of a dynamic quorum (KIP-853) from the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_NODE_ID = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class InitialVoter:
-    """A controller: its node, where it listens, and the id of the folder that holds its metadata log."""
+    """A controller: its node id, its address, and the id of the directory with its metadata log."""
 
     node_id: int
     host: str
@@ -21,7 +21,7 @@ class InitialVoter:
 
 
 def parse_voters(text: str) -> tuple[InitialVoter, ...]:
-    """Read `ID@HOST:PORT:DIRECTORY-ID,…`, sorted by id; ValueError in Apache Kafka's words."""
+    """Parse `ID@HOST:PORT:DIRECTORY-ID,…`, sorted by id; raises ValueError with Apache Kafka's message."""
     voters: dict[int, InitialVoter] = {}
     for part in text.strip().split(","):
         if part:
@@ -35,8 +35,8 @@ def parse_voters(text: str) -> tuple[InitialVoter, ...]:
 
 
 def parse_voter(text: str) -> InitialVoter:
-    """Read one `ID@HOST:PORT:DIRECTORY-ID`; a host of IPv6 stands in brackets."""
-    id_text, at, rest = text.strip().partition("@")
+    """Parse one `ID@HOST:PORT:DIRECTORY-ID`; an IPv6 host is in brackets."""
+    id_text, at, remainder = text.strip().partition("@")
     if not at:
         raise ValueError("No @ found in dynamic voter string.")
     if not id_text:
@@ -44,10 +44,10 @@ def parse_voter(text: str) -> InitialVoter:
     node_id = _number(id_text, MAX_NODE_ID, "Failed to parse node id in dynamic voter string.")
     if node_id < 0:
         raise ValueError(f"Invalid negative node id {node_id} in dynamic voter string.")
-    if not rest:
+    if not remainder:
         raise ValueError("No hostname found after node id.")
-    host, rest = _split_host(rest)
-    port_text, colon, directory = rest.partition(":")
+    host, remainder = _split_host(remainder)
+    port_text, colon, directory = remainder.partition(":")
     if not colon:
         raise ValueError("No colon following port could be found.")
     port = _number(port_text, MAX_NODE_ID, "Failed to parse port in dynamic voter string.")
@@ -60,22 +60,22 @@ def parse_voter(text: str) -> InitialVoter:
 
 
 def _split_host(text: str) -> tuple[str, str]:
-    """The host, and what follows the colon behind it."""
+    """Returns the host and the text after the colon that follows it."""
     if text.startswith("["):
-        host, bracket, rest = text[1:].partition("]")
+        host, bracket, remainder = text[1:].partition("]")
         if not bracket:
             raise ValueError("Hostname began with left bracket, but no right bracket was found.")
-        if not rest.startswith(":"):
+        if not remainder.startswith(":"):
             raise ValueError("Port section must start with a colon.")
-        return host, rest[1:]
-    host, colon, rest = text.partition(":")
+        return host, remainder[1:]
+    host, colon, remainder = text.partition(":")
     if not colon:
         raise ValueError("No colon following hostname could be found.")
-    return host, rest
+    return host, remainder
 
 
-def _number(text: str, largest: int, refusal: str) -> int:
+def _number(text: str, largest: int, message: str) -> int:
     digits = text.removeprefix("-").removeprefix("+")
     if not (digits.isascii() and digits.isdecimal()) or int(text) > largest:
-        raise ValueError(refusal)
+        raise ValueError(message)
     return int(text)

@@ -1,10 +1,8 @@
-"""The metadata loader: committed batches become deltas, and deltas go to the publishers in a fixed order.
+"""The metadata loader: turns committed batches into deltas and publishes them in a fixed order.
 
-What lives here: this node's own image of what is committed, and the order in which others hear of it.  What
-may not: where the batches come from (a store), and what a publisher does.
-
-It is the same on every node, in every role and in both modes.  The controller keeps an image of its own,
-which is ahead of this one by what is not committed yet.
+Contains this node's image of the committed metadata.  Reading the log belongs in a store, acting on a change
+in a publisher.  Every node uses it, in every role and in both modes; the controller keeps a separate image
+that also includes uncommitted records.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class MetadataBatch:
-    """One batch of the metadata log.  A control batch of the quorum has no records for us."""
+    """One batch of the metadata log.  A control batch of the quorum has no records here."""
 
     last_offset: int
     epoch: int
@@ -34,39 +32,39 @@ class MetadataBatch:
 
 
 class MetadataLoadError(Exception):
-    """A committed record cannot be applied: this node's state and the log disagree, so it must stop."""
+    """A committed record cannot be applied: this node's state and the log disagree, so the node must stop."""
 
 
 class MetadataFolderLoader:
-    """Of one node, from its start on."""
+    """The metadata loader of one node."""
 
     def __init__(self) -> None:
-        # All that is committed and published.
+        # The committed and published metadata.
         self.image: Image = EMPTY_IMAGE
-        # How often a publisher has raised, as Apache Kafka's metadata-apply-error-count.
+        # The number of publisher failures, as in Apache Kafka's metadata-apply-error-count.
         self.publish_errors = 0
         self._publishers: list[MetadataPublisher] = []
         self._replay = Replay()
 
     def install(self, publisher: MetadataPublisher) -> None:
-        """Call it after those that are installed, with everything that is published from now on."""
+        """Add a publisher after the existing ones; it receives everything published from now on."""
         self._publishers.append(publisher)
 
     def load(self, batches: Sequence[MetadataBatch]) -> None:
-        """Take batches that are committed, in the order of the log, and publish nothing yet."""
+        """Apply committed batches in log order, without publishing them yet."""
         for batch in batches:
             try:
                 self._replay.take(batch.records, batch.last_offset, batch.epoch, batch.timestamp_ms)
             except InconsistentRecordError as error:
                 raise MetadataLoadError(
                     f"the committed records up to offset {batch.last_offset} of the metadata log contradict"
-                    f" what is before them: {error}"
+                    f" earlier records: {error}"
                 ) from error
 
     def publish(self) -> bool:
-        """Publish what was loaded; False while a transaction is open, as its records count together.
+        """Publish the loaded batches; returns False, publishing nothing, while a transaction is open.
 
-        In the order of installation: every node, in every role, acts on a delta in the same order.
+        Publishers run in installation order, so every node applies a delta in the same order.
         """
         if self._replay.in_transaction:
             return False
@@ -76,10 +74,10 @@ class MetadataFolderLoader:
             try:
                 publisher.publish(delta, delta.image)
             except Exception:
-                # What is committed is committed: neither the metadata nor the other publishers may wait.
+                # Committed metadata cannot be rejected: a failure must not delay it or the other publishers.
                 self.publish_errors += 1
                 logger.exception(
-                    "the publisher %r failed on the metadata up to offset %d; what it looks after may be"
+                    "the publisher %r failed on the metadata up to offset %d; the state it maintains may be"
                     " out of date until this node restarts",
                     publisher.name,
                     delta.image.offset,

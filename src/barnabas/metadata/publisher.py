@@ -1,7 +1,6 @@
-"""Who acts on the cluster's metadata: a publisher hears of every new image, with what led to it.
+"""The interface of metadata publishers, as in Apache Kafka's MetadataPublisher.
 
-What lives here: the interface, as Apache Kafka's MetadataPublisher has it.  What may not: who is called, and
-in which order (`loader` calls them in the order of their installation).
+`loader` calls the publishers in the order of their installation.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from barnabas.metadata.image import Image
 
 
 class MetadataPublisher(Protocol):
-    """Makes one part of a node follow the committed metadata."""
+    """Applies committed metadata to one part of a node."""
 
     @property
     def name(self) -> str:
-        """What the log calls it."""
+        """The name used in log messages."""
         ...
 
     def publish(self, delta: Delta, image: Image) -> None:
-        """Act on what has been committed.  The first delta begins with an empty image, and so has it all.
+        """Apply a committed delta.  The first delta starts from an empty image and so contains everything.
 
-        An exception is reported with the publisher's name; the ones after it are called all the same.
+        An exception is logged with the publisher's name; the remaining publishers are still called.
         """
         ...

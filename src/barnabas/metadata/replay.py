@@ -1,7 +1,6 @@
-"""From records to an image: a snapshot first, then the log.
+"""From records to an image: first a snapshot, then the log.
 
-What lives here: transactions (KIP-868), whose records take effect together with the end.  What may not: where
-the records come from.
+Handles metadata transactions (KIP-868), whose records take effect at the end of the transaction.
 """
 
 from __future__ import annotations
@@ -21,29 +20,29 @@ _BOUNDARIES = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRec
 
 
 class MetadataTransaction:
-    """The transaction that the log is in, if it is in one: its records count with its end (KIP-868)."""
+    """The open transaction of the log, if any: its records take effect at its end (KIP-868)."""
 
     def __init__(self) -> None:
         self._held: list[Message] | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction has begun and neither ended nor been aborted."""
+        """Whether a transaction has begun and has been neither ended nor aborted."""
         return self._held is not None
 
     def take(self, records: Iterable[Message]) -> Sequence[Message]:
-        """The next records of the log; those that count from now on."""
-        counting: list[Message] = []
+        """Process the next records of the log; returns those that take effect now."""
+        effective: list[Message] = []
         for record in records:
             if isinstance(record, _BOUNDARIES):
-                counting += self._cross(record)
+                effective += self._handle_boundary(record)
             elif self._held is not None:
                 self._held.append(record)
             else:
-                counting.append(record)
-        return counting
+                effective.append(record)
+        return effective
 
-    def _cross(self, boundary: Message) -> Sequence[Message]:
+    def _handle_boundary(self, boundary: Message) -> Sequence[Message]:
         held = self._held
         if isinstance(boundary, BeginTransactionRecord):
             if held is not None:
@@ -51,13 +50,13 @@ class MetadataTransaction:
             self._held = []
             return ()
         if held is None:
-            raise InconsistentRecordError("a transaction ends that has not begun")
+            raise InconsistentRecordError("a transaction ends without having begun")
         self._held = None
         return held if isinstance(boundary, EndTransactionRecord) else ()
 
 
 class Replay:
-    """Takes batches in order; `delta` is what they have led to, outside of a transaction that is open."""
+    """Takes batches in order; `delta` contains their effect, excluding an open transaction."""
 
     def __init__(self, before: Image = EMPTY_IMAGE) -> None:
         self.delta = Delta(before)
@@ -65,16 +64,16 @@ class Replay:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction has begun and neither ended nor been aborted."""
+        """Whether a transaction has begun and has been neither ended nor aborted."""
         return self._transaction.is_open
 
     def take(self, records: Iterable[Message], last_offset: int, epoch: int, timestamp_ms: int) -> None:
-        """One batch, perhaps of none of our records."""
+        """Process one batch; a control batch has no records."""
         for record in self._transaction.take(records):
             self.delta.apply(record)
         self.delta.at(last_offset, epoch, timestamp_ms)
 
     def take_delta(self) -> Delta:
-        """What the batches have led to since the last call; the next delta begins where it ends."""
+        """Returns the changes since the last call; the next delta starts from this image."""
         delta, self.delta = self.delta, Delta(self.delta.image)
         return delta

@@ -1,7 +1,7 @@
-"""SCRAM credentials as the metadata log keeps them (KIP-554): never the password, only what proves it.
+"""SCRAM credentials as stored in the metadata log (KIP-554): derived keys, never the password.
 
-What lives here: the mechanisms, the keys derived from a password (RFC 5802), and the form in which a
-credential is given when a cluster is formatted (KIP-900).  What may not: the dialogue with a client.
+Contains the mechanisms, the key derivation (RFC 5802), and the parser for credentials given when a cluster is
+formatted (KIP-900).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SALT_BYTES = 32
 
 
 class ScramMechanism(IntEnum):
-    """The number is the one in metadata records."""
+    """SCRAM mechanisms, by their number in metadata records."""
 
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
@@ -38,7 +38,7 @@ class ScramMechanism(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server keeps of a user's password."""
+    """The server's record of a user's password."""
 
     name: str
     mechanism: ScramMechanism
@@ -49,14 +49,14 @@ class ScramCredential:
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """What a password becomes; whoever has this needs the password no more."""
+    """Returns the salted password, from which both keys derive without the password."""
     return hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
 
 
 def credential(
     name: str, mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int
 ) -> ScramCredential:
-    """Derive the two keys that a server keeps."""
+    """Derive the two keys that a server stores."""
     client_key = hmac.digest(salted, b"Client Key", mechanism.digest)
     return ScramCredential(
         name=name,
@@ -69,36 +69,38 @@ def credential(
 
 
 def parse_credential(argument: str, random: Random) -> ScramCredential:
-    """Read `MECHANISM=[name=…,password=…]`; ValueError in Apache Kafka's words."""
-    mechanism_text, equals, rest = argument.strip().partition("=")
+    """Parse `MECHANISM=[name=…,password=…]`; raises ValueError with Apache Kafka's message."""
+    mechanism_text, equals, config = argument.strip().partition("=")
     if not equals:
         raise ValueError(f"Failed to find equals sign in SCRAM argument '{argument.strip()}'")
-    mechanism = next((known for known in ScramMechanism if known.mechanism_name == mechanism_text), None)
+    mechanism = next(
+        (candidate for candidate in ScramMechanism if candidate.mechanism_name == mechanism_text), None
+    )
     if mechanism is None:
         raise ValueError(f"The add-scram mechanism {mechanism_text} is not supported.")
-    if not rest.startswith("["):
+    if not config.startswith("["):
         raise ValueError("Expected configuration string to start with [")
-    if not rest.endswith("]"):
+    if not config.endswith("]"):
         raise ValueError("Expected configuration string to end with ]")
-    given = dict(_pair(part) for part in rest[1:-1].split(","))
-    name = given.pop("name", None)
+    fields = dict(_pair(part) for part in config[1:-1].split(","))
+    name = fields.pop("name", None)
     if name is None:
         raise ValueError("You must supply 'name' to add-scram")
-    salt = _decoded(given.pop("salt", None), "salt")
-    iterations = _iterations(given.pop("iterations", None))
-    password, salted_text = given.pop("password", None), given.pop("saltedpassword", None)
+    salt = _decoded(fields.pop("salt", None), "salt")
+    iterations = _iterations(fields.pop("iterations", None))
+    password, salted_text = fields.pop("password", None), fields.pop("saltedpassword", None)
     if password is None and salted_text is None:
         raise ValueError("You must supply one of 'password' or 'saltedpassword' to add-scram")
     if password is None and salt is None:
         raise ValueError("You must supply 'salt' with 'saltedpassword' to add-scram")
     salted = _decoded(salted_text, "saltedPassword") if password is None else None
-    if given:
-        raise ValueError(f"Unknown SCRAM configurations: {', '.join(sorted(given))}")
+    if fields:
+        raise ValueError(f"Unknown SCRAM configurations: {', '.join(sorted(fields))}")
     _check_iterations(iterations, mechanism)
     if salt is None:
         salt = random.bytes(SALT_BYTES)
     if salted is None:
-        assert password is not None  # One of the two was given, as seen above.
+        assert password is not None  # Checked above: one of the two is set.
         salted = salted_password(mechanism, password, salt, iterations)
     return credential(name, mechanism, salted, salt, iterations)
 

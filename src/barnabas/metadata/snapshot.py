@@ -1,7 +1,4 @@
-"""An image as records again, each at the version that the cluster's level prescribes.
-
-What lives here: the order and the versions of the records of a snapshot.  What may not: the file.
-"""
+"""Converts an image back to records, each in the version that the cluster's level prescribes."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from barnabas.metadata.levels import (
 from barnabas.protocol.records import metadata as records
 from barnabas.protocol.schema import Message
 
-# Levels from which a record has a higher version, lowest first.
+# The levels at which the version of a record increases, in ascending order.
 _STEPS: dict[type[Message], tuple[int, ...]] = {
     records.RegisterBrokerRecord: (CONTROLLED_SHUTDOWN_LEVEL, ZK_MIGRATION_LEVEL, DIRECTORIES_LEVEL),
     records.PartitionRecord: (DIRECTORIES_LEVEL, ELR_LEVEL),
@@ -27,15 +24,15 @@ _STEPS: dict[type[Message], tuple[int, ...]] = {
 
 
 def record_version(record: Message, level: int) -> int:
-    """In which version a cluster at this metadata.version level writes a record: never simply the newest."""
+    """The version in which a cluster at this metadata.version level writes a record; often not the newest."""
     if isinstance(record, records.BrokerRegistrationChangeRecord):
-        # The lowest version that can say it, as Apache Kafka writes it.
+        # The lowest version that has the fields, as in Apache Kafka.
         return 2 if record.log_dirs else 1 if record.in_controlled_shutdown else 0
     return sum(level >= step for step in _STEPS.get(type(record), ()))
 
 
 def records_of(image: Image) -> Iterator[Message]:
-    """Applied to an empty image they give this one.  Features come first: they decide the versions."""
+    """The records that rebuild this image from an empty one.  Features come first: they set the versions."""
     yield from _features(image)
     for _, broker in sorted(image.brokers.items()):
         yield broker.to_record()
@@ -57,7 +54,7 @@ def records_of(image: Image) -> Iterator[Message]:
 
 
 def _features(image: Image) -> Iterator[Message]:
-    """metadata.version before all others."""
+    """metadata.version comes before all others."""
     for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield records.FeatureLevelRecord(name=name, feature_level=image.features[name])
     if image.zk_migration_state:

@@ -1,7 +1,6 @@
-"""Topics and partitions as the metadata knows them.
+"""Topics and partitions in the metadata: their state, and how change records alter it.
 
-What lives here: what a partition is (replicas, ISR, leader, epochs) and how a change record alters it.
-What may not: who decides a change (the controller) and what a broker does about it.
+The decision to change a partition belongs in the controller.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ RECOVERED, RECOVERING = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition.  Lists are tuples in the order in which the records have them."""
+    """One partition.  Tuples keep the order of the lists in the records."""
 
     replicas: tuple[int, ...]
     directories: tuple[Uuid, ...]
@@ -54,8 +53,8 @@ class Partition:
         )
 
     def changed_by(self, record: PartitionChangeRecord) -> Partition:
-        """Absent fields stay; a named leader, the same one too, starts a new leader epoch."""
-        leads_anew = record.leader != LEADER_UNCHANGED
+        """Absent fields keep their value; a leader, even the same one, starts a new leader epoch."""
+        new_leader_epoch = record.leader != LEADER_UNCHANGED
         replicas = _or(record.replicas, self.replicas)
         directories = self.directories if record.directories is None else tuple(record.directories)
         recovery = record.leader_recovery_state
@@ -63,8 +62,8 @@ class Partition:
             replicas=replicas,
             directories=directories if len(directories) == len(replicas) else _directories((), len(replicas)),
             isr=_or(record.isr, self.isr),
-            leader=record.leader if leads_anew else self.leader,
-            leader_epoch=self.leader_epoch + leads_anew,
+            leader=record.leader if new_leader_epoch else self.leader,
+            leader_epoch=self.leader_epoch + new_leader_epoch,
             partition_epoch=self.partition_epoch + 1,
             removing_replicas=_or(record.removing_replicas, self.removing_replicas),
             adding_replicas=_or(record.adding_replicas, self.adding_replicas),
@@ -77,7 +76,7 @@ class Partition:
         return replace(self, elr=(), last_known_elr=()) if self.elr or self.last_known_elr else self
 
     def to_record(self, topic_id: Uuid, partition_id: int) -> PartitionRecord:
-        """Optional lists that are empty stay absent, as they are tagged fields."""
+        """Empty optional lists are left null because they are tagged fields."""
         return PartitionRecord(
             partition_id=partition_id,
             topic_id=topic_id,
@@ -95,7 +94,7 @@ class Partition:
         )
 
     def directory_of(self, broker_id: int) -> Uuid:
-        """Where this broker's replica lies, as the controller knows it; KeyError if it has none."""
+        """The directory of this broker's replica, as the controller knows it; KeyError if there is none."""
         for replica, directory in zip(self.replicas, self.directories, strict=True):
             if replica == broker_id:
                 return directory
@@ -104,7 +103,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic; its partitions are numbered from 0 without a gap."""
+    """A topic; its partitions are numbered consecutively from 0."""
 
     name: str
     id: Uuid
@@ -118,10 +117,10 @@ class Topic:
         return Topic(self.name, self.id, self.partitions.set(number, partition))
 
 
-def _or(changed: Sequence[int] | None, known: tuple[int, ...]) -> tuple[int, ...]:
-    return known if changed is None else tuple(changed)
+def _or(changed: Sequence[int] | None, current: tuple[int, ...]) -> tuple[int, ...]:
+    return current if changed is None else tuple(changed)
 
 
-def _directories(given: Sequence[Uuid], count: int) -> tuple[Uuid, ...]:
-    """Records from before KIP-858 name no directories: they count as being migrated."""
-    return tuple(given) if given else (MIGRATING_DIR,) * count
+def _directories(directories: Sequence[Uuid], count: int) -> tuple[Uuid, ...]:
+    """Records from before KIP-858 contain no directories: they count as migrating."""
+    return tuple(directories) if directories else (MIGRATING_DIR,) * count

@@ -1,8 +1,7 @@
-"""What goes into a Raft node and what comes out of it, beside messages between nodes.
+"""Inputs and outputs of a Raft node other than messages between nodes: plain data only.
 
-What lives here: plain data.  Requests to the node (start, append), what it wants persisted (an election
-state, a batch), and what it hands on once it is so (who leads, up to where the log is committed).  What may
-not: how any of it is carried out.
+Requests to the node (start, append), what it persists (election state, batches), and what it reports once
+that is persisted (the leader, the high watermark).
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Resign:
-    """Lead no more in this epoch; without effect if this node does not."""
+    """Give up leadership of this epoch; ignored if this node does not lead it."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class DataRecords:
-    """Records of one decision, as bytes: one batch, all or nothing."""
+    """The records of one decision, encoded: they form one batch, which is written atomically."""
 
     values: tuple[bytes, ...]
     timestamp_ms: int
@@ -38,7 +37,7 @@ class DataRecords:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append for the leader of this epoch; refused (NotLeader) if that is no longer this node."""
+    """Append as the leader of this epoch; refused (NotLeader) if this node no longer leads it."""
 
     epoch: int
     records: DataRecords
@@ -46,24 +45,24 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class NotLeader:
-    """The reply to an append that this node may not make."""
+    """The reply to an append if this node is not the leader."""
 
     epoch: int
 
 
-# ----------------------------------------------------------------------------------- what is persisted
+# ------------------------------------------------------------------------------------------ persisted
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRecords:
-    """Records of the quorum itself, one batch; stamped when they are written."""
+    """Records of the quorum itself, in one batch; timestamped when they are written."""
 
     messages: tuple[QuorumMessage, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StoreElection:
-    """Replace the file `quorum-state`, in the form that this kraft.version has."""
+    """Replace the `quorum-state` file, in the format of this kraft.version."""
 
     state: ElectionState
     voter_ids: tuple[int, ...]
@@ -81,12 +80,12 @@ class AppendBatch:
 
 Entry: TypeAlias = StoreElection | AppendBatch
 
-# ------------------------------------------------------------------------------------ what is handed on
+# ------------------------------------------------------------------------------------------- reported
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderChanged:
-    """Who leads in this epoch, as far as this node knows; NOBODY while an election is on."""
+    """The leader of this epoch as far as this node knows; NOBODY during an election."""
 
     epoch: int
     leader_id: int
@@ -94,6 +93,6 @@ class LeaderChanged:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """All below this offset is decided for ever."""
+    """Every record below this offset is committed."""
 
     high_watermark: int

@@ -1,12 +1,12 @@
-"""The Raft node: a step machine that keeps one log the same on a majority of voters (KIP-595).
+"""The Raft node: a step machine that replicates one log to a majority of voters (KIP-595).
 
-What lives here: elections, who may append, what is committed.  What may not: bytes, files, time stamps and
-what the records mean.
+Contains elections, appends by the leader, and the high watermark.  Bytes, files and timestamps belong in the
+broker; the meaning of the records belongs in `metadata` and `controller`.
 
-Events in, effects out (base.effects).  A vote is persisted before it counts; what a leader appends counts for
-its own log once it is persisted; the rest waits in the executor's queue behind both.  A quorum of one voter
-elects itself at once, in a new epoch at every start, as Apache Kafka's does; a vote for itself that it still
-finds is good for its epoch.
+Events in, effects out (base.effects).  A vote counts only after it is persisted, and the leader's own append
+only after it is persisted; later effects queue behind both in the executor.  A quorum of one voter elects
+itself immediately, in a new epoch at every start, as in Apache Kafka; a stored vote for itself remains valid
+for its epoch.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from barnabas.raft.quorum_state import NOBODY, ElectionState
 from barnabas.raft.roles import Candidate, Leader, Role, Unattached
 from barnabas.raft.voters import DYNAMIC_QUORUM, Voter, Voters
 
-# The voters came with the folder and stand in no record of the log yet.
+# The voters were set when the directory was formatted; no record in the log contains them yet.
 VOTERS_NOT_IN_LOG = -1
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedQuorum:
-    """What a node finds in its folder when it starts."""
+    """The state that a node loads from its directory at startup."""
 
     election: ElectionState
     voters: Voters
@@ -62,7 +62,7 @@ class _LogPersisted:
 
 
 class RaftNode:
-    """One voter.  `me` describes it as the others are to know it."""
+    """One voter.  `me` is how it describes itself to the other voters."""
 
     def __init__(self, me: Voter, loaded: LoadedQuorum) -> None:
         self.me = me
@@ -70,8 +70,8 @@ class RaftNode:
         self.kraft_version = loaded.kraft_version
         self.end_offset = loaded.log_end_offset
         self._voters_offset = loaded.voters_offset
-        self._found = loaded.election
-        # A log may be ahead of the file: a leader of an epoch that this node never voted in wrote it.
+        self._stored_election = loaded.election
+        # The log may be ahead of the file: it was written by a leader of an epoch this node never voted in.
         self.role: Role = Unattached(max(loaded.election.epoch, loaded.log_epoch))
 
     @property
@@ -84,7 +84,7 @@ class RaftNode:
 
     @property
     def leader_epoch(self) -> int | None:
-        """The epoch in which this node leads; None while it does not."""
+        """The epoch that this node leads; None if it is not the leader."""
         return self.role.epoch if isinstance(self.role, Leader) else None
 
     @property
@@ -93,11 +93,11 @@ class RaftNode:
 
     @property
     def high_watermark(self) -> int | None:
-        """Up to where the log is committed; None until this leader knows."""
+        """The end of the committed log; None until this leader knows it."""
         return self.role.progress.high_watermark if isinstance(self.role, Leader) else None
 
     def step(self, event: Event, now_ns: int, /) -> Sequence[Effect]:
-        """One event; what is to be done about it, in order."""
+        """Process one event; returns the resulting effects in order."""
         match event:
             case Requested(_, Start()):
                 return self._start()
@@ -118,18 +118,18 @@ class RaftNode:
     def _start(self) -> list[Effect]:
         if not self.voters.is_only(self.me.id, self.me.directory_id):
             return []
-        found = self._found
-        in_vain = found.epoch == self.role.epoch and found.leader_id == NOBODY
-        if in_vain and found.voted_for(self.me.id, self.me.directory_id):
-            return self._stand(found.epoch)
-        return self._stand(self.role.epoch + 1)
+        stored = self._stored_election
+        vote_pending = stored.epoch == self.role.epoch and stored.leader_id == NOBODY
+        if vote_pending and stored.voted_for(self.me.id, self.me.directory_id):
+            return self._become_candidate(stored.epoch)
+        return self._become_candidate(self.role.epoch + 1)
 
-    def _stand(self, epoch: int) -> list[Effect]:
+    def _become_candidate(self, epoch: int) -> list[Effect]:
         self.role = Candidate(epoch)
         vote = ElectionState(epoch, NOBODY, self.me.id, self.me.directory_id)
-        return [self._store(vote, _VotePersisted(epoch)), Apply(LeaderChanged(epoch, NOBODY))]
+        return [self._store_election(vote, _VotePersisted(epoch)), Apply(LeaderChanged(epoch, NOBODY))]
 
-    def _store(self, state: ElectionState, token: _VotePersisted | None = None) -> Persist:
+    def _store_election(self, state: ElectionState, token: _VotePersisted | None = None) -> Persist:
         return Persist(StoreElection(state, self.voters.ids, self.kraft_version), token)
 
     def _vote_persisted(self, epoch: int) -> list[Effect]:
@@ -137,22 +137,22 @@ class RaftNode:
         if not isinstance(role, Candidate) or role.epoch != epoch:
             return []
         role.granted.add(self.me.id)
-        return self._lead(role) if len(role.granted) >= self.voters.majority else []
+        return self._become_leader(role) if len(role.granted) >= self.voters.majority else []
 
-    def _lead(self, candidate: Candidate) -> list[Effect]:
+    def _become_leader(self, candidate: Candidate) -> list[Effect]:
         epoch = candidate.epoch
-        # The vote is used up: who stands again later stands in a new epoch.
-        self._found = ElectionState(epoch, self.me.id)
+        # The vote is spent: a later candidacy needs a new epoch.
+        self._stored_election = ElectionState(epoch, self.me.id)
         leader = self.role = Leader(epoch, Progress(self.voters, self.end_offset))
-        messages = self._first_messages(candidate)
+        messages = self._leader_change_messages(candidate)
         return [
-            self._store(ElectionState(epoch, self.me.id)),
+            self._store_election(ElectionState(epoch, self.me.id)),
             self._append(leader, ControlRecords(tuple(messages)), len(messages)),
             Apply(LeaderChanged(epoch, self.me.id)),
         ]
 
-    def _first_messages(self, candidate: Candidate) -> list[QuorumMessage]:
-        """Who leads by whose votes; and the voters, if the log has them not or not as they are now."""
+    def _leader_change_messages(self, candidate: Candidate) -> list[QuorumMessage]:
+        """The leader and its votes, plus the voter set if the log lacks it or has an outdated one."""
         voter = LeaderChangeMessage.Voter
         messages: list[QuorumMessage] = [
             LeaderChangeMessage(
@@ -172,7 +172,7 @@ class RaftNode:
         return messages
 
     def _resign(self, epoch: int) -> list[Effect]:
-        """What is in the log stays there: it is committed with the first record of whoever leads next."""
+        """Uncommitted records stay in the log; the first record of the next leader commits them."""
         if self.leader_epoch != epoch:
             return []
         self.role = Unattached(epoch)
@@ -191,5 +191,5 @@ class RaftNode:
             return []
         if not role.progress.advance(self.me.id, end_offset):
             return []
-        assert role.progress.high_watermark is not None, "it has just moved"
+        assert role.progress.high_watermark is not None, "advance() has just set it"
         return [Apply(Committed(role.progress.high_watermark))]

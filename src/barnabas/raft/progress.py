@@ -1,7 +1,4 @@
-"""How far each voter's log is safe, and what follows: the high watermark.
-
-What lives here: the leader's book of its voters.  What may not: how the numbers come here.
-"""
+"""The leader's view of its voters' log end offsets, and the high watermark that follows from them."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from barnabas.raft.voters import Voters
 
 
 class Progress:
-    """End offsets that are on stable storage, by voter; only the leader of an epoch keeps one."""
+    """End offsets on stable storage, by voter; only the leader of an epoch keeps one."""
 
     __slots__ = ("_ends", "epoch_start", "high_watermark", "voters")
 
@@ -20,15 +17,15 @@ class Progress:
         self._ends: dict[int, int] = {}
 
     def end_of(self, voter_id: int) -> int | None:
-        """None while nothing was heard of it in this epoch."""
+        """Returns None until the voter has reported an offset in this epoch."""
         return self._ends.get(voter_id)
 
     def advance(self, voter_id: int, end_offset: int) -> bool:
-        """A voter's log is safe up to here; whether the high watermark has moved."""
+        """Record a voter's durable end offset; returns whether the high watermark moved."""
         self._ends[voter_id] = max(end_offset, self._ends.get(voter_id, 0))
         reached = self._majority_end()
-        # A record of an earlier epoch counts as committed only with one of this epoch behind it: Raft,
-        # section 5.4.2, where an older record that is on a majority is overwritten all the same.
+        # A record of an earlier epoch is committed only once a record of this epoch follows it: Raft, section
+        # 5.4.2, where an older record on a majority can still be overwritten.
         if reached is None or reached <= self.epoch_start:
             return False
         if self.high_watermark is not None and reached <= self.high_watermark:

@@ -1,8 +1,7 @@
-"""The file `quorum-state`: in which epoch a voter is, whom it voted for, and who leads.
+"""The `quorum-state` file: the epoch a voter is in, its vote, and the leader.
 
-What lives here: the constants, the writer and the reader of that file, byte for byte as Apache Kafka writes
-it: one JSON object without a newline.  Version 0 belongs to static voters, version 1 to a dynamic quorum
-(KIP-853).  What may not: when it is written, and the disk.
+The format is byte for byte that of Apache Kafka: one JSON object without a newline.  Version 0 is for static
+voters, version 1 for a dynamic quorum (KIP-853).  Writing to disk belongs in the broker.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _HIGHEST_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ElectionState:
-    """What a voter must not forget.  `voted_id` is its vote in this epoch, while no leader is known."""
+    """State that a voter must persist.  `voted_id` is its vote in this epoch while no leader is known."""
 
     epoch: int = FIRST_EPOCH
     leader_id: int = NOBODY
@@ -32,16 +31,16 @@ class ElectionState:
     voted_directory_id: Uuid = ZERO_UUID
 
     def voted_for(self, node_id: int, directory_id: Uuid) -> bool:
-        """Static quorums keep no directory id with a vote."""
+        """Static quorums store no directory id with a vote."""
         return self.voted_id == node_id and self.voted_directory_id in (ZERO_UUID, directory_id)
 
 
 class DamagedQuorumState(ValueError):
-    """The file does not hold what it should; voting on would risk two votes in one epoch."""
+    """The file is malformed; voting anyway would risk two votes in one epoch."""
 
 
 def encode_quorum_state(state: ElectionState, voter_ids: tuple[int, ...], kraft_version: int) -> bytes:
-    """The content of the file."""
+    """Returns the content of the file."""
     if kraft_version >= DYNAMIC_QUORUM:
         content: dict[str, Any] = {
             "leaderId": state.leader_id,
@@ -64,33 +63,33 @@ def encode_quorum_state(state: ElectionState, voter_ids: tuple[int, ...], kraft_
 
 
 def decode_quorum_state(content: bytes) -> ElectionState:
-    """Read either version; DamagedQuorumState says what is wrong."""
+    """Read either version; raises DamagedQuorumState with the reason."""
     try:
-        found = json.loads(content.split(b"\n", 1)[0])
+        state = json.loads(content.split(b"\n", 1)[0])
     except ValueError as error:
-        raise DamagedQuorumState(f"it is no JSON ({error})") from error
-    if not isinstance(found, dict):
-        raise DamagedQuorumState("it holds no JSON object")
-    version = _number(found, _VERSION_KEY)
+        raise DamagedQuorumState(f"it is not valid JSON ({error})") from error
+    if not isinstance(state, dict):
+        raise DamagedQuorumState("it is not a JSON object")
+    version = _number(state, _VERSION_KEY)
     if not 0 <= version <= _HIGHEST_VERSION:
         raise DamagedQuorumState(f"{_VERSION_KEY} {version} is not from 0 to {_HIGHEST_VERSION}")
     return ElectionState(
-        epoch=_number(found, "leaderEpoch"),
-        leader_id=_number(found, "leaderId"),
-        voted_id=_number(found, "votedId"),
-        voted_directory_id=_directory(found) if version >= 1 else ZERO_UUID,
+        epoch=_number(state, "leaderEpoch"),
+        leader_id=_number(state, "leaderId"),
+        voted_id=_number(state, "votedId"),
+        voted_directory_id=_directory(state) if version >= 1 else ZERO_UUID,
     )
 
 
-def _number(found: dict[str, Any], name: str) -> int:
-    value = found.get(name)
+def _number(state: dict[str, Any], name: str) -> int:
+    value = state.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise DamagedQuorumState(f"{name} is no number")
+        raise DamagedQuorumState(f"{name} is not a number")
     return value
 
 
-def _directory(found: dict[str, Any]) -> Uuid:
+def _directory(state: dict[str, Any]) -> Uuid:
     try:
-        return Uuid.parse(str(found.get("votedDirectoryId")))
+        return Uuid.parse(str(state.get("votedDirectoryId")))
     except ValueError as error:
         raise DamagedQuorumState(f"votedDirectoryId: {error}") from error

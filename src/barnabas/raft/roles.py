@@ -1,7 +1,4 @@
-"""The roles of a node in its quorum, each with what belongs to it alone.
-
-What lives here: plain data; a role is replaced, never reused.  What may not: transitions (node.py).
-"""
+"""The roles of a node in its quorum: plain data, replaced on every transition (see node.py)."""
 
 from __future__ import annotations
 
@@ -13,14 +10,14 @@ from barnabas.raft.progress import Progress
 
 @dataclass(slots=True)
 class Unattached:
-    """It knows an epoch, perhaps its own vote in it, and no leader."""
+    """Knows the epoch, perhaps its own vote in it, but no leader."""
 
     epoch: int
 
 
 @dataclass(slots=True)
 class Candidate:
-    """It asks for votes.  Its own counts once it is on stable storage."""
+    """Requests votes.  Its own vote counts once it is on stable storage."""
 
     epoch: int
     granted: set[int] = field(default_factory=set)
@@ -28,7 +25,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Leader:
-    """A majority has voted for it; it alone appends in this epoch."""
+    """Elected by a majority; the only node that appends in this epoch."""
 
     epoch: int
     progress: Progress

@@ -1,7 +1,7 @@
-"""Snapshots of the metadata log: their names, and their content as batches.
+"""Snapshots of the metadata log: file names, and their content as batches (KIP-630, KIP-853).
 
-What lives here: `OFFSET-EPOCH.checkpoint`, the control records that open and close one, and the split into
-batches, all as Apache Kafka writes them (KIP-630, KIP-853).  What may not: files, and what the records mean.
+The `OFFSET-EPOCH.checkpoint` names, the control records at the start and end, and the split into batches are
+those of Apache Kafka.  File access belongs in the broker; the records' meaning in `metadata`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from barnabas.protocol.records.control import (
 )
 from barnabas.raft.voters import DYNAMIC_QUORUM, Voters
 
-# A batch of metadata records is no larger than this, in a snapshot as in the log.
+# The maximum size of a batch of metadata records, in a snapshot and in the log.
 MAX_BATCH_BYTES = 8 * 1024 * 1024
-# Values of one batch of a snapshot: small enough to be read and checked piece by piece.
+# The maximum total size of the values in one snapshot batch: small enough to read and check incrementally.
 BATCH_VALUE_BYTES = 512 * 1024
 _NAME = re.compile(r"(\d{20})-(\d{10})(?:-[^.]*)?\.checkpoint(\.part|\.deleted)?", re.ASCII)
 
 
 class SnapshotId(NamedTuple):
-    """A snapshot holds all below `offset`; `epoch` is that of the last record in it."""
+    """A snapshot contains all records below `offset`; `epoch` is that of its last record."""
 
     offset: int
     epoch: int
@@ -40,29 +40,29 @@ class SnapshotId(NamedTuple):
 
     @property
     def partial_name(self) -> str:
-        """While it is being written."""
+        """The name while the snapshot is being written."""
         return f"{self.file_name}.part"
 
     @property
     def deleted_name(self) -> str:
-        """When it is no longer needed."""
+        """The name once the snapshot is obsolete."""
         return f"{self.file_name}.deleted"
 
 
 class SnapshotState(Enum):
-    """What a file's name says about it."""
+    """The state of a snapshot file, encoded in its name."""
 
     WHOLE = ""
     PARTIAL = ".part"
     DELETED = ".deleted"
 
 
-# The voters that a dynamic quorum was formatted with: no log lies before it.
+# The snapshot with the initial voters of a dynamic quorum: no log precedes it.
 FIRST_SNAPSHOT = SnapshotId(0, 0)
 
 
 def parse_snapshot_name(name: str) -> tuple[SnapshotId, SnapshotState] | None:
-    """None if it is not the name of a snapshot."""
+    """Returns None if this is not the name of a snapshot."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -78,7 +78,7 @@ def snapshot_batches(
     kraft_version: int,
     voters: Voters,
 ) -> Iterator[bytearray]:
-    """The content of a snapshot; the voters stand in it once the log has them, too."""
+    """The content of a snapshot; includes the voters if the quorum is dynamic."""
     start: list[QuorumMessage] = [
         SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_timestamp_ms)
     ]
@@ -99,7 +99,7 @@ def snapshot_batches(
 
 
 def _runs(values: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Values that go into one batch together."""
+    """Split the values into batches."""
     run: list[bytes] = []
     size = 0
     for value in values:

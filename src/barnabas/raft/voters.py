@@ -1,8 +1,4 @@
-"""Voters: who decides about the metadata log, and what a majority of them is.
-
-What lives here: the set of voters, as a configuration names it (static) or as the log itself holds it
-(KIP-853), and its form as a record.  What may not: votes, and what a voter has fetched.
-"""
+"""The voters of the metadata quorum, from the configuration (static) or from the log itself (KIP-853)."""
 
 from __future__ import annotations
 
@@ -13,16 +9,16 @@ from types import MappingProxyType
 from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.protocol.records.control import VotersRecord
 
-# What this node can do of `kraft.version`.
+# The `kraft.version` range that this node supports.
 LOWEST_KRAFT_VERSION = 0
 HIGHEST_KRAFT_VERSION = 1
 DYNAMIC_QUORUM = 1
-"""The `kraft.version` from which the voters stand in the log."""
+"""From this `kraft.version` on, the voters are stored in the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class VoterEndpoint:
-    """Where a voter listens for the others."""
+    """The address where other voters reach this one."""
 
     name: str
     host: str
@@ -31,7 +27,7 @@ class VoterEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """One voter.  A static one has no directory id: any folder of that node may speak for it."""
+    """One voter.  A static voter has no directory id: any directory of the node matches."""
 
     id: int
     directory_id: Uuid = ZERO_UUID
@@ -44,7 +40,7 @@ class Voter:
 
 
 class Voters:
-    """The voters by id; never changed, only replaced."""
+    """An immutable set of voters, by id."""
 
     __slots__ = ("_by_id",)
 
@@ -84,11 +80,11 @@ class Voters:
         return voter is not None and voter.is_same(node_id, directory_id)
 
     def is_only(self, node_id: int, directory_id: Uuid) -> bool:
-        """Whether this node decides alone."""
+        """Whether this node is the only voter."""
         return len(self._by_id) == 1 and self.has(node_id, directory_id)
 
     def with_voter(self, voter: Voter) -> Voters:
-        """With the same voter as it describes itself now."""
+        """Returns a copy with this voter's current description."""
         return Voters({**self._by_id, voter.id: voter}.values())
 
     def to_record(self) -> VotersRecord:
@@ -99,8 +95,8 @@ class Voters:
                     voter_id=voter.id,
                     voter_directory_id=voter.directory_id,
                     endpoints=[
-                        VotersRecord.Endpoint(name=end.name, host=end.host, port=end.port)
-                        for end in voter.endpoints
+                        VotersRecord.Endpoint(name=endpoint.name, host=endpoint.host, port=endpoint.port)
+                        for endpoint in voter.endpoints
                     ],
                     kraft_version_feature=VotersRecord.KRaftVersionFeature(
                         min_supported_version=voter.lowest_version,
@@ -117,7 +113,9 @@ class Voters:
             Voter(
                 voter.voter_id,
                 Uuid(voter.voter_directory_id),
-                tuple(VoterEndpoint(end.name, end.host, end.port) for end in voter.endpoints),
+                tuple(
+                    VoterEndpoint(endpoint.name, endpoint.host, endpoint.port) for endpoint in voter.endpoints
+                ),
                 voter.kraft_version_feature.min_supported_version,
                 voter.kraft_version_feature.max_supported_version,
             )

@@ -43,6 +43,10 @@ class DelayedOperation:
         """The deadline has passed: answer with what there is."""
         raise NotImplementedError
 
+    def fail(self, error: BaseException) -> None:
+        """One of the two above raised this: answer with an error, unless an answer went out before it did."""
+        raise NotImplementedError
+
 
 class Purgatory:
     """All waiters of a broker.  For the loop's thread."""
@@ -110,18 +114,29 @@ class Purgatory:
             if operation.is_done:
                 continue
             try:
-                completed = operation.try_complete()
-            except Exception:
-                # One request's fault must not leave the others waiting; its own client hears nothing more.
-                logger.exception("a waiting request failed when it was looked at")
-                completed = True
-            if completed:
-                self.forget(operation)
+                if operation.try_complete():
+                    self.forget(operation)
+            except Exception as error:
+                self._fail(operation, error)
 
     def _expire(self, operation: DelayedOperation) -> None:
         if not operation.is_done:
             self.forget(operation)
-            operation.expire()
+            try:
+                operation.expire()
+            except Exception as error:
+                self._fail(operation, error)
+
+    def _fail(self, operation: DelayedOperation, error: Exception) -> None:
+        """A fault in one delayed operation: its own client gets an error, the others are looked at."""
+        logger.error("a delayed operation failed: %r", operation, exc_info=error)
+        self.forget(operation)
+        try:
+            operation.fail(error)
+        except Exception:
+            logger.exception(
+                "the client of a delayed operation that failed cannot be answered: %r", operation
+            )
 
     def forget(self, operation: DelayedOperation) -> None:
         """It is done, or its client is gone."""

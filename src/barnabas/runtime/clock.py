@@ -30,3 +30,8 @@ class SystemClock:
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+
+def thread_cpu_ns() -> int:
+    """Processor time that the calling thread has used so far."""
+    return time.thread_time_ns()

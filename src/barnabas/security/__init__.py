@@ -1,1 +1,1 @@
-"""Who may do what, and what proves who somebody is."""
+"""Authorization: ACLs and how they are evaluated."""

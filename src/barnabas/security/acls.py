@@ -1,7 +1,6 @@
-"""Access rules as they are stored, asked for and compared (KIP-11, KIP-290): words, filters, names of hosts.
+"""ACLs as the protocol defines them (KIP-11, KIP-290): enumerations, filters and host addresses.
 
-What lives here: the numbers of the protocol, which operations a resource knows, and whether a stored rule is
-among those that a filter means.  What may not: judging by rules (`rules`), storing them (controller).
+Evaluation belongs in `rules`; storage belongs in the controller.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 class ResourceType(IntEnum):
-    """Kinds of resources; the first two are for filters."""
+    """Resource types; the first two appear only in filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -30,7 +29,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a rule's name means resources; the first three are for filters."""
+    """How the name of an ACL matches resources; the first three appear only in filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -40,7 +39,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """In a bit field of operations (KIP-430) the number is the bit."""
+    """Operations; in a bit field of operations (KIP-430) the number is the bit."""
 
     UNKNOWN = 0
     ANY = 1
@@ -61,7 +60,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """What a rule says; the first two are for filters."""
+    """Permission types; the first two appear only in filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -96,7 +95,7 @@ KNOWN_OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
 
 
 class AclFilter(Protocol):
-    """What DescribeAcls and each part of DeleteAcls ask for; null and ANY mean all."""
+    """The filter of DescribeAcls and of each entry of DeleteAcls; null and ANY match everything."""
 
     resource_type_filter: int
     resource_name_filter: str | None
@@ -107,20 +106,20 @@ class AclFilter(Protocol):
     permission_type: int
 
 
-def matches(asked: AclFilter, record: AccessControlEntryRecord) -> bool:
-    """Whether a rule is among those that a filter means."""
+def matches(acl_filter: AclFilter, record: AccessControlEntryRecord) -> bool:
+    """Whether an ACL matches a filter."""
     return (
-        asked.resource_type_filter in (ResourceType.ANY, record.resource_type)
-        and _matches_pattern(asked, record)
-        and asked.principal_filter in (None, record.principal)
-        and asked.host_filter in (None, record.host)
-        and asked.operation in (Operation.ANY, record.operation)
-        and asked.permission_type in (Permission.ANY, record.permission_type)
+        acl_filter.resource_type_filter in (ResourceType.ANY, record.resource_type)
+        and _matches_pattern(acl_filter, record)
+        and acl_filter.principal_filter in (None, record.principal)
+        and acl_filter.host_filter in (None, record.host)
+        and acl_filter.operation in (Operation.ANY, record.operation)
+        and acl_filter.permission_type in (Permission.ANY, record.permission_type)
     )
 
 
-def _matches_pattern(asked: AclFilter, record: AccessControlEntryRecord) -> bool:
-    kind, name = asked.pattern_type_filter, asked.resource_name_filter
+def _matches_pattern(acl_filter: AclFilter, record: AccessControlEntryRecord) -> bool:
+    kind, name = acl_filter.pattern_type_filter, acl_filter.resource_name_filter
     if kind not in (PatternType.ANY, PatternType.MATCH, record.pattern_type):
         return False
     if name is None:
@@ -133,7 +132,7 @@ def _matches_pattern(asked: AclFilter, record: AccessControlEntryRecord) -> bool
 
 
 def host_in_rules(host: str) -> str:
-    """A peer's address in the form that rules give it: as Java writes it, IPv6 without `::`."""
+    """Returns a peer's address in the form that ACLs use: as Java formats it, IPv6 without `::`."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -143,5 +142,5 @@ def host_in_rules(host: str) -> str:
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     packed = address.packed
-    words = ":".join(f"{packed[at] << 8 | packed[at + 1]:x}" for at in range(0, len(packed), 2))
-    return words if address.scope_id is None else f"{words}%{address.scope_id}"
+    groups = ":".join(f"{packed[index] << 8 | packed[index + 1]:x}" for index in range(0, len(packed), 2))
+    return groups if address.scope_id is None else f"{groups}%{address.scope_id}"

@@ -1,11 +1,11 @@
-"""The judge: whether rules let a principal do something (as Apache Kafka's StandardAuthorizer does, KIP-801).
+"""Evaluates ACLs for a principal, as Apache Kafka's StandardAuthorizer does (KIP-801).
 
-What lives here: an index of rules by what they are about, and the verdict.  What may not: where rules come
-from, who asks and what is logged (broker/authorizer), and any IO.
+Contains an index of ACLs by resource, and the evaluation.  The source of the ACLs, the request context and
+audit logging belong in broker/security.
 
-A verdict looks at the rules of the very name, of every prefix of it and of `*`.  A rule that denies wins over
-any that allows; rules about a resource that concern neither mean no; only where there is no rule about the
-resource at all does the default hold.
+Evaluation considers the ACLs for the exact name, for every prefix of it, and for `*`.  DENY takes precedence
+over ALLOW.  If ACLs exist for the resource but none matches, access is denied; the default applies only if
+the resource has no ACL at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from barnabas.protocol.records.metadata import AccessControlEntryRecord
 from barnabas.security.acls import WILDCARD, Operation, PatternType, Permission, ResourceType
 
 EVERYBODY = "User:*"
-# Where these are allowed, so is looking (KIP-11); being denied one of them forbids only that one.
+# ALLOW for these implies DESCRIBE (KIP-11); DENY for one of them denies only that one.
 _IMPLY_DESCRIBE = frozenset(
     {Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
 )
@@ -27,21 +27,21 @@ _IMPLIED_BY: dict[int, frozenset[Operation]] = {
     Operation.DESCRIBE: _IMPLY_DESCRIBE,
     Operation.DESCRIBE_CONFIGS: _IMPLY_DESCRIBE_CONFIGS,
 }
-# The name under which a question about any resource at all finds super users and the default.
+# An arbitrary resource name: it matches only super users and the default.
 _ANY_NAME = "hardcode"
 
 _Rules = dict[Uuid, AccessControlEntryRecord]
 
 
 class Who(NamedTuple):
-    """Who asks, and from where."""
+    """The principal and host of a request."""
 
     principal: str
     host: str
 
 
 class Verdict(NamedTuple):
-    """Allowed or not; `rule` is the one that decided, None where it was a super user or the default."""
+    """The result.  `rule` is the deciding ACL; None if a super user or the default decided."""
 
     allowed: bool
     why: str
@@ -54,7 +54,7 @@ _ALLOWED = Verdict(True, "DefaultAllow")
 
 
 class AclRules:
-    """All rules, found by kind of resource and name."""
+    """All ACLs, indexed by resource type and name."""
 
     def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_rule: bool = False) -> None:
         self._super_users = frozenset(super_users)
@@ -62,7 +62,7 @@ class AclRules:
         self._records: _Rules = {}
         self._literal: dict[tuple[int, str], _Rules] = {}
         self._prefixed: dict[tuple[int, str], _Rules] = {}
-        # How many rules there are for prefixes of each length, by kind: a name has that many to look up.
+        # The number of ACLs per prefix length, by resource type: these are the prefixes of a name to look up.
         self._lengths: dict[int, dict[int, int]] = {}
 
     def __len__(self) -> int:
@@ -71,10 +71,10 @@ class AclRules:
     def records(self) -> Iterable[AccessControlEntryRecord]:
         return self._records.values()
 
-    # Changing -----------------------------------------------------------------------------------------------
+    # Updates ------------------------------------------------------------------------------------------------
 
     def add(self, record: AccessControlEntryRecord) -> None:
-        """A rule; one with the same id is replaced."""
+        """Add an ACL, replacing one with the same id."""
         self.remove(record.id)
         self._records[record.id] = record
         key = (record.resource_type, record.resource_name)
@@ -87,7 +87,7 @@ class AclRules:
             self._literal.setdefault(key, {})[record.id] = record
 
     def remove(self, rule_id: Uuid) -> None:
-        """A rule that is not there is gone already."""
+        """Remove an ACL; ignored if it does not exist."""
         record = self._records.pop(rule_id, None)
         if record is None:
             return
@@ -103,45 +103,45 @@ class AclRules:
             if not lengths[size]:
                 del lengths[size]
 
-    # Judging ------------------------------------------------------------------------------------------------
+    # Evaluation ---------------------------------------------------------------------------------------------
 
     def judge(self, who: Who, operation: Operation, kind: ResourceType, name: str) -> Verdict:
-        """Whether this principal may do this to this resource."""
+        """Whether this principal may perform this operation on this resource."""
         if who.principal in self._super_users:
             return _SUPER_USER
         allowing: AccessControlEntryRecord | None = None
         verdict = self._default
-        for rules in self._about(kind, name):
+        for rules in self._matching_rules(kind, name):
             verdict = _DENIED
             for record in rules.values():
-                if not _concerns(record, who, operation):
+                if not _applies(record, who, operation):
                     continue
                 if record.permission_type != Permission.ALLOW:
                     return Verdict(False, "MatchingAcl", record)
                 allowing = record
         return verdict if allowing is None else Verdict(True, "MatchingAcl", allowing)
 
-    def _about(self, kind: int, name: str) -> Iterator[_Rules]:
-        found = self._literal.get((kind, name))
-        if found is not None:
-            yield found
+    def _matching_rules(self, kind: int, name: str) -> Iterator[_Rules]:
+        rules = self._literal.get((kind, name))
+        if rules is not None:
+            yield rules
         for size in self._lengths.get(kind, ()):
-            if size <= len(name) and (found := self._prefixed.get((kind, name[:size]))) is not None:
-                yield found
-        if name != WILDCARD and (found := self._literal.get((kind, WILDCARD))) is not None:
-            yield found
+            if size <= len(name) and (rules := self._prefixed.get((kind, name[:size]))) is not None:
+                yield rules
+        if name != WILDCARD and (rules := self._literal.get((kind, WILDCARD))) is not None:
+            yield rules
 
     def judge_any(self, who: Who, operation: Operation, kind: ResourceType) -> bool:
-        """Whether this principal may do this to at least one resource of a kind, be there one or not.
+        """Whether this principal may perform this operation on at least one (possible) resource of this type.
 
-        Here READ and its like do not imply DESCRIBE: nobody asks for that.
+        As in Apache Kafka's authorizeByResourceType, READ and the like do not imply DESCRIBE here.
         """
         if self.judge(who, operation, kind, _ANY_NAME).allowed:
             return True
         allowed: list[AccessControlEntryRecord] = []
         denied: set[tuple[int, str]] = set()
         for record in self._records.values():
-            if record.resource_type != kind or not _names(record, who):
+            if record.resource_type != kind or not _matches_principal(record, who):
                 continue
             if record.operation not in (operation, Operation.ALL):
                 continue
@@ -154,12 +154,12 @@ class AclRules:
         return any(not _is_covered(record, denied) for record in allowed)
 
 
-def _names(record: AccessControlEntryRecord, who: Who) -> bool:
+def _matches_principal(record: AccessControlEntryRecord, who: Who) -> bool:
     return record.principal in (who.principal, EVERYBODY) and record.host in (who.host, WILDCARD)
 
 
-def _concerns(record: AccessControlEntryRecord, who: Who, operation: Operation) -> bool:
-    if not _names(record, who):
+def _applies(record: AccessControlEntryRecord, who: Who, operation: Operation) -> bool:
+    if not _matches_principal(record, who):
         return False
     if record.operation in (operation, Operation.ALL):
         return True
@@ -167,7 +167,7 @@ def _concerns(record: AccessControlEntryRecord, who: Who, operation: Operation) 
 
 
 def _is_covered(record: AccessControlEntryRecord, denied: set[tuple[int, str]]) -> bool:
-    """Whether what a rule allows is denied as a whole."""
+    """Whether a DENY covers everything that this ACL allows."""
     name, literal = record.resource_name, record.pattern_type == PatternType.LITERAL
     if literal and name == WILDCARD:
         return False

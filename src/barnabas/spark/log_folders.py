@@ -61,27 +61,27 @@ class PartitionFolder:
 
 def partition_folders(data_folders: Iterable[str]) -> dict[TopicPartition, PartitionFolder]:
     """Every partition of these folders."""
-    found: dict[TopicPartition, PartitionFolder] = {}
+    results: dict[TopicPartition, PartitionFolder] = {}
     for data_folder in data_folders:
         root = Path(data_folder)
         if not root.is_dir():
             raise FileNotFoundError(f"{data_folder} is no folder: give the broker's log.dirs as path")
         checkpoint = OffsetCheckpoint(FolderDisk(), str(root), LOG_START_CHECKPOINT)
-        starts = {tuple(where): offset for where, offset in checkpoint.read().items()}
+        starts = {tuple(partition): offset for partition, offset in checkpoint.read().items()}
         for folder in sorted(root.iterdir()):
             name = _FOLDER_NAME.fullmatch(folder.name)
             if name is None or not folder.is_dir():
                 continue
-            where = TopicPartition(name["topic"], int(name["partition"]))
+            partition = TopicPartition(name["topic"], int(name["partition"]))
             segments = _segments(folder)
             if not segments:
                 continue
-            if where in found:
-                both = f"{found[where].path} and in {folder}"
-                raise ValueError(f"{where} is in {both}: give one of the folders")
-            start = max(segments[0].base_offset, starts.get(where, 0))
-            found[where] = PartitionFolder(where, str(folder), start, segments)
-    return found
+            if partition in results:
+                both = f"{results[partition].path} and in {folder}"
+                raise ValueError(f"{partition} is in {both}: give one of the folders")
+            start = max(segments[0].base_offset, starts.get(partition, 0))
+            results[partition] = PartitionFolder(partition, str(folder), start, segments)
+    return results
 
 
 def _segments(folder: Path) -> tuple[Segment, ...]:
@@ -130,13 +130,13 @@ def _open_before(partition: PartitionFolder, base_offset: int) -> dict[int, int]
             }
     except (FileNotFoundError, DamagedSnapshot):
         pass
-    found: dict[int, int] = {}
+    results: dict[int, int] = {}
     for segment in partition.segments[:-1]:
         for block, _ in blocks(segment):
             for batch in all_batches(block):
                 if isinstance(batch, BatchView):
-                    _follow(batch, found)
-    return found
+                    _follow(batch, results)
+    return results
 
 
 # ------------------------------------------------------------------------------------------ what is in it
@@ -205,19 +205,19 @@ def blocks(segment: Segment, start: int = 0, *, fail_on_damage: bool = True) -> 
 
 def _whole_batches(data: bytes, *, check_crcs: bool) -> tuple[list[BatchView | OldBatch], str | None]:
     """The batches up to the first that is damaged, and what is wrong with that one."""
-    found: list[BatchView | OldBatch] = []
+    results: list[BatchView | OldBatch] = []
     try:
         for batch in all_batches(data):
             if check_crcs and isinstance(batch, BatchView):
                 batch.ensure_valid()
-            found.append(batch)
+            results.append(batch)
         # A batch of such a size is no batch; reading on would take it for one that is not whole yet.
-        end = found[-1].start + found[-1].size if found else 0
+        end = results[-1].start + results[-1].size if results else 0
         if (batch_size(data, end) or 0) > MAX_BATCH_BYTES:
-            return found, f"a batch of more than {MAX_BATCH_BYTES} bytes"
+            return results, f"a batch of more than {MAX_BATCH_BYTES} bytes"
     except CorruptBatch as error:
-        return found, error.message
-    return found, None
+        return results, error.message
+    return results, None
 
 
 def _size_of_first(data: bytes) -> int:

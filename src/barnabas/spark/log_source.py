@@ -63,9 +63,12 @@ class LogOptions:
         """What is named and not there."""
         if self.selected_by == "subscribe":
             names = [name for one in self.selection.split(",") if (name := one.strip())]
-            return sorted(set(names) - {where.topic for where in there})
+            return sorted(set(names) - {partition.topic for partition in there})
         if self.selected_by == "assign":
-            return [str(one) for one in sorted(set(read_partitions("assign", self.selection)) - set(there))]
+            return [
+                str(partition)
+                for partition in sorted(set(read_partitions("assign", self.selection)) - set(there))
+            ]
         return []
 
     def chooses(self, where: TopicPartition) -> bool:
@@ -151,7 +154,7 @@ class LogReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         there = partition_folders(options.folders)
-        chosen = {where: found for where, found in there.items() if options.chooses(where)}
+        chosen = {partition: found for partition, found in there.items() if options.chooses(partition)}
         if missing := options.missing_in(there):
             has = listed(there) or "no partitions at all: give its log.dirs (barnabas dev: FOLDER/data)"
             folders = ", ".join(options.folders)
@@ -162,9 +165,9 @@ class LogReader(DataSourceReader):
                     f"option {name} must name every partition, with -1 for latest or -2 for earliest: it "
                     f"names {listed(given)}, and there are {listed(chosen)}"
                 )
-        return [one for where in sorted(chosen) for one in self._planned(chosen[where])]
+        return [one for partition in sorted(chosen) for one in self._plan(chosen[partition])]
 
-    def _planned(self, partition: PartitionFolder) -> Iterator[SegmentPartition]:
+    def _plan(self, partition: PartitionFolder) -> Iterator[SegmentPartition]:
         options, where = self._options, partition.where
         first = partition.log_start_offset
         end, stable = end_offsets(partition, fail_on_damage=options.fail_on_data_loss)

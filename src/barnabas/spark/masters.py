@@ -43,7 +43,7 @@ def check(master: str) -> None:
         is_known = bool(addresses(master))
     else:
         patterns = (LOCAL, _LOCAL_CLUSTER, _KUBERNETES)
-        is_known = master == "yarn" or any(one.fullmatch(master) for one in patterns)
+        is_known = master == "yarn" or any(pattern.fullmatch(master) for pattern in patterns)
     if not is_known:
         raise MasterError(f"{master}: there is no such master of Spark; give {FORMS}")
 

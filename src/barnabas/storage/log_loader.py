@@ -1,89 +1,201 @@
 """Opening the logs of one log directory at start.
 
 What lives here: what each folder found there is, and in which order things are read.  What may not: recovery
-of a single log (log.py), and what becomes of a directory that fails (manager.py).
+of a single log (log.py), what becomes of a directory that fails (manager.py), and threads: what takes long is
+handed out, and a broker has workers do it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.ids import Uuid
+from barnabas.storage.directories.clean_shutdown import NO_BROKER_EPOCH, clean_shutdown_epoch
 from barnabas.storage.directories.log_dir import LogDir
 from barnabas.storage.directories.log_dirs import partition_folders
 from barnabas.storage.directories.partition_metadata import read_partition_metadata
 from barnabas.storage.log import log_files
-from barnabas.storage.log.log_options import LONG_MAX
+from barnabas.storage.log.deferred_work import PendingCall
+from barnabas.storage.log.log import Log
+from barnabas.storage.log.log_options import LONG_MAX, LogOptions
 from barnabas.storage.log.names import TopicPartition
+from barnabas.storage.progress import LoadingStopped
 
 if TYPE_CHECKING:
     from barnabas.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
+# Logs that one call opens at most, and how long it may go on with them: the loop hears of what is open.
+OPENED_PER_CALL = 32
+OPENING_NS = 50_000_000
+_WITHOUT_TOPIC_ID = (log_files.DELETE_FOLDER, log_files.STRAY_FOLDER, log_files.FUTURE_FOLDER)
+
 # Whether a partition found on disk (with its topic id, if it has one) is none that this broker should hold.
 IsStray = Callable[[TopicPartition, Uuid | None], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class LoadProgress:
-    """One more log was opened: done of total in its directory."""
+class _Directory:
+    """What lies in a log directory, before a log in it is opened."""
 
-    log_dir: str
-    partition: TopicPartition
-    done: int
-    total: int
-    recovered: bool
+    live: LogDir
+    # Folder, partition, and the topic id that its partition.metadata has.
+    folders: Sequence[tuple[str, TopicPartition, Uuid | None]]
+    recovery_points: Mapping[TopicPartition, int]
+    log_starts: Mapping[TopicPartition, int]
+    high_watermarks: Mapping[TopicPartition, int]
+    # See `LogDir.read_gaps`.
+    gaps: Mapping[TopicPartition, int] | None
 
 
-def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[LoadProgress]:
-    """Open the logs of one directory; each step opens one."""
+@dataclass(slots=True)
+class _Opened:
+    """Logs that a call has opened, and the error that ended it."""
+
+    logs: list[tuple[TopicPartition, Log]]
+    error: Exception | None = None
+
+
+def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[PendingCall[object]]:
+    """Open the logs of one directory.
+
+    Each step is a call that may take long and waits for the device: it is run, on any thread, before the
+    next; what it has found is taken in here.
+    """
+    reading = PendingCall(partial(_read_dir, manager, path))
+    yield reading
+    found = reading.finish()
+    directory = manager.live[path] = found.live
+    manager.checkpointed_high_watermarks.update(found.high_watermarks)
+    if found.folders:
+        state = "were closed cleanly" if directory.was_clean else "were not closed cleanly and are recovered"
+        logger.info("%s: opening %d logs, which %s", path, len(found.folders), state)
+    manager.loading.begin(len(found.folders))
+    logs: deque[tuple[str, TopicPartition]] = deque()
+    for folder, partition, topic_id in found.folders:
+        if not (yield from _is_aside(manager, folder, partition, topic_id, is_stray)):
+            logs.append((folder, partition))
+    while logs:
+        some = [logs[at] for at in range(min(OPENED_PER_CALL, len(logs)))]
+        options = {partition.topic: manager.options_for(partition.topic) for _, partition in some}
+        opening = PendingCall(partial(_open_some, manager, found, some, options))
+        yield opening
+        opened = opening.finish()
+        for partition, log in opened.logs:
+            logs.popleft()
+            manager.add_log(partition, log)
+            manager.loading.opened += 1
+        if opened.error is not None:
+            # A log that is half-way through being repaired must be repaired again.
+            directory.was_clean = False
+            raise opened.error
+        manager.loading.check()
+    for plan in _plan_checkpoints(manager, found):
+        writing = PendingCall(plan)
+        yield writing
+        writing.finish()
+    directory.is_loaded = True
+
+
+def _plan_checkpoints(manager: LogManager, found: _Directory) -> Iterator[Callable[[], None]]:
+    """What the logs say differently from the checkpoints, now that all of them are open."""
+    directory = found.live
+    logs = manager.logs_in(directory.path)
+    if directory.has_other_gaps(logs):
+        # First: behind a later recovery point, gaps that nobody has noted would be taken for a loss.
+        yield directory.plan_gaps(logs)
+    if found.folders and not directory.was_clean:
+        # What recovery made anew is not synced, and must not be believed once a log has a later segment.
+        yield directory.plan_recovery_points(logs)
+
+
+def _read_dir(manager: LogManager, path: str) -> _Directory:
     directory = LogDir(manager.disk, path, manager.directory_ids.get(path))
+    epoch = clean_shutdown_epoch(manager.disk, path)
     directory.open()
-    manager.live[path] = directory
+    try:
+        return _read_opened(manager, path, directory)
+    except LoadingStopped:
+        if directory.was_clean:
+            directory.mark_clean(NO_BROKER_EPOCH if epoch is None else epoch)
+        raise
+
+
+def _read_opened(manager: LogManager, path: str, directory: LogDir) -> _Directory:
+    disk = manager.disk
     gaps = directory.read_gaps()  # before the cleaner replaces a checkpoint that it cannot read
     if manager.cleaner is not None:
         manager.cleaner.add_dir(path)
-    folders = partition_folders(manager.disk, path)
-    directory.forget_others({partition for name, partition in folders if not _waits_to_go(name)})
-    recovery_points, log_starts = directory.read_recovery_points(), directory.read_log_starts()
-    high_watermarks = directory.read_high_watermarks()
-    manager.checkpointed_high_watermarks.update(high_watermarks)
+    named = partition_folders(disk, path)
+    directory.forget_others({partition for name, partition in named if not _waits_to_go(name)})
+    folders = []
+    for name, partition in named:
+        manager.loading.check()
+        topic_id = None
+        if not name.endswith(_WITHOUT_TOPIC_ID):
+            topic_id = read_partition_metadata(disk, f"{path}/{name}")
+        folders.append((f"{path}/{name}", partition, topic_id))
     if not directory.was_clean:
         # Folders that the last life made may not have reached the disk; a flush of their logs relies on it.
-        manager.disk.sync_folder(path)
-    if folders:
-        state = "were closed cleanly" if directory.was_clean else "were not closed cleanly and are recovered"
-        logger.info("%s: opening %d logs, which %s", path, len(folders), state)
-    for done, (name, partition) in enumerate(folders, start=1):
-        folder = f"{path}/{name}"
-        if not _is_aside(manager, folder, partition, is_stray):
-            manager.open_log(
+        disk.sync_folder(path)
+    return _Directory(
+        directory,
+        folders,
+        directory.read_recovery_points(),
+        directory.read_log_starts(),
+        directory.read_high_watermarks(),
+        gaps,
+    )
+
+
+def _open_some(
+    manager: LogManager,
+    found: _Directory,
+    folders: Sequence[tuple[str, TopicPartition]],
+    options: Mapping[str, LogOptions],
+) -> _Opened:
+    """As many of them, in order, as can be opened in a while; one at least."""
+    opened = _Opened([])
+    until_ns = manager.clock.monotonic_ns() + OPENING_NS
+    for folder, partition in folders:
+        if manager.loading.is_stopped:
+            break
+        try:
+            log = Log.open(
+                manager.disk,
+                manager.clock,
                 folder,
-                partition,
-                clean=directory.was_clean,
-                recovery_point=recovery_points.get(partition, 0),
-                log_start_offset=log_starts.get(partition, 0),
-                high_watermark=high_watermarks.get(partition),
-                gaps_end=LONG_MAX if gaps is None else gaps.get(partition, 0),
+                options[partition.topic],
+                random=manager.random,
+                clean=found.live.was_clean,
+                recovery_point=found.recovery_points.get(partition, 0),
+                log_start_offset=found.log_starts.get(partition, 0),
+                high_watermark=found.high_watermarks.get(partition),
+                gaps_end=LONG_MAX if found.gaps is None else found.gaps.get(partition, 0),
+                watch=manager.loading.reading,
             )
-        yield LoadProgress(path, partition, done, len(folders), not directory.was_clean)
-    if folders and not directory.was_clean:
-        # What recovery made anew is not synced, and must not be believed once a log has a later segment.
-        directory.write_recovery_points(manager.logs_in(path))
-    if directory.has_other_gaps(manager.logs_in(path)):
-        directory.write_gaps(manager.logs_in(path))
-    directory.is_loaded = True
+        except Exception as error:
+            opened.error = error
+            return opened
+        opened.logs.append((partition, log))
+        if manager.clock.monotonic_ns() >= until_ns:
+            break
+    return opened
 
 
 def _waits_to_go(name: str) -> bool:
     return name.endswith((log_files.DELETE_FOLDER, log_files.STRAY_FOLDER))
 
 
-def _is_aside(manager: LogManager, folder: str, partition: TopicPartition, is_stray: IsStray) -> bool:
+def _is_aside(
+    manager: LogManager, folder: str, partition: TopicPartition, topic_id: Uuid | None, is_stray: IsStray
+) -> Generator[PendingCall[object], None, bool]:
     """Whether a folder holds no log to serve: to be deleted, stray, or found to be stray just now."""
     if folder.endswith(log_files.DELETE_FOLDER):
         manager.folders_to_delete.append((manager.clock.wall_ms(), folder))
@@ -91,13 +203,14 @@ def _is_aside(manager: LogManager, folder: str, partition: TopicPartition, is_st
     if folder.endswith(log_files.FUTURE_FOLDER):
         return False
     if not folder.endswith(log_files.STRAY_FOLDER):
-        topic_id = read_partition_metadata(manager.disk, folder)
         if not is_stray(partition, topic_id):
             if topic_id is not None:
                 manager.topic_ids[partition] = topic_id
             return False
         # A replica that was deleted while its directory was offline (KIP-858): kept, out of the way.
-        folder = _make_stray(manager, folder, partition)
+        renaming = PendingCall(partial(_make_stray, manager, folder, partition))
+        yield renaming
+        folder = renaming.finish()
     logger.warning("%s is no partition of this broker; look at it and delete it", folder)
     manager.strays[partition] = folder
     return True

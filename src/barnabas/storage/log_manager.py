@@ -21,11 +21,14 @@ from barnabas.storage.directories.log_dir import LogDir
 from barnabas.storage.directories.log_dirs import LogDirs, in_two_dirs
 from barnabas.storage.directories.partition_metadata import write_partition_metadata_of
 from barnabas.storage.failure import StorageFailure
+from barnabas.storage.folder_changes import FolderChanges
 from barnabas.storage.log import log_files
+from barnabas.storage.log.deferred_work import PendingCall
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
-from barnabas.storage.log_loader import IsStray, LoadProgress, load_dir
+from barnabas.storage.log_loader import IsStray, load_dir
+from barnabas.storage.progress import LoadingWatch
 from barnabas.storage.refused import DamagedFile, StorageRefused
 
 logger = logging.getLogger(__name__)
@@ -51,14 +54,15 @@ class LogManager:
         self.clock = clock
         self.random = random
         self.dirs = dirs
-        self._options_for = options_for
+        self.options_for = options_for
+        self.loading = LoadingWatch(clock)
         self.directory_ids = directory_ids or {}
         self._listeners: list[OfflineListener] = []
         self._preferred: dict[TopicPartition, str] = {}
         # Topic ids that no partition.metadata says yet.
         self._unwritten_ids: dict[TopicPartition, Uuid] = {}
-        # Directories in which a delete has begun and is not finished.
-        self._dirs_of_deletes: set[str] = set()
+        # Logs whose copy in another directory has taken over, and that directory.
+        self._replaced: dict[Log, str] = {}
         # What replication-offset-checkpoint said when the logs were opened.
         self.checkpointed_high_watermarks: dict[TopicPartition, int] = {}
         self.logs: dict[TopicPartition, Log] = {}
@@ -81,12 +85,15 @@ class LogManager:
                 on_deletes=self.logs_with_deletes.add,
                 plan_gaps=self.plan_gaps,
             )
+        # What was renamed by deletions and moves, and does not last yet.
+        self.changes = FolderChanges(disk, self.live, self.logs_in, self.cleaner)
 
     # Opening
 
-    def load(self, is_stray: IsStray = lambda partition, topic_id: False) -> Iterator[LoadProgress]:
-        """Open every log of every live directory, one a step: a recovery may take long.
+    def load(self, is_stray: IsStray = lambda partition, topic_id: False) -> Iterator[PendingCall[object]]:
+        """Open every log of every live directory, in calls: each is to be run, anywhere, before the next.
 
+        One that nobody has run by then is run here: `loading` sees how far it is, and stops it.
         A directory that fails on the way is offline.  What only an administrator can put right (a folder that
         does not belong, a partition in two places) refuses the start.
         """
@@ -114,14 +121,11 @@ class LogManager:
         high_watermark: int | None = None,
         gaps_end: int,
     ) -> Log:
-        logs = self.futures if folder.endswith(log_files.FUTURE_FOLDER) else self.logs
-        if partition in logs:
-            raise in_two_dirs(partition, logs[partition].folder, folder)
         log = Log.open(
             self.disk,
             self.clock,
             folder,
-            self._options_for(partition.topic),
+            self.options_for(partition.topic),
             random=self.random,
             clean=clean,
             recovery_point=recovery_point,
@@ -129,10 +133,18 @@ class LogManager:
             high_watermark=high_watermark,
             gaps_end=gaps_end,
         )
+        self.add_log(partition, log)
+        return log
+
+    def add_log(self, partition: TopicPartition, log: Log) -> None:
+        """One that was just opened."""
+        logs = self.futures if log.folder.endswith(log_files.FUTURE_FOLDER) else self.logs
+        if partition in logs:
+            log.abandon()
+            raise in_two_dirs(partition, logs[partition].folder, log.folder)
         log.on_gap = lambda log: self.checkpoint_gaps(log_dir_of(log))
         logs[partition] = log
         self.logs_with_deletes.add(log)
-        return log
 
     # Looking up and making
 
@@ -243,7 +255,10 @@ class LogManager:
     # Changing
 
     def truncate_to(self, partition: TopicPartition, offset: int, *, future: bool = False) -> None:
-        """Cut a follower's log; the cleaner must not be at work on what goes."""
+        """Cut a follower's log; the cleaner must not be at work on what goes.
+
+        This waits for the device, as `truncate_fully_to` does: not for a loop that serves others.
+        """
         self._truncate(partition, future, lambda log: log.truncate_to(offset))
 
     def truncate_fully_to(
@@ -272,6 +287,7 @@ class LogManager:
         self.logs_with_deletes.add(log)
         # Here and now, not by a worker: what is written there next must not pass for flushed after a crash.
         self.checkpoint_recovery_points(log_dir)
+        self._checkpoint_cleaner(log_dir)
 
     def delete(self, partition: TopicPartition, *, future: bool = False, stray: bool = False) -> None:
         """Rename the folder `-delete`, to be removed after file.delete.delay.ms, or `-stray`, to stay."""
@@ -279,19 +295,10 @@ class LogManager:
         self.finish_deletes()
 
     def finish_deletes(self) -> None:
-        """After some `begin_delete`: make the new names last, and the checkpoints forget the old ones.
-
-        Else a topic that is made again might take over where the old one was.  It waits for the device, so
-        that many deletions had better share it.
-        """
-        touched, self._dirs_of_deletes = self._dirs_of_deletes, set()
-        for log_dir in sorted(touched):
-            if log_dir in self.live:
-                with self.guarding(log_dir):
-                    self.disk.sync_folder(log_dir)
-                self.checkpoint_recovery_points(log_dir)
-                self.checkpoint_log_starts(log_dir)
-                self._checkpoint_other_gaps(log_dir)
+        """All that `changes` plans, here and now."""
+        for log_dir, _, finish in self.changes.plan():
+            with self.guarding(log_dir):
+                finish()
 
     def begin_delete(self, partition: TopicPartition, *, future: bool = False, stray: bool = False) -> None:
         """The first half of `delete`, to be followed by `finish_deletes`."""
@@ -317,34 +324,49 @@ class LogManager:
                 self.strays[partition] = log.folder
             else:
                 self.folders_to_delete.append((self.clock.wall_ms(), log.folder))
-        self._dirs_of_deletes.add(log_dir)
+        self.changes.deleted(log_dir, partition)
 
     def replace_with_future(self, partition: TopicPartition) -> None:
-        """The copy in another directory has caught up: it becomes the log, and the old one is deleted."""
+        """All of `switch_to_future`, `delete_replaced` and `finish_deletes`, here and now."""
+        current, new_dir = self.switch_to_future(partition)
+        with self.guarding(new_dir):
+            self.disk.sync_folder(new_dir)
+            self.delete_replaced(current)
+        self.finish_deletes()
+
+    def switch_to_future(self, partition: TopicPartition) -> tuple[Log, str]:
+        """The copy in another directory has caught up: it becomes the log.  The old log, and that directory.
+
+        The directory is to be synced before `delete_replaced`: the old log must not go before the name of the
+        new one lasts.
+        """
         current, future = self.logs.get(partition), self.futures.get(partition)
         if current is None or future is None:
             raise _failed(f"the current or the future log of {partition} is offline")
         old_dir, new_dir = log_dir_of(current), log_dir_of(future)
-        if self.cleaner is not None:
-            self.cleaner.abort(partition)
         with self.guarding(new_dir):
-            future.rename_folder(log_files.folder(*partition))
+            future.rename_folder(log_files.folder(*partition), sync=False)
+        if partition not in self.futures:
+            raise _failed(f"{new_dir} failed while {partition} moved there")
         future.advance_high_watermark(min(current.high_watermark, future.end_offset))
+        # Whatever gaps it was copied with, what is appended from now on has none.
+        future.gaps_end = min(future.gaps_end, future.end_offset)
         self.logs[partition] = self.futures.pop(partition)
         if self.cleaner is not None:
             self.cleaner.moved(partition, old_dir, new_dir)
+        current.abandon()
+        self._replaced[current] = new_dir
+        return current, new_dir
+
+    def delete_replaced(self, log: Log) -> None:
+        """What has taken over from this log lasts, so this one may go; `changes` plans what is to follow."""
+        old_dir, new_dir = log_dir_of(log), self._replaced.pop(log)
+        name = log_files.folder_on_the_way(log.topic, log.partition, log_files.DELETE_FOLDER, self.random)
         with self.guarding(old_dir):
-            current.rename_folder(
-                log_files.folder_on_the_way(*partition, log_files.DELETE_FOLDER, self.random)
-            )
-            current.abandon()
-            self.folders_to_delete.append((self.clock.wall_ms(), current.folder))
-        # Whatever gaps it was copied with, what is appended from now on has none.
-        future.gaps_end = min(future.gaps_end, future.end_offset)
+            log.rename_folder(name, sync=False)
+            self.folders_to_delete.append((self.clock.wall_ms(), log.folder))
         for log_dir in (old_dir, new_dir):
-            self._checkpoint_other_gaps(log_dir)
-            self.checkpoint_recovery_points(log_dir)
-            self.checkpoint_log_starts(log_dir)
+            self.changes.touched(log_dir)
 
     # Checkpoints
 
@@ -362,11 +384,6 @@ class LogManager:
         with self.guarding(log_dir):
             self.plan_gaps(log_dir)()
 
-    def _checkpoint_other_gaps(self, log_dir: str) -> None:
-        """If logs came or went that have gaps: most have none, and a checkpoint waits for the device."""
-        if log_dir in self.live and self.live[log_dir].has_other_gaps(self.logs_in(log_dir)):
-            self.checkpoint_gaps(log_dir)
-
     def plan_gaps(self, log_dir: str) -> Callable[[], None]:
         """For a worker: write down where gaps of compaction may be, before they are made."""
         directory = self.live.get(log_dir)
@@ -377,11 +394,27 @@ class LogManager:
             if log_dir in self.live:
                 self.live[log_dir].write_high_watermarks(self.logs_in(log_dir))
 
+    def _checkpoint_cleaner(self, log_dir: str) -> None:
+        if self.cleaner is not None:
+            with self.guarding(log_dir):
+                self.cleaner.plan_checkpoint(log_dir)()
+
     # Failing and closing
 
     def on_offline(self, listener: OfflineListener) -> None:
         """Be told (directory, reason, its partitions) when one fails."""
         self._listeners.append(listener)
+
+    def hold_failures(self) -> tuple[list[tuple[str, str, list[TopicPartition]]], OfflineListener]:
+        """Note from now on what listeners would be told; they, as one, for whoever tells them later."""
+        held: list[tuple[str, str, list[TopicPartition]]] = []
+        listeners, self._listeners = self._listeners, [lambda *failure: held.append(failure)]
+
+        def hear(log_dir: str, reason: str, partitions: list[TopicPartition]) -> None:
+            for listener in listeners:
+                listener(log_dir, reason, partitions)
+
+        return held, hear
 
     @contextlib.contextmanager
     def guarding(self, log_dir: str) -> Iterator[None]:
@@ -422,9 +455,14 @@ class LogManager:
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Flush and close every log, write the checkpoints, then the mark of a clean stop; drop the locks."""
-        if self.cleaner is not None:
-            self.cleaner.stop()
         try:
+            if self.cleaner is not None:
+                self.cleaner.stop()
+            for log, new_dir in list(self._replaced.items()):
+                with self.guarding(new_dir):
+                    self.disk.sync_folder(new_dir)
+                    self.delete_replaced(log)
+            self.finish_deletes()
             self.write_topic_ids()
             for log_dir, directory in list(self.live.items()):
                 with self.guarding(log_dir):
@@ -434,6 +472,13 @@ class LogManager:
 
     def _close_dir(self, directory: LogDir, broker_epoch: int) -> None:
         logs = self.logs_in(directory.path)
+        if not directory.is_loaded:
+            # What the checkpoints say of the logs that were not opened yet must stay, and nothing was written
+            # that had to be flushed: the next start begins as this one did.
+            for log in logs.values():
+                log.abandon()
+            directory.mark_clean(broker_epoch)
+            return
         if len(logs) > SYNCED_ONE_BY_ONE_MAX:
             for log in logs.values():
                 log.close(sync=False)

@@ -164,6 +164,8 @@ def test_a_recreated_topic_starts_empty() -> None:
     world.change(records.RemoveTopicRecord(topic_id=world.image.topic_ids[CONSUMER_OFFSETS]))
     assert code_of(world.keep(2)) is ErrorCode.NOT_COORDINATOR
     world.offsets_topic()
+    assert code_of(world.keep(2)) is ErrorCode.NOT_COORDINATOR
+    world.settle()
     assert world.book().kept == ["loaded"]
 
 
@@ -393,7 +395,7 @@ def test_only_the_corrupt_part_of_a_file_is_skipped(caplog: pytest.LogCaptureFix
     path = f"{log.folder}/{2:020d}.log"
     image = world.image
     world.shards.stop()
-    world.replicas.stop()
+    world.stop()
     with_damage = disk.open(path, create=False)
     place = 70  # in the first record of its first batch
     with_damage.write_at(place, bytes([with_damage.read_at(place, 1)[0] ^ 0xFF]))

@@ -280,7 +280,7 @@ def test_a_marker_expires_without_a_follower() -> None:
 
 def restarted(world: TxnWorld) -> TxnWorld:
     """The same folder, after a stop that the coordinators did not hear of."""
-    world.replicas.stop()
+    world.stop()
     again = TxnWorld(disk=world.disk, image=world.image)
     again.clock.now_ms = world.clock.now_ms
     return again

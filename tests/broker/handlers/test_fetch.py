@@ -446,7 +446,7 @@ def restarted_and_cold(monkeypatch: pytest.MonkeyPatch) -> tuple[World, list[int
     world = world_with_records()
     world.log("orders").roll()
     world.produce("orders", batch_of(b"new"))
-    world.replicas.stop()
+    world.stop()
     again = World(disk=world.disk, start=False)
     again.image = world.image
     again.start()

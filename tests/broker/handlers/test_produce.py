@@ -286,6 +286,39 @@ def test_acks_all_that_do_not_come_time_out() -> None:
     assert len(world.replicas.room) == 0
 
 
+def test_a_producer_that_is_gone_is_not_waited_for() -> None:
+    world = World()
+    world.topic("orders", replicas=[1, 2], isr=[1, 2])
+    context = world.context(0, 12)
+    request = produce_request("orders", {0: batch_of(b"a")}, acks=-1, timeout_ms=60_000)
+    produce.handle(world, request, context)  # type: ignore[arg-type]  # the test's broker
+    assert len(world.replicas.room) == 1
+    assert context.on_disconnect is not None
+    context.on_disconnect()
+    assert len(world.replicas.room) == world.replicas.room.watched_keys == 0
+
+
+def test_a_produce_with_a_fault_while_it_waits_is_refused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F5: the client of a delayed produce that failed waited for ever."""
+    world = World()
+    world.topic("orders", replicas=[1, 2], isr=[1, 2])
+    waiting = world.ask(produce, produce_request("orders", {0: batch_of(b"a")}, acks=-1), 12)
+    errors: list[BaseException] = []
+    waiting.then(lambda _: None, errors.append)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(world.replicas, "answer_to", broken)
+    world.partition_change("orders", leader=2)
+    world.tick()
+    assert [str(error) for error in errors] == ["planted"]
+    assert len(world.replicas.room) == 0
+    assert "a delayed operation failed" in caplog.text
+
+
 def test_a_leader_that_steps_down_while_acks_are_awaited_says_so() -> None:
     world = World()
     world.topic("orders", replicas=[1, 2], isr=[1, 2])

@@ -29,6 +29,20 @@ def test_all_listeners_share_one_limit_that_brokers_pass() -> None:
     assert room.has_room("EXTERNAL")
 
 
+def test_a_listener_may_have_a_limit_of_its_own() -> None:
+    """As many as its limit says, and not one more; what the other listeners have does not count."""
+    given = {"listener.name.external.max.connections": "2"}
+    room = limits(**given)
+    room.opened("PLAINTEXT", "b")
+    room.opened("EXTERNAL", "a")
+    assert room.has_room("EXTERNAL")
+    room.opened("EXTERNAL", "a")
+    assert not room.has_room("EXTERNAL")
+    assert room.has_room("PLAINTEXT")
+    room.closed("EXTERNAL", "a")
+    assert room.has_room("EXTERNAL")
+
+
 def test_limits_may_change_while_connections_stand() -> None:
     room = limits()
     for _ in range(3):

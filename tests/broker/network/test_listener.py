@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 
 from barnabas.base.errors import ErrorCode
 from barnabas.broker.handlers import describe_cluster
-from barnabas.protocol.frame import read_correlation_id, write_request
+from barnabas.broker.network import listener
+from barnabas.protocol.apis import api
+from barnabas.protocol.frame import read_correlation_id, read_response, write_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.schema import Message
 from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.reactor import MAX_TICK_END_ROUNDS
 from tests.broker.worlds.front_world import CLOSED, Front
 
 CLUSTER = DescribeClusterRequest(include_cluster_authorized_operations=False)
@@ -213,6 +217,90 @@ def test_a_silenced_client_is_heard_again_after_its_time(
     wire.send(write_request(ApiVersionsRequest(), 1, 1, "a") + versions(2))
     assert struct.unpack(">i", wire.frame()[-4:])[0] == 30
     assert read_correlation_id(wire.frame()) == 2
+
+
+def test_a_silenced_client_stays_so_when_its_answer_comes_late(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a request that waited must not undo the throttling that its answer announced."""
+    promise: Promise[Message] = Promise()
+    monkeypatch.setattr(describe_cluster, "handle", lambda *_: promise)
+    limits = SimpleNamespace(received=lambda *_: 3_600_000, worked=lambda _: 0)
+    broker_listener = front.broker.listeners["PLAINTEXT"]
+    monkeypatch.setattr(
+        broker_listener.dispatch, "_quotas", SimpleNamespace(is_set=True, limits_of=lambda _: limits)
+    )
+    put_off: list[Callable[[], None]] = []
+    monkeypatch.setattr(broker_listener, "after", lambda delay_ms, stream, action: put_off.append(action))
+    wire = front.connect()
+    wire.send(write_request(CLUSTER, 1, 1, "a") + versions(2))
+    front.until(lambda: bool(front.network._around.connections))
+    (connection,) = front.network._around.connections
+    front.until(lambda: not connection.reading)
+    promise.set(DescribeClusterResponse(throttle_time_ms=0, error_code=0, cluster_id="c", brokers=[]))
+    assert read_correlation_id(wire.frame()) == 1
+    assert not connection.reading
+    (speak_again,) = put_off
+    speak_again()
+    assert connection.reading
+    assert read_correlation_id(wire.frame()) == 2
+
+
+def test_a_delayed_request_that_fails_is_answered(
+    front: Front, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F5: with the error that says that the fault is the server's."""
+    promise: Promise[Message] = Promise()
+    monkeypatch.setattr(describe_cluster, "handle", lambda *_: promise)
+    wire = front.connect()
+    wire.send(write_request(CLUSTER, 1, 1, "a") + versions(2))
+    front.until(lambda: front.broker.metrics.connections_accepted == 1)
+    front.serve_for_a_while()
+    promise.fail(RuntimeError("planted"))
+    _, answer = read_response(wire.frame(), api(60), 1)
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert read_correlation_id(wire.frame()) == 2
+    assert "planted" in caplog.text
+
+
+def test_a_fault_while_a_late_answer_is_given_closes_its_connection(
+    front: Front, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F5: else the client would wait for ever, and who kept the promise would have the fault."""
+    promise: Promise[Message] = Promise()
+    monkeypatch.setattr(describe_cluster, "handle", lambda *_: promise)
+    wire = front.connect()
+    wire.send(write_request(CLUSTER, 1, 1, "a"))
+    front.until(lambda: front.broker.metrics.connections_accepted == 1)
+    front.serve_for_a_while()
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(front.broker.listeners["PLAINTEXT"].dispatch, "_answer", broken)
+    promise.set(DescribeClusterResponse(throttle_time_ms=0, error_code=0, cluster_id="c", brokers=[]))
+    assert wire.frame() == CLOSED
+    assert "planted" in caplog.text
+
+
+def test_a_burst_of_requests_is_served_in_turns(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F2, of its kind: what fits one buffer, some thousand requests, was served before anybody else."""
+    monkeypatch.setattr(listener, "TURN_NS", 0)
+    served: list[int] = []
+    dispatch = front.broker.listeners["PLAINTEXT"].dispatch
+    healthy = dispatch.serve
+
+    def serve(frame: memoryview, client_connection: Any) -> None:
+        served.append(front.reactor.ticks)
+        healthy(frame, client_connection)
+
+    monkeypatch.setattr(dispatch, "serve", serve)
+    wire = front.connect()
+    wire.send(b"".join(versions(number) for number in range(200)))
+    assert [read_correlation_id(frame) for frame in wire.frames(200)] == list(range(200))
+    most = max(served.count(tick) for tick in set(served))
+    # `serve` itself ends what the last tick left, and then has a tick of its own.
+    assert most <= (2 * MAX_TICK_END_ROUNDS + 1) * listener.REQUESTS_BETWEEN_LOOKS
 
 
 def test_a_sender_that_never_reads_is_held_back(front: Front) -> None:

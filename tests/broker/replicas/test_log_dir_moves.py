@@ -107,7 +107,7 @@ def test_a_move_goes_on_after_a_restart() -> None:
     at = world()
     at.produce("t", *(batch_of(b"%d" % number) for number in range(5)))
     move(at, "/other")
-    at.replicas.stop()
+    at.stop()
     again = World(dirs=DIRS, disk=at.disk, start=False)
     again.image = at.image
     again.start()

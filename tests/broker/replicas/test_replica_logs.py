@@ -91,7 +91,7 @@ def test_a_topic_that_is_no_longer_compacted_is_no_longer_cleaned() -> None:
     cleaner = storage.manager.cleaner
     assert cleaner is not None
     while not cleaner.is_cleaning(name):
-        cleaner.step()
+        world.clock.now_ms += cleaner.step()
     storage.set_options(name, log, replace(log.options, segment_ms=1000))
     assert cleaner.is_cleaning(name)
     storage.set_options(name, log, replace(log.options, cleanup_compact=False))
@@ -154,7 +154,8 @@ def test_a_segment_closed_after_a_flush_is_flushed_once_more() -> None:
     value = b"x" * 600_000
     world.produce("orders", batch_of(value))
     log = world.log("orders")
-    log.flush()
+    world.replicas.storage.flush(log)
+    world.work()
     world.produce("orders", batch_of(value))
     assert (log.recovery_point, log.active.base_offset) == (1, 1)
     assert log.is_closed_part_unflushed
@@ -203,10 +204,55 @@ def test_compaction_runs_in_slices_between_requests() -> None:
     assert found.error_code == 0
 
 
+def test_a_job_that_fails_stops_neither_the_others_nor_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F5, of its kind: one fault, and no job of this broker ran any more."""
+    world = World()
+    world.topic("orders")
+    jobs = world.replicas.storage.jobs
+    healthy = jobs.run_due
+
+    def broken(pieces: int = 1) -> int:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(jobs, "run_due", broken)
+    with pytest.raises(RuntimeError, match="planted"):
+        world.tick(60_000)
+    ran: list[int] = []
+
+    def whole(pieces: int = 1) -> int:
+        ran.append(pieces)
+        return healthy(pieces)
+
+    monkeypatch.setattr(jobs, "run_due", whole)
+    world.tick(60_000)
+    assert ran
+
+
+def test_a_fault_in_cleaning_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F5, of its kind."""
+    world = World()
+    cleaner = world.replicas.storage.manager.cleaner
+    assert cleaner is not None
+    healthy = cleaner.step
+    steps: list[str] = []
+
+    def step() -> int:
+        steps.append("step")
+        if len(steps) == 1:
+            raise RuntimeError("planted")
+        return healthy()
+
+    monkeypatch.setattr(cleaner, "step", step)
+    with pytest.raises(RuntimeError, match="planted"):
+        world.tick(60_000)
+    world.tick(60_000)
+    assert len(steps) > 1
+
+
 def test_jobs_end_with_the_broker() -> None:
     world = World()
     world.topic("orders")
-    world.replicas.stop()
+    world.stop()
     assert len(world.timers) == 0
     world.tick(100_000)
 

@@ -119,6 +119,7 @@ def test_a_topic_deleted_and_made_again_in_one_delta_starts_anew() -> None:
         records.TopicRecord(name="orders", topic_id=new_id),
         partition.to_record(new_id, 0),
     )
+    world.settle()
     assert world.replicas.find("orders", 0).topic_id == new_id
     assert world.log("orders").end_offset == 0
 
@@ -164,7 +165,7 @@ def test_records_and_high_watermarks_survive_a_clean_stop() -> None:
     hosted.follower_fetched(
         hosted.followers[2], 1, log_start_offset=0, broker_epoch=100, now_ns=world.clock.monotonic_ns()
     )
-    world.replicas.stop()
+    world.stop()
     assert clean_shutdown_epoch(world.disk, "/data") == 100
     again = restarted(world)
     again.start()
@@ -178,7 +179,7 @@ def test_damage_is_told_to_clients_and_once_in_the_log(caplog: pytest.LogCapture
     large = batch_of(b"a" * 5_000)
     # The end of a log is looked at when it is opened; this is before it.
     world.produce("orders", large, batch_of(b"b" * 5_000), batch_of(b"c"))
-    world.replicas.stop()
+    world.stop()
     file = world.disk.open("/data/orders-0/00000000000000000000.log")
     file.write_at(len(large) - 1, b"?")
     file.close()
@@ -199,7 +200,7 @@ def test_a_log_of_no_topic_is_put_aside_at_the_start() -> None:
     world.topic("kept")
     world.tick(5)
     world.work()
-    world.replicas.stop()
+    world.stop()
     again = restarted(world)
     again.change(records.RemoveTopicRecord(topic_id=topic_id))
     again.start()
@@ -223,6 +224,7 @@ def test_loading_that_is_refused_fails_the_start() -> None:
     done = world.replicas.start()
     errors: list[BaseException] = []
     done.then(lambda _: None, errors.append)
+    world.work()
     assert "not a partition" in str(errors[0])
 
 
@@ -513,6 +515,7 @@ def test_a_removal_that_failed_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -
     world.tick(FIRST_RETRY_MS)
     assert world.replicas.failed_count == 0
     assert "orders-0" not in world.disk.names("/data")
+    world.settle()
     world.topic("orders", 1)
     assert codes(world.produce("orders", batch_of(b"a"))) == [ErrorCode.NONE]
 
@@ -523,6 +526,7 @@ def test_a_failed_partition_whose_topic_is_deleted_and_made_again(monkeypatch: p
     old = world.topic("orders", 1)
     world.change(records.RemoveTopicRecord(topic_id=old))
     new = world.topic("orders", 1)
+    world.settle()
     assert world.replicas.find("orders", 0).topic_id == new
     world.tick(FIRST_RETRY_MS)
     assert world.replicas.find("orders", 0).topic_id == new
@@ -601,3 +605,19 @@ def test_a_directory_that_fails_takes_all_its_partitions_offline_whoever_fails_t
     assert {code_of(world, "orders", index) for index in range(3)} == {ErrorCode.KAFKA_STORAGE_ERROR}
     assert world.failed_dirs == ["/data"]
     assert "orders-2: not everybody could be told" in caplog.text
+
+
+def test_a_listener_that_fails_keeps_no_other_from_hearing_of_a_failed_directory() -> None:
+    """F5, of its kind: one listener that failed left the later ones without the news."""
+    world = World()
+    world.topic("orders", 3)
+    replicas = world.replicas
+
+    def broken(path: str, directory_id: Uuid | None) -> None:
+        raise RuntimeError("planted")
+
+    replicas.on_dir_failed.insert(0, broken)
+    with pytest.raises(RuntimeError, match="planted"):
+        replicas.storage.manager.fail("/data", OSError(errno.EIO, "broken"))
+    assert [replicas.partitions["orders", index].is_offline for index in range(3)] == [True] * 3
+    assert world.failed_dirs == ["/data"]

@@ -129,8 +129,8 @@ def test_verdicts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_of_ten_thousand_acls_only_those_for_a_name_are_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[AccessControlEntryRecord] = []
-    concerns = rules._concerns
-    monkeypatch.setattr(rules, "_concerns", lambda one, *rest: looked_at.append(one) or concerns(one, *rest))
+    concerns = rules._applies
+    monkeypatch.setattr(rules, "_applies", lambda one, *rest: looked_at.append(one) or concerns(one, *rest))
     authorizer = StandardAuthorizer()
     many = [rule(f"topic-{number}", prefixed=number % 2 == 0) for number in range(10_000)]
     authorizer.load(changed(EMPTY_IMAGE, *many).image)

@@ -30,13 +30,16 @@ from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import Timers
+from barnabas.runtime.loop_guard import LoopGuard
 from barnabas.runtime.network.network import Address
 from barnabas.runtime.random import SeededRandom
+from barnabas.runtime.watched_disk import WatchedDisk
 from barnabas.storage.directories.log_dirs import LogDirs
 from tests.broker.worlds.steps import begun
 
 T0 = 1_700_000_000_000
 BROKER = 1
+SETTLING_TICKS = 10
 DIRECTORY = Uuid(bytes(15) + b"\x21")
 OTHER_DIRECTORY = Uuid(bytes(15) + b"\x22")
 
@@ -56,6 +59,7 @@ class HandWorkers:
     """Work waits until the test runs it."""
 
     def __init__(self) -> None:
+        self.is_at_work = False
         self.waiting: list[tuple[Callable[[], object], Callable[[object, BaseException | None], None]]] = []
 
     def submit(
@@ -66,13 +70,18 @@ class HandWorkers:
     def run(self) -> int:
         waiting, self.waiting = self.waiting, []
         for work, done in waiting:
-            try:
-                result = work()
-            except Exception as error:
-                done(None, error)
-            else:
-                done(result, None)
+            result, error = self._do(work)
+            done(result, error)
         return len(waiting)
+
+    def _do(self, work: Callable[[], object]) -> tuple[object, BaseException | None]:
+        self.is_at_work = True
+        try:
+            return work(), None
+        except Exception as error:
+            return None, error
+        finally:
+            self.is_at_work = False
 
 
 class HandController:
@@ -216,9 +225,12 @@ class World:
         log_dirs = LogDirs(self.disk, dirs)
         log_dirs.open()
         self.directory_ids = dict(zip(dirs, (DIRECTORY, OTHER_DIRECTORY), strict=False))
+        # No sync on the loop, from the start of the replicas to their stop (F9, F14).
+        self.guard = LoopGuard(lambda: not self.workers.is_at_work, raises=True)
+        self.guard.is_armed = True
         self.replicas = ReplicaManager(
             self,  # its channel and clock are ours
-            self.disk,
+            WatchedDisk(self.disk, self.guard.watch),
             log_dirs,
             self.directory_ids,
             timers=self.timers,
@@ -233,7 +245,22 @@ class World:
     def start(self) -> None:
         done = self.replicas.start()
         while not done.done:
-            self.tick()
+            self.workers.run()
+            self.tick(1)
+        done.then(lambda _: None, _raise)
+
+    def settle(self) -> None:
+        """Let workers and loop do what they have to, until nothing is left but what waits for its time."""
+        for _ in range(SETTLING_TICKS):
+            self.tick(1)
+            self.workers.run()
+        self.tick(1)
+
+    def stop(self) -> None:
+        """Close every log; the disk is as a broker leaves it that stopped cleanly."""
+        done = self.replicas.stop()
+        self.work()
+        assert done.done
         done.then(lambda _: None, _raise)
 
     # Time

@@ -29,9 +29,11 @@ from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.reactor import Reactor
 from barnabas.runtime.loop.workers import LoopWorkers, ThreadWorkers
+from barnabas.runtime.loop_guard import LoopGuard
 from barnabas.runtime.network.network import Address
 from barnabas.runtime.network.tcp import TcpNetwork
 from barnabas.runtime.random import SeededRandom
+from barnabas.runtime.watched_disk import WatchedDisk
 from barnabas.storage.directories.meta_properties import V1, MetaProperties, write_meta_properties
 from tests.broker.worlds.fake_metadata import FakeMetadata
 from tests.broker.worlds.steps import begun
@@ -154,9 +156,12 @@ class Front:
             self.disk.make_folder(folder)
             properties = MetaProperties(V1, CLUSTER_ID, 1, Uuid(bytes(15) + bytes([number])))
             write_meta_properties(self.disk, folder, properties, 0)
+        # No sync on the loop and no long tick, from the end of the start to the end of the stop (F9).
+        self.guard = LoopGuard()
+        self.reactor.on_tick = self.guard.ticked
         self.broker = Broker(
             self.node,
-            disk=self.disk,
+            disk=WatchedDisk(self.disk, self.guard.watch),
             clock=SystemClock(),
             random=SeededRandom(1),
             loop=self.reactor,
@@ -175,6 +180,7 @@ class Front:
 
     def __enter__(self) -> Front:
         self.finish(self.broker.start())
+        self.guard.is_armed = True
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -187,6 +193,7 @@ class Front:
         self.network.close()
         self.threads.close()
         self.reactor.close()
+        self.guard.check()
 
     def finish(self, promise: Promise[Any]) -> Any:
         values: list[Any] = []

@@ -208,7 +208,7 @@ def test_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     for words in (producer, consumer):
         code, _, errors = run_ours(words, b"x\n")
         assert code == Exit.UNREACHABLE
-        assert "no broker answers: localhost:1" in errors
+        assert "no broker responds: localhost:1" in errors
         assert "Traceback" not in errors
 
 

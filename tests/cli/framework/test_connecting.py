@@ -145,7 +145,7 @@ def test_one_that_listens_and_says_nothing_is_unreachable_too(barnabas: Call, tm
         place = f"127.0.0.1:{listener.getsockname()[1]}"
         ended = barnabas("topics", "--bootstrap-server", place, "--command-config", str(file), "--list")
     assert ended.code == Exit.UNREACHABLE
-    assert "did not answer" in ended.err
+    assert "did not respond" in ended.err
     assert ended.err.count("\n") == 1
 
 

@@ -42,9 +42,9 @@ def test_an_option_that_cannot_be_is_a_matter_of_usage() -> None:
 
 
 def test_a_time_that_is_over_because_nobody_answered_means_unreachable() -> None:
-    late = KafkaTimeoutError("Metadata was not done within 5 ms")
+    late = KafkaTimeoutError("Metadata did not complete within 5 ms")
     assert exit_code(late) is Exit.TIMED_OUT
-    late.__cause__ = NoBrokersError("no broker answers")
+    late.__cause__ = NoBrokersError("no broker responds")
     assert exit_code(late) is Exit.UNREACHABLE
 
 

@@ -236,7 +236,7 @@ def test_denied(
     # And of others, whose permissions the rules tell.
     denied = {each["summary"]: str(each["evidence"]) for each in causes("--principal", "User:bob")}
     assert "none allows it" in denied[f"User:bob may not READ the topic {topic}"]
-    assert "no rule is about it" in denied[f"User:bob may not READ the group {group}"]
+    assert "no ACL covers it" in denied[f"User:bob may not READ the group {group}"]
     admin.create_acls([AclBinding(ResourceType.GROUP, group, "User:alice", Operation.READ)]).raise_first()
     ended = barnabas("explain", group, "--principal", "User:alice")
     assert (ended.code, ended.err.count("\n")) == (Exit.DENIED, 1)
@@ -278,7 +278,10 @@ def test_reset_to_latest_on_an_old_topic(
         assert consumer.poll(timeout_ms=100) == []
         found = one(causes())
     assert found["cause"] == "nothing committed"
-    assert found["summary"] == f"{topic}-0: nothing is committed, and 2 records are older than the consumer"
+    assert (
+        found["summary"]
+        == f"{topic}-0: nothing is committed, and 2 records were written before the consumer started"
+    )
     assert "auto.offset.reset=latest" in str(found["evidence"])
 
 
@@ -324,7 +327,7 @@ def test_the_table_tells_it_to_a_person(barnabas: Call, group: str) -> None:
         f"group {group}: not there, 0 members, 0 partitions",
         "",
         f"NO GROUP  there is no group {group}",
-        "  seen   nobody has joined it, and nothing is committed under its name",
+        "  seen   no member has joined it, and nothing is committed under its name",
     ]
 
 

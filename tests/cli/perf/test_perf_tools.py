@@ -242,7 +242,7 @@ def test_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["consumer-perf-test", "--messages", "1", "--timeout", "50", "--topic", "nope"]
     code, _, errors = run_ours([*words, "--bootstrap-server", "localhost:1"])
     assert code == Exit.UNREACHABLE
-    assert "no broker answers" in errors
+    assert "no broker responds" in errors
     # Without a value the flag has its default.
     parsed = consumer_perf_test.make_parser().parse([*words[1:3], "--topic", "t", "--timeout"])
     assert parsed.timeout == consumer_perf_test.DEFAULT_TIMEOUT_MS

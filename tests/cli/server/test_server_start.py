@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -122,6 +123,55 @@ def test_a_signal_stops_a_server_in_the_foreground(site: Site, numbers: list[sig
     process.stderr.close()
     assert process.wait(PATIENCE_S) == 0
     assert "node 1 has stopped" in rest
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 16 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root on Linux can mount a small file system")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_ends_the_server_and_it_says_so(site: Site, small_disk: Path) -> None:
+    """F4: it stayed for five minutes, port open, nothing served, and blamed an input/output error."""
+    site.write(log_dirs=str(small_disk / "data"))
+    site.format()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "barnabas", "server-start", str(site.config)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "serves PLAINTEXT" in line:
+            break
+    with (small_disk / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+        while filler.write(bytes(1 << 12)):
+            pass
+    address = Address("127.0.0.1", site.port)
+    for number in range(1_000):
+        topic = CreateTopicsRequest.CreatableTopic(
+            name=f"t{number}", num_partitions=1, replication_factor=1, assignments=[], configs=[]
+        )
+        try:
+            answer = ask(address, CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
+        except Exception:
+            break
+        if answer.topics[0].error_code:
+            break
+    rest = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(PATIENCE_S) != 0
+    assert rest.splitlines()[-1].startswith("barnabas: ")
+    assert "no space is left on the device; free space there and restart" in rest.splitlines()[-1]
 
 
 def test_a_daemon_says_why_it_does_not_start(site: Site) -> None:

@@ -16,7 +16,7 @@ def read_ahead() -> PartitionState:
     state = PartitionState(WHERE)
     state.seek(5, 2)
     state.fetch_offset = 20
-    state.chunks.append(cast("Any", "records read ahead"))
+    state.completed_fetches.append(cast("Any", "records read ahead"))
     return state
 
 
@@ -25,17 +25,17 @@ def test_a_seek_drops_what_was_read_ahead() -> None:
     state.reset(-1)
     assert not state.has_position
     assert not state.is_fresh, "it is known what to look up"
-    state.chunks.append(cast("Any", "late ones"))
+    state.completed_fetches.append(cast("Any", "late ones"))
     state.seek(9)
     assert (state.position, state.fetch_offset, state.offset_epoch) == (9, 9, NO_EPOCH)
-    assert not state.chunks
+    assert not state.completed_fetches
     assert state.has_position
 
 
 def test_a_reset_drops_what_was_read_ahead() -> None:
     state = read_ahead()
     state.reset(-2)
-    assert not state.chunks
+    assert not state.completed_fetches
     assert state.reset_to == -2
 
 

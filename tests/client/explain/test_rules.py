@@ -12,7 +12,7 @@ from barnabas.client.explain import (
     Denial,
     Facts,
     Group,
-    Happening,
+    GroupEvent,
     Member,
     OpenTransaction,
     PartitionFacts,
@@ -25,7 +25,7 @@ MEMBER = Member("m-1", "billing", "10.0.0.1", frozenset(ORDERS))
 STABLE = Group("g", "Stable", "Classic", (MEMBER,))
 # Caught up, with everything in order.
 WELL = PartitionFacts(
-    where=ORDERS[0],
+    topic_partition=ORDERS[0],
     leader=1,
     replicas=(1, 2, 3),
     isr=(1, 2, 3),
@@ -103,8 +103,8 @@ def test_one_look_does_not_tell_who_stands_still() -> None:
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"])
 def test_a_rebalance_explains_why_nobody_moves(state: str) -> None:
-    told = (Happening(97_500, "member joined", "m-2", "a pod was started"),)
-    found = diagnose(facts(at(5), group=replace(STABLE, state=state), happenings=told))
+    told = (GroupEvent(97_500, "member joined", "m-2", "a pod was started"),)
+    found = diagnose(facts(at(5), group=replace(STABLE, state=state), events=told))
     assert [one.cause for one in found] == [Cause.REBALANCING]
     assert "2.5 s ago: member joined m-2 (a pod was started)" in found[0].evidence
 
@@ -112,7 +112,7 @@ def test_a_rebalance_explains_why_nobody_moves(state: str) -> None:
 def test_who_has_still_to_do_something_is_named() -> None:
     slow = replace(MEMBER, target=frozenset(ORDERS[:1]))
     (found,) = diagnose(facts(WELL, group=replace(STABLE, state="Reconciling", members=(slow,))))
-    assert "billing at 10.0.0.1 (m-1) has still to give 2 partitions back" in found.evidence
+    assert "billing at 10.0.0.1 (m-1) must still revoke 2 partitions" in found.evidence
 
 
 def test_idle_members_are_told_beside_what_holds_the_others() -> None:
@@ -138,7 +138,9 @@ def test_what_is_denied_or_missing_comes_first() -> None:
 
 
 def test_partitions_with_the_same_cause_are_told_together() -> None:
-    (found,) = diagnose(facts(*(replace(WELL, where=where, leader=None) for where in ORDERS)))
+    (found,) = diagnose(
+        facts(*(replace(WELL, topic_partition=topic_partition, leader=None) for topic_partition in ORDERS))
+    )
     assert found.partitions == tuple(ORDERS)
     assert found.summary == "partitions have no leader (3 partitions: orders-0, orders-1, orders-2)"
 
@@ -147,7 +149,7 @@ def test_the_transaction_is_named() -> None:
     open_one = OpenTransaction(77, 7, "pay-1", "Ongoing", started_ms=95_000, timeout_ms=60_000)
     (found,) = diagnose(facts(at(7, last_stable=7, transactions=(open_one,))))
     expected = "producer 77 has a transaction open since offset 7, transactional.id pay-1, state Ongoing, "
-    assert expected + "begun 5.0 s ago, time-out 60 s" in found.evidence
+    assert expected + "open for 5.0 s, time-out 60 s" in found.evidence
     assert "--transactional-id pay-1" in found.advice[0]
 
 

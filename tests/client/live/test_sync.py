@@ -127,7 +127,7 @@ def test_a_producer_that_never_found_its_cluster_ends_in_time_and_tells_of_every
     deliveries = [
         producer.send("t", b"x", on_delivery=lambda _, error: heard.append(error)) for _ in range(5)
     ]
-    with pytest.raises(client_errors.KafkaTimeoutError, match="5 records are still on their way"):
+    with pytest.raises(client_errors.KafkaTimeoutError, match="5 records are still undelivered"):
         producer.flush(timeout_ms=100)
     producer.close(timeout_ms=100)
     assert [type(error) for error in heard] == [client_errors.KafkaTimeoutError] * 5

@@ -12,7 +12,7 @@ from barnabas.client import errors as client_errors
 from barnabas.client.options import producer_options
 from barnabas.client.producer.accumulator import Accumulator, PartitionQueue
 from barnabas.client.producer.batches import ProducerBatch
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.runtime.random import SeededRandom
 from tests.client.producer.test_availability import layout
 from tests.client.scripted import TOPIC
@@ -72,11 +72,11 @@ def test_everybody_for_whom_there_is_room_gets_a_turn_in_order(run: Run) -> None
         accumulator = made(buffer_memory=2 * BATCH_BYTES)
         partition_queue = accumulator.topic(layout(1)).queues[0]
         full = [accumulator.open_batch(partition_queue, 10) for _ in range(2)]
-        assert not accumulator.has_room(10)
+        assert not accumulator.has_memory(10)
         turns: list[int] = []
 
         async def wait(number: int) -> None:
-            await accumulator.room(10, Deadline(PATIENT_MS))
+            await accumulator.wait_for_memory(10, Deadline(PATIENT_MS))
             accumulator.open_batch(partition_queue, 10)
             turns.append(number)
 
@@ -88,7 +88,7 @@ def test_everybody_for_whom_there_is_room_gets_a_turn_in_order(run: Run) -> None
         async with asyncio.timeout(PATIENT_MS / 1000):
             await asyncio.gather(*waiting[:2])
         assert turns == [0, 1]
-        assert not accumulator.has_room(10), "somebody waits still"
+        assert not accumulator.has_memory(10), "somebody waits still"
         accumulator.release(next(iter(accumulator.incomplete)))
         await waiting[2]
         assert turns == [0, 1, 2]
@@ -102,10 +102,10 @@ def test_who_waits_in_vain_is_told_how_full_it_is(run: Run) -> None:
         partition_queue = accumulator.topic(layout(1)).queues[0]
         full = accumulator.open_batch(partition_queue, 10)
         with pytest.raises(client_errors.BufferExhaustedError, match="1000 of 1000 bytes are in use"):
-            await accumulator.room(10, Deadline(1))
+            await accumulator.wait_for_memory(10, Deadline(1))
         assert partition_queue.due, "what fills the memory does not linger"
         accumulator.release(full)
-        assert accumulator.has_room(10), "who gave up takes nobody's turn"
+        assert accumulator.has_memory(10), "who gave up takes nobody's turn"
 
     run(work())
 

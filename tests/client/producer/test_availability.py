@@ -72,8 +72,8 @@ def test_the_sticky_choice_leaves_out_brokers_that_take_nothing(run: Run) -> Non
         def chosen() -> set[int]:
             found = set()
             for _ in range(200):
-                accumulator._stick(topic)
-                found.add(topic.sticky.where.partition)
+                accumulator._switch_sticky(topic)
+                found.add(topic.sticky.topic_partition.partition)
             return found
 
         assert chosen() == {0, 1, 2, 3}
@@ -92,8 +92,8 @@ def test_a_partition_without_a_leader_is_not_chosen(run: Run) -> None:
         accumulator = Accumulator(settings(), SeededRandom(1))
         topic = accumulator.topic(layout(-1, HASTY, -1))
         for _ in range(100):
-            accumulator._stick(topic)
-            assert topic.sticky.where.partition == 1
+            accumulator._switch_sticky(topic)
+            assert topic.sticky.topic_partition.partition == 1
 
     run(work())
 

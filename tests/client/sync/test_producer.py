@@ -131,7 +131,7 @@ def test_a_topic_that_is_not_there_holds_up_no_other(broker: ScriptedBroker) -> 
         waiting = producer.send("elsewhere", b"x")
         assert producer.send(TOPIC, b"other").result(PATIENCE_S).offset == 0
         assert not waiting.done
-        with pytest.raises(client_errors.KafkaTimeoutError, match="1 records are still on their way"):
+        with pytest.raises(client_errors.KafkaTimeoutError, match="1 records are still undelivered"):
             producer.flush(timeout_ms=1)
         producer.close(timeout_ms=1)
         with pytest.raises(client_errors.KafkaTimeoutError, match="closed before"):
@@ -183,7 +183,7 @@ def test_waiting_for_a_result_does_not_keep_the_loop_busy(broker: ScriptedBroker
     producer._thread.loop._selector.select = counted  # type: ignore[attr-defined]
     with pytest.raises(client_errors.KafkaTimeoutError, match="not written"):
         delivery.result(0.3)
-    with pytest.raises(client_errors.KafkaTimeoutError, match="on their way"):
+    with pytest.raises(client_errors.KafkaTimeoutError, match="undelivered"):
         producer.flush(timeout_ms=300)
     assert turns < 100
     producer.close(timeout_ms=1)

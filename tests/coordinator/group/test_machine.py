@@ -10,13 +10,13 @@ from barnabas.coordinator.entry import encode
 from barnabas.coordinator.group import machine as machine_module
 from barnabas.coordinator.group.classic.group import ClassicGroup
 from barnabas.coordinator.group.classic.records import new_group_entry
-from barnabas.coordinator.group.machine import MAX_LINES_PER_LOAD, NEXT_PART_MS, GroupMachine
+from barnabas.coordinator.group.machine import MAX_WARNINGS_PER_LOAD, NEXT_CLEANUP_STEP_MS, GroupMachine
 from barnabas.coordinator.shard import TIMER_RETRY_MS
 from tests.coordinator.group.worlds.offsets_world import OffsetsWorld
 from tests.coordinator.shard_world import ShardWorld
 
 
-def test_a_record_that_cannot_be_read_is_passed_over_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_record_is_skipped_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     machine = GroupMachine(3)
     good = encode(new_group_entry(ClassicGroup("good", 0)))
     rows: list[tuple[bytes | None, bytes | None]] = [
@@ -34,10 +34,10 @@ def test_a_record_that_cannot_be_read_is_passed_over_with_one_line(caplog: pytes
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == len(rows) - 1
     for offset, line in enumerate(lines, 10):
-        assert f"__consumer_offsets-3: the record at offset {offset} is passed over: " in line
+        assert f"__consumer_offsets-3: the record at offset {offset} is skipped: " in line
 
 
-def test_records_of_kinds_of_groups_that_are_not_served_are_passed_over(
+def test_records_of_unsupported_group_types_are_skipped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     machine = GroupMachine(0)
@@ -52,17 +52,15 @@ def test_many_unreadable_records_do_not_fill_the_log(caplog: pytest.LogCaptureFi
     unknown: list[tuple[bytes, bytes | None]] = [(b"\x7f\xff", b"")] * 10_000
     world.store.batches.append((unknown, None))
     world.reload()
-    lines = [record.getMessage() for record in caplog.records if "passed over" in record.getMessage()]
-    assert len(lines) == MAX_LINES_PER_LOAD + 1
-    assert lines[-1] == "__consumer_offsets-3: 10000 records were passed over in all"
+    lines = [record.getMessage() for record in caplog.records if "skipped" in record.getMessage()]
+    assert len(lines) == MAX_WARNINGS_PER_LOAD + 1
+    assert lines[-1] == "__consumer_offsets-3: 10000 records were skipped in total"
 
 
 @pytest.mark.parametrize("at_once", [1, 100])
-def test_what_the_log_refuses_to_forget_is_forgotten_a_little_later(
-    at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A refused clean-up has cleaned nothing: it is tried again soon, and not only in the next round."""
-    monkeypatch.setattr(machine_module, "MAX_CLEANED_AT_ONCE", at_once)
+def test_a_cleanup_that_the_log_rejects_is_retried(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rejected cleanup has removed nothing: it is retried soon, not only in the next round."""
+    monkeypatch.setattr(machine_module, "MAX_CHECKED_PER_CLEANUP_STEP", at_once)
     world = OffsetsWorld(offsets_retention_minutes="1", offsets_retention_check_interval_ms="600000")
     for number in range(5):
         world.commit(f"g{number}", {"t": {0: number}})
@@ -70,6 +68,6 @@ def test_what_the_log_refuses_to_forget_is_forgotten_a_little_later(
     world.pass_ms(600_000)
     assert len(world.machine.table) == world.machine.offsets.store.count() == 5
     world.store.refusal = None
-    world.pass_ms(TIMER_RETRY_MS + 4 * NEXT_PART_MS)
+    world.pass_ms(TIMER_RETRY_MS + 4 * NEXT_CLEANUP_STEP_MS)
     assert len(world.machine.table) == world.machine.offsets.store.count() == 0
     assert len(world.machine.timers) == 1, "the next round"

@@ -1,4 +1,4 @@
-"""Who may end a transaction, and what a request that comes again is told."""
+"""EndTxn validation and retries."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ def at(state: State, epoch: int = 4, client_version: int = 0) -> Transaction:
     return Transaction("shop", 7, epoch, 60_000, state, partitions, 100, 200, client_version)
 
 
-def told(transaction: Transaction, commit: bool, client_version: int, *, pid: int = 7, epoch: int = 4) -> str:
-    """What becomes of it, in a word."""
+def outcome(
+    transaction: Transaction, commit: bool, client_version: int, *, pid: int = 7, epoch: int = 4
+) -> str:
+    """The outcome as one word."""
     try:
         ended = end(transaction, EndRequest(pid, epoch, commit, client_version), None, NOW_MS)
     except KafkaError as error:
@@ -31,7 +33,7 @@ def told(transaction: Transaction, commit: bool, client_version: int, *, pid: in
     return "nothing" if ended is None else ended.state.told
 
 
-# State, then what a commit and an abort with the current epoch are told.
+# State, then the outcome of a commit and an abort with the current epoch.
 WITHOUT_BUMP = [
     (State.EMPTY, "INVALID_TXN_STATE", "INVALID_TXN_STATE"),
     (State.ONGOING, "PrepareCommit", "PrepareAbort"),
@@ -40,7 +42,7 @@ WITHOUT_BUMP = [
     (State.COMPLETE_COMMIT, "nothing", "INVALID_TXN_STATE"),
     (State.COMPLETE_ABORT, "INVALID_TXN_STATE", "nothing"),
 ]
-# The same where each end bumps the epoch: by the current epoch, and by the one before (sent again).
+# The same with epoch bumps: with the current epoch, and with the previous one (a retry).
 WITH_BUMP = [
     (State.EMPTY, "INVALID_TXN_STATE", "PrepareAbort", "PRODUCER_FENCED", "PRODUCER_FENCED"),
     (State.ONGOING, "PrepareCommit", "PrepareAbort", "PRODUCER_FENCED", "PRODUCER_FENCED"),
@@ -64,38 +66,38 @@ WITH_BUMP = [
 
 
 @pytest.mark.parametrize(("state", "commit", "aborted"), WITHOUT_BUMP)
-def test_ends_of_clients_that_do_not_bump_epochs(state: State, commit: str, aborted: str) -> None:
-    assert told(at(state), COMMIT, 0) == commit
-    assert told(at(state), ABORT, 0) == aborted
-    assert told(at(state), COMMIT, 0, epoch=3) == "PRODUCER_FENCED"
-    assert told(at(state), COMMIT, 0, epoch=5) == "PRODUCER_FENCED"
-    assert told(at(state), COMMIT, 0, pid=8) == "INVALID_PRODUCER_ID_MAPPING"
+def test_end_txn_without_epoch_bump(state: State, commit: str, aborted: str) -> None:
+    assert outcome(at(state), COMMIT, 0) == commit
+    assert outcome(at(state), ABORT, 0) == aborted
+    assert outcome(at(state), COMMIT, 0, epoch=3) == "PRODUCER_FENCED"
+    assert outcome(at(state), COMMIT, 0, epoch=5) == "PRODUCER_FENCED"
+    assert outcome(at(state), COMMIT, 0, pid=8) == "INVALID_PRODUCER_ID_MAPPING"
 
 
 @pytest.mark.trap
 @pytest.mark.parametrize(("state", "commit", "aborted", "commit_again", "abort_again"), WITH_BUMP)
-def test_ends_of_clients_that_bump_epochs(
+def test_end_txn_with_epoch_bump(
     state: State, commit: str, aborted: str, commit_again: str, abort_again: str
 ) -> None:
     """Trap 22: transactions under delay: an old EndTxn must not end the next transaction."""
     now = at(state, client_version=2)
-    assert told(now, COMMIT, 2) == commit
-    assert told(now, ABORT, 2) == aborted
-    assert told(now, COMMIT, 2, epoch=3) == commit_again
-    assert told(now, ABORT, 2, epoch=3) == abort_again
-    assert told(now, COMMIT, 2, epoch=2) == "PRODUCER_FENCED"
-    assert told(now, COMMIT, 2, epoch=5) == "PRODUCER_FENCED"
-    assert told(now, COMMIT, 2, pid=8) == "INVALID_PRODUCER_ID_MAPPING"
+    assert outcome(now, COMMIT, 2) == commit
+    assert outcome(now, ABORT, 2) == aborted
+    assert outcome(now, COMMIT, 2, epoch=3) == commit_again
+    assert outcome(now, ABORT, 2, epoch=3) == abort_again
+    assert outcome(now, COMMIT, 2, epoch=2) == "PRODUCER_FENCED"
+    assert outcome(now, COMMIT, 2, epoch=5) == "PRODUCER_FENCED"
+    assert outcome(now, COMMIT, 2, pid=8) == "INVALID_PRODUCER_ID_MAPPING"
 
 
-def test_an_abort_without_a_transaction_begins_and_ends_one() -> None:
+def test_an_abort_without_a_transaction_starts_and_ends_one() -> None:
     ended = end(at(State.EMPTY, client_version=2), EndRequest(7, 4, ABORT, 2), None, NOW_MS)
     assert isinstance(ended, Transaction)
     assert (ended.start_ms, ended.producer_epoch, ended.partitions) == (NOW_MS, 5, frozenset())
 
 
-def test_the_last_epoch_needs_another_id_and_may_be_asked_about_again() -> None:
-    # As every step before it left it: the id before the last step is the same.
+def test_the_last_epoch_needs_a_new_producer_id_and_can_be_retried() -> None:
+    # As all previous transitions left it: the previous producer id is the same.
     worn = replace(at(State.ONGOING, LAST_CLIENT_EPOCH, 2), previous_producer_id=7)
     request = EndRequest(7, LAST_CLIENT_EPOCH, COMMIT, 2)
     assert isinstance(end(worn, request, None, NOW_MS), NeedsProducerId)
@@ -103,16 +105,16 @@ def test_the_last_epoch_needs_another_id_and_may_be_asked_about_again() -> None:
     assert isinstance(prepared, Transaction)
     assert prepared.next_producer_id == 9
     complete = prepared.complete(NOW_MS)
-    assert end(complete, request, None, NOW_MS) is None  # its answer was lost
+    assert end(complete, request, None, NOW_MS) is None  # its response was lost
     with pytest.raises(KafkaError) as refused:
         end(complete, replace(request, commit=ABORT), None, NOW_MS)
     assert refused.value.code is ErrorCode.INVALID_TXN_STATE
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_an_abandoned_transaction_is_aborted_under_the_next_epoch(version: int) -> None:
+def test_an_abandoned_transaction_is_aborted_with_the_next_epoch(version: int) -> None:
     aborted = abort(at(State.ONGOING), version, NOW_MS)
     assert (aborted.state, aborted.producer_epoch) == (State.PREPARE_ABORT, 5)
     assert aborted.client_version == (2 if version == 2 else 0)
     assert aborted.last_producer_epoch == (4 if version == 2 else -1)
-    assert told(aborted, ABORT, version, epoch=3) == "PRODUCER_FENCED"
+    assert outcome(aborted, ABORT, version, epoch=3) == "PRODUCER_FENCED"

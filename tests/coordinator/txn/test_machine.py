@@ -1,4 +1,4 @@
-"""The transaction coordinator of one partition, on a log that is a list."""
+"""The transaction coordinator of one partition, on a list as its log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMIT, ABORT = True, False
 
 
 class World(ShardWorld[TransactionMachine]):
-    """At the newest transaction.version, unless told otherwise."""
+    """With the newest transaction.version by default."""
 
     def __init__(self, level: int = 2) -> None:
         self.loaded: list[list[Prepared]] = []
@@ -81,8 +81,10 @@ class World(ShardWorld[TransactionMachine]):
         return self.machine.transactions[SHOP]
 
     def durable(self) -> dict[str, Any]:
-        """The state as its records tell it."""
-        return {name: encode(entry_of(one, 2)) for name, one in self.machine.transactions.items()}
+        """The state that its records contain."""
+        return {
+            name: encode(entry_of(transaction, 2)) for name, transaction in self.machine.transactions.items()
+        }
 
 
 def code_of(error: Any) -> ErrorCode:
@@ -99,18 +101,18 @@ def test_a_new_id_needs_a_producer_id() -> None:
     assert world.store.end == 2
 
 
-def test_a_producer_that_names_its_id_and_epoch() -> None:
+def test_a_producer_that_sends_its_id_and_epoch() -> None:
     world = World()
-    assert world.init(expected=(99, 3)) == Initialised(PID, 0)  # nobody knows better
+    assert world.init(expected=(99, 3)) == Initialised(PID, 0)  # nothing is known about it
     assert world.init(expected=(PID, 0), new=None) == Initialised(PID, 1)
-    assert world.init(expected=(PID, 0), new=None) == Initialised(PID, 1)  # the answer was lost
+    assert world.init(expected=(PID, 0), new=None) == Initialised(PID, 1)  # the response was lost
     assert code_of(world.init(expected=(PID, 5))) is ErrorCode.PRODUCER_FENCED
     assert code_of(world.init(expected=(99, 1))) is ErrorCode.PRODUCER_FENCED
     assert world.init() == Initialised(PID, 2)
     assert code_of(world.init(expected=(PID, 1))) is ErrorCode.PRODUCER_FENCED
 
 
-def test_used_up_epochs() -> None:
+def test_exhausted_epochs() -> None:
     world = World()
     world.init()
     world.machine.transactions[SHOP] = worn = Transaction(
@@ -118,22 +120,22 @@ def test_used_up_epochs() -> None:
     )
     assert isinstance(world.init(new=None), NeedsProducerId)
     assert world.init(expected=(PID, LAST_CLIENT_EPOCH), new=8) == Initialised(8, 0)
-    # An early producer of the old id must not pass for the first one of the new id.
+    # An early producer of the old id must not be mistaken for the first one of the new id.
     assert code_of(world.init(expected=(PID, 0))) is ErrorCode.PRODUCER_FENCED
-    assert world.init(expected=(PID, LAST_CLIENT_EPOCH), new=9) == Initialised(8, 0)  # asked again
+    assert world.init(expected=(PID, LAST_CLIENT_EPOCH), new=9) == Initialised(8, 0)  # a retry
     assert code_of(world.init(expected=(PID, 4))) is ErrorCode.PRODUCER_FENCED
     world.machine.transactions[SHOP] = worn
     assert code_of(world.init(expected=(PID, 3), new=8)) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_a_transaction_from_begin_to_end(level: int) -> None:
+def test_a_transaction_from_start_to_end(level: int) -> None:
     world = World(level)
     world.init()
     assert world.add(ORDERS) is None
     assert world.add(ORDERS, PAYMENTS) is None
     written = world.store.end
-    assert world.add(PAYMENTS) is None  # it is part of it already
+    assert world.add(PAYMENTS) is None  # already added
     assert world.store.end == written
     prepared = world.end(COMMIT)
     assert isinstance(prepared, Prepared)
@@ -144,14 +146,14 @@ def test_a_transaction_from_begin_to_end(level: int) -> None:
     assert code_of(world.init()) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert world.complete(prepared) is None
     assert world.shop.state is State.COMPLETE_COMMIT
-    assert world.end(COMMIT) == Ended(PID, epoch)  # it did not hear of the first answer
+    assert world.end(COMMIT) == Ended(PID, epoch)  # the first response was lost
     versions = [entry.value_version for entry in world.store.entries]
     assert set(versions) == {0 if level == 0 else 1}
     assert world.add(PAYMENTS, epoch=epoch) is None
     assert world.shop.start_ms == NOW_MS
 
 
-def test_a_fenced_producer_does_nothing() -> None:
+def test_a_fenced_producer_is_rejected() -> None:
     world = World()
     world.init()
     world.init()
@@ -164,7 +166,7 @@ def test_a_fenced_producer_does_nothing() -> None:
 
 
 @pytest.mark.parametrize("level", [1, 2])
-def test_a_second_producer_aborts_what_the_first_left_open(level: int) -> None:
+def test_a_second_producer_aborts_the_open_transaction_of_the_first(level: int) -> None:
     world = World(level)
     world.init()
     world.add(ORDERS)
@@ -178,7 +180,7 @@ def test_a_second_producer_aborts_what_the_first_left_open(level: int) -> None:
     assert world.init() == Initialised(PID, 2)
 
 
-def test_verification_tells_what_was_added() -> None:
+def test_verification_returns_the_added_partitions() -> None:
     world = World()
     world.init()
     world.add(ORDERS)
@@ -230,7 +232,7 @@ def test_open_transactions_time_out() -> None:
     assert world.abort_timed_out() is None
     assert world.machine.timed_out(world.context.now_ms) == []
     assert [event.kind for event in world.machine.events.of(SHOP)][-1] is EventKind.TRANSACTION_TIMED_OUT
-    # The producer comes late: it is fenced, whatever it asks.
+    # The producer is late: every request of it is fenced.
     assert code_of(world.add(ORDERS)) is ErrorCode.PRODUCER_FENCED
 
 
@@ -238,7 +240,7 @@ def expire(world: World, *names: str) -> None:
     value_of(world.ask(lambda machine, context: machine.expire(context, names)))
 
 
-def test_unused_ids_are_forgotten_and_stay_so() -> None:
+def test_unused_ids_expire_permanently() -> None:
     world = World()
     world.init()
     world.init("other")
@@ -249,12 +251,12 @@ def test_unused_ids_are_forgotten_and_stay_so() -> None:
     assert set(world.machine.transactions) == {SHOP, "other"}
     world.now_ms += 1
     expire(world, SHOP, "other")
-    assert set(world.machine.transactions) == {"other"}  # an open one is not unused
+    assert set(world.machine.transactions) == {"other"}  # an open one does not expire
     world.reload()
     assert set(world.machine.transactions) == {"other"}
 
 
-def test_state_after_a_restart_is_what_was_written() -> None:
+def test_state_after_a_restart_matches_the_log() -> None:
     world = World()
     world.init()
     world.add(ORDERS, PAYMENTS)
@@ -265,7 +267,7 @@ def test_state_after_a_restart_is_what_was_written() -> None:
     assert world.loaded[-1] == []
     prepared = world.end(COMMIT)
     world.reload()
-    assert [one.transaction.partitions for one in world.loaded[-1]] == [{ORDERS, PAYMENTS}]
+    assert [prepared.transaction.partitions for prepared in world.loaded[-1]] == [{ORDERS, PAYMENTS}]
     assert world.complete(prepared) is None
     assert world.shop.state is State.COMPLETE_COMMIT
     world.reload()
@@ -285,7 +287,7 @@ def test_a_refused_append_changes_nothing() -> None:
     assert world.add(ORDERS) is None
 
 
-def test_nothing_is_told_before_it_is_committed() -> None:
+def test_nothing_is_returned_before_it_is_committed() -> None:
     world = World()
     world.init()
     world.add(ORDERS)
@@ -296,7 +298,7 @@ def test_nothing_is_told_before_it_is_committed() -> None:
     assert world.shop.state is State.PREPARE_COMMIT
 
 
-def test_records_that_make_no_sense_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_records_are_skipped(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.init()
     (key, value), *_ = [encode(entry) for entry in world.store.entries]
@@ -307,17 +309,17 @@ def test_records_that_make_no_sense_are_passed_over(caplog: pytest.LogCaptureFix
     machine = TransactionMachine(lambda _: None, lambda: None)
     machine.load(columns(bytes(build(records))), None)
     assert set(machine.transactions) == {SHOP}
-    assert caplog.text.count("passed over") == 4
+    assert caplog.text.count("skipped") == 4
 
 
-def test_a_dropped_shard_tells_its_driver() -> None:
+def test_a_dropped_shard_notifies_its_driver() -> None:
     world = World()
     world.shard.drop(KafkaError(ErrorCode.NOT_COORDINATOR))
     assert world.dropped == 1
     assert code_of(world.init()) is ErrorCode.NOT_COORDINATOR
 
 
-def test_events_tell_what_happened() -> None:
+def test_events_are_recorded() -> None:
     world = World()
     world.init()
     world.add(ORDERS)
@@ -339,18 +341,18 @@ def listed(
     world: World, *, states: tuple[str, ...] = (), ids: tuple[int, ...] = (), **more: Any
 ) -> list[str]:
     known, _ = known_states(states)
-    wanted = Filter(
+    transaction_filter = Filter(
         known,
         bool(states),
         frozenset(ids),
         more.get("duration_ms", NO_DURATION),
         id_pattern(more.get("pattern")),
     )
-    found = wanted.chosen(world.machine.transactions.values(), world.context.now_ms)
-    return [one.transactional_id for one in found]
+    chosen = transaction_filter.chosen(world.machine.transactions.values(), world.context.now_ms)
+    return [transaction.transactional_id for transaction in chosen]
 
 
-def test_filters_of_a_list() -> None:
+def test_list_filters() -> None:
     world = World()
     world.init()
     world.init("other", new=8)
@@ -370,13 +372,13 @@ def test_filters_of_a_list() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "(?=a)b", "(?<!a)b", r"(a)\1", "a++"])
-def test_patterns_that_re2_does_not_know(pattern: str) -> None:
+def test_patterns_that_re2_rejects(pattern: str) -> None:
     with pytest.raises(KafkaError) as refused:
         id_pattern(pattern)
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_describing_one() -> None:
+def test_describe_a_transaction() -> None:
     world = World()
     world.init()
     known = world.machine.transactions
@@ -387,7 +389,7 @@ def test_describing_one() -> None:
         assert refused.value.code is code
 
 
-def test_a_tombstone_of_an_unknown_id_is_nothing() -> None:
+def test_a_tombstone_of_an_unknown_id_is_ignored() -> None:
     world = World()
 
     def decide(machine: TransactionMachine, context: Context) -> Decision[None]:

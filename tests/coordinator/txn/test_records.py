@@ -36,10 +36,10 @@ def test_apache_kafkas_bytes_without_tagged_fields() -> None:
     assert key == bytes.fromhex("0000 0004") + b"shop"
     assert value == bytes.fromhex(
         "0000"  # version
-        "0000000000000007 0003 0000ea60 01"  # producer id, epoch, time-out, Ongoing
+        "0000000000000007 0003 0000ea60 01"  # producer id, epoch, timeout, Ongoing
         "00000002 0006 6f7264657273 00000002 00000000 00000002"  # orders 0, 2
         "0008 7061796d656e7473 00000001 00000001"  # payments 1
-        "00000000000000c8 0000000000000064"  # updated, begun
+        "00000000000000c8 0000000000000064"  # updated, started
     )
 
 
@@ -53,7 +53,7 @@ def test_apache_kafkas_bytes_with_tagged_fields() -> None:
     assert value.endswith(bytes.fromhex("00000000000000c8 0000000000000064 00"))
 
 
-def test_an_empty_id_has_no_list_of_partitions() -> None:
+def test_an_empty_transaction_has_null_partitions() -> None:
     empty = Transaction("shop", 7, 0, 60_000, State.EMPTY, frozenset(), -1, 200)
     assert encode(entry_of(empty, 0))[1] == bytes.fromhex(
         "0000 0000000000000007 0000 0000ea60 00 ffffffff 00000000000000c8 ffffffffffffffff"
@@ -61,11 +61,11 @@ def test_an_empty_id_has_no_list_of_partitions() -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_what_is_written_is_read(level: int) -> None:
+def test_a_transaction_round_trips_through_its_record(level: int) -> None:
     assert read_back(ongoing(client_version=0), level) == ongoing(client_version=0)
 
 
-def test_a_new_id_survives_a_restart_between_the_end_and_its_completion() -> None:
+def test_a_new_producer_id_survives_a_restart_before_completion() -> None:
     prepared = ongoing(LAST_CLIENT_EPOCH).prepare(
         commit=True, client_version=2, next_producer_id=9, now_ms=300
     )
@@ -76,24 +76,24 @@ def test_a_new_id_survives_a_restart_between_the_end_and_its_completion() -> Non
 
 
 @pytest.mark.parametrize("client_version", [0, 2])
-def test_other_records_do_not_name_other_ids(client_version: int) -> None:
+def test_other_records_contain_no_other_producer_ids(client_version: int) -> None:
     """As Apache Kafka 4.1 writes them."""
     begun = new_transaction("shop", 7, 60_000, 100).increment_epoch(60_000, None, 100)
     added = begun.add(PARTITIONS, client_version, 200)
     prepared = added.prepare(commit=True, client_version=client_version, now_ms=300)
     worn = Transaction("shop", 6, LAST_CLIENT_EPOCH, 60_000, State.COMPLETE_ABORT, frozenset(), 1, 2)
     rotated = worn.rotate(7, 60_000, 300, keep_epoch=True)
-    for one in (begun, added, prepared, prepared.complete(400), rotated):
-        value = entry_of(one, 2).value
+    for transaction in (begun, added, prepared, prepared.complete(400), rotated):
+        value = entry_of(transaction, 2).value
         assert isinstance(value, TransactionLogValue)
-        assert (value.previous_producer_id, value.next_producer_id) == (-1, -1), one.state
+        assert (value.previous_producer_id, value.next_producer_id) == (-1, -1), transaction.state
 
 
-def test_a_forgotten_id_is_a_tombstone() -> None:
+def test_an_expired_id_is_a_tombstone() -> None:
     assert encode(tombstone_of("shop")) == (bytes.fromhex("0000 0004") + b"shop", None)
 
 
-def test_an_unknown_status_is_refused() -> None:
+def test_an_unknown_status_is_rejected() -> None:
     value = entry_of(ongoing(), 2).value
     assert isinstance(value, TransactionLogValue)
     value.transaction_status = 9

@@ -1,4 +1,4 @@
-"""Steps of one transactional id."""
+"""State transitions of one transactional id."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ongoing(epoch: int = 0, client_version: int = 0) -> Transaction:
     return begun(epoch).add(frozenset({ORDERS}), client_version, 200)
 
 
-def test_states_are_told_in_apache_kafkas_words() -> None:
+def test_state_names_match_apache_kafka() -> None:
     assert [state.told for state in State] == [
         "Empty",
         "Ongoing",
@@ -45,7 +45,7 @@ def test_states_are_told_in_apache_kafkas_words() -> None:
     assert STATES_BY_NAME["PrepareAbort"] is State.PREPARE_ABORT
 
 
-def test_a_new_producer_begins_with_epoch_0() -> None:
+def test_a_new_producer_starts_with_epoch_0() -> None:
     first = new_transaction("shop", 7, 60_000, 100).increment_epoch(30_000, None, 101)
     assert (first.producer_id, first.producer_epoch, first.last_producer_epoch) == (7, 0, -1)
     assert (first.state, first.timeout_ms, first.updated_ms, first.start_ms) == (State.EMPTY, 30_000, 101, -1)
@@ -56,17 +56,17 @@ def test_each_producer_gets_the_next_epoch() -> None:
     assert (second.producer_epoch, second.last_producer_epoch) == (1, -1)
 
 
-def test_a_producer_that_names_its_epoch_goes_on_and_may_ask_again() -> None:
+def test_a_producer_that_sends_its_epoch_continues_and_may_retry() -> None:
     second = begun().increment_epoch(60_000, 0, 300)
     assert (second.producer_epoch, second.last_producer_epoch) == (1, 0)
-    again = second.increment_epoch(60_000, 0, 400)  # the answer was lost
-    assert (again.producer_epoch, again.last_producer_epoch) == (1, 0)
+    retried = second.increment_epoch(60_000, 0, 400)  # the response was lost
+    assert (retried.producer_epoch, retried.last_producer_epoch) == (1, 0)
     with pytest.raises(KafkaError) as fenced:
         second.increment_epoch(60_000, None, 400).increment_epoch(60_000, 0, 500)
     assert fenced.value.code is ErrorCode.PRODUCER_FENCED
 
 
-def test_used_up_epochs_ask_for_another_id() -> None:
+def test_exhausted_epochs_need_a_new_producer_id() -> None:
     worn = begun(LAST_CLIENT_EPOCH)
     assert worn.is_exhausted
     with pytest.raises(KafkaError) as refused:
@@ -78,7 +78,7 @@ def test_used_up_epochs_ask_for_another_id() -> None:
     assert worn.rotate(8, 60_000, 300, keep_epoch=False).last_producer_epoch == -1
 
 
-def test_partitions_begin_a_transaction_and_join_it() -> None:
+def test_partitions_start_a_transaction_and_are_added_to_it() -> None:
     first = ongoing()
     more = first.add(frozenset({PAYMENTS}), 0, 250)
     assert (first.state, first.start_ms) == (State.ONGOING, 200)
@@ -94,7 +94,7 @@ def test_without_epoch_bumps_the_epoch_stays() -> None:
 
 
 @pytest.mark.trap
-def test_each_transaction_ends_under_an_epoch_of_its_own() -> None:
+def test_each_transaction_has_its_own_epoch() -> None:
     """Trap 22: transactions under delay: epoch bump per transaction (KIP-890)."""
     prepared = ongoing(4, 2).prepare(commit=False, client_version=2, now_ms=300)
     assert (prepared.producer_epoch, prepared.last_producer_epoch) == (5, 4)
@@ -103,7 +103,7 @@ def test_each_transaction_ends_under_an_epoch_of_its_own() -> None:
     assert complete.last_producer_epoch == 4
 
 
-def test_the_last_epoch_ends_under_the_highest_and_goes_on_under_a_new_id() -> None:
+def test_the_last_epoch_ends_with_the_highest_and_continues_with_a_new_producer_id() -> None:
     prepared = ongoing(LAST_CLIENT_EPOCH, 2).prepare(
         commit=True, client_version=2, next_producer_id=9, now_ms=300
     )
@@ -120,7 +120,7 @@ def test_the_highest_epoch_cannot_be_fenced() -> None:
     assert ongoing(LAST_CLIENT_EPOCH).fence().producer_epoch == MAX_EPOCH
 
 
-def test_time_counts_from_the_start_of_a_transaction_and_not_from_its_last_partition() -> None:
+def test_the_timeout_starts_with_the_transaction_and_not_with_its_last_partition() -> None:
     longer = ongoing().add(frozenset({PAYMENTS}), 0, 50_000)
     assert (longer.start_ms, longer.updated_ms) == (200, 50_000)
     assert not longer.is_timed_out(60_200)
@@ -136,7 +136,7 @@ def test_only_open_transactions_time_out() -> None:
     assert not endless.is_timed_out(2**40)
 
 
-def test_only_ids_at_rest_expire() -> None:
+def test_only_ids_without_an_open_transaction_expire() -> None:
     assert begun().is_expired(1_100, 1_000)
     assert not begun().is_expired(1_099, 1_000)
     assert not ongoing().is_expired(10**9, 1_000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from barnabas.runtime.loop.promise import Promise
@@ -49,6 +51,31 @@ def test_one_who_waits_may_ask_again() -> None:
     promise.then(lambda value: promise.then(heard.append, _refuse), _refuse)
     promise.set(5)
     assert heard == [5]
+
+
+@pytest.mark.parametrize("broken", [0, 1, 2])
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_one_who_fails_does_not_keep_the_others_waiting(broken: int, is_kept: bool) -> None:
+    """F5, elsewhere: the others of the same promise were never called."""
+    heard: list[int] = []
+
+    def ear(number: int) -> Callable[[object], None]:
+        def hear(_: object) -> None:
+            if number == broken:
+                raise ValueError("a deaf ear")
+            heard.append(number)
+
+        return hear
+
+    promise: Promise[int] = Promise()
+    for number in range(3):
+        promise.then(ear(number), ear(number))
+    with pytest.raises(ValueError, match="a deaf ear"):
+        if is_kept:
+            promise.set(1)
+        else:
+            promise.fail(OSError())
+    assert heard == [number for number in range(3) if number != broken]
 
 
 def _refuse(told: object) -> None:

@@ -50,6 +50,27 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
     assert digests[0] == digests[1] != digests[2]
 
 
+def test_a_sync_on_the_loop_of_a_node_is_refused() -> None:
+    """F9: it may sync while it boots, and on its workers."""
+    world = World(1)
+
+    def boot(node: Node) -> None:
+        node.disk.make_folder("/data")
+        node.disk.sync_folder("/")
+
+    node = world.add_node(1, boot)
+    heard: list[object] = []
+    node.after(
+        MS,
+        lambda: node.workers.submit(lambda: node.disk.sync_folder("/data"), lambda *end: heard.append(end)),
+    )
+    world.run(10 * MS)
+    assert heard == [(None, None)]
+    node.after(MS, lambda: node.disk.sync_folder("/data"))
+    with pytest.raises(InvariantError, match="sync_folder of /data on the loop"):
+        world.run(10 * MS)
+
+
 def test_draws_for_one_purpose_do_not_shift_another() -> None:
     one, other = World(1), World(1)
     one.random_for("more").integer(0, 100)

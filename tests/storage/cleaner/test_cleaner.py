@@ -148,10 +148,13 @@ def test_truncation_and_moving_change_the_checkpoint() -> None:
     cleaner.truncated(ORDERS, "/data", 7)
     assert cleaner.clean_up_to(ORDERS) == 4
     cleaner.truncated(ORDERS, "/data", 2)
+    cleaner.plan_checkpoint("/data")()
     assert disk.read_bytes(CHECKPOINT) == b"0\n1\norders 0 2\n"
     disk.make_folder("/new")
     cleaner.add_dir("/new")
     cleaner.moved(ORDERS, "/data", "/new")
+    for log_dir in ("/data", "/new"):
+        cleaner.plan_checkpoint(log_dir)()
     assert disk.read_bytes(CHECKPOINT) == b"0\n0\n"
     assert disk.read_bytes("/new/cleaner-offset-checkpoint") == b"0\n1\norders 0 2\n"
     cleaner.forget(ORDERS, "/new")

@@ -280,9 +280,10 @@ def test_a_segment_that_goes_before_it_is_synced_is_not_waited_for() -> None:
     assert not log.is_closed_part_unflushed
 
 
-def test_a_preallocated_segment_is_synced_when_it_is_closed() -> None:
-    """Nobody could tell its batches from the zeroes behind them, were the cut lost with the power."""
-    for seed in range(8):
+@pytest.mark.parametrize("is_point_of_before", [False, True])
+def test_a_preallocated_segment_is_cut_again_after_a_power_loss(is_point_of_before: bool) -> None:
+    """F9: nobody syncs it while it is rolled; whichever recovery point was written, it is read again."""
+    for seed in range(20):
         disk = SimulatedDisk(SeededRandom(seed))
         disk.make_folder("/data")
         disk.sync_folder("/")
@@ -290,11 +291,16 @@ def test_a_preallocated_segment_is_synced_when_it_is_closed() -> None:
         log = open_log(disk, options)
         write(log, 2, 2)
         log.flush()
+        before = log.restart_point
+        syncs = [one for one in disk.journal if one.kind is Kind.SYNC]
         log.roll()
+        assert [one for one in disk.journal if one.kind is Kind.SYNC] == syncs
+        after = log.restart_point
         disk.power_loss()
         disk.restart()
-        again = open_log(disk, options, clean=False, recovery_point=4)
+        again = open_log(disk, options, clean=False, recovery_point=before if is_point_of_before else after)
         assert again.segments[0].size == log.segments[0].size
+        assert again.end_offset == 4
 
 
 # What a power loss must not take

@@ -17,10 +17,14 @@ def write_often(node: Node) -> None:
     file = node.disk.open("/file", create=True)
 
     def write() -> None:
-        try:
-            file.append([b"x"])
-            file.sync()
-        except OSError as error:
+        node.workers.submit(append, written)
+
+    def append() -> None:
+        file.append([b"x"])
+        file.sync()
+
+    def written(_: object, error: BaseException | None) -> None:
+        if error is not None:
             node.halt(error)
         node.after(20_000_000, write)
 

@@ -43,7 +43,7 @@ from barnabas.testing.simulation.metadata_node import (
     heartbeat,
     registration,
 )
-from tests.controller.request_table import CASES, Case, answer_form, without_ids
+from tests.controller.request_table import CASES, Case, response_form, without_ids
 from tests.verify.nodes.apache_broker import ApacheBroker
 from tools.ports import free_oracle_base
 
@@ -310,7 +310,7 @@ def test_the_recorded_answers_are_still_apache_kafkas(
     """tests/data/controller holds what Apache Kafka answers and writes for the table of requests."""
     with _apache_node(oracle, tmp_path / "cluster", "4.1-IV1") as broker:
         with socket.create_connection(("localhost", broker.port + 1), timeout=WAIT_S) as connection:
-            answers = [answer_form(case, _ask(connection, case)) for case in CASES]
+            answers = [response_form(case, _ask(connection, case)) for case in CASES]
         assert answers == json.loads((data / "controller" / "answers.json").read_text("utf-8"))
         log = broker.data / METADATA / "00000000000000000000.log"
         dumped = kafka_tool(KAFKA, "dump-log", "--cluster-metadata-decoder", "--files", str(log)).stdout

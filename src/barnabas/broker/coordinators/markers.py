@@ -106,3 +106,7 @@ class _DelayedMarker(DelayedOperation):
 
     def expire(self) -> None:
         self.promise.set(ErrorCode.REQUEST_TIMED_OUT)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.promise.done:
+            self.promise.set(ErrorCode.UNKNOWN_SERVER_ERROR)

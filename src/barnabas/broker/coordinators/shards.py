@@ -104,6 +104,9 @@ class _DelayedCommits(DelayedOperation, Generic[M]):
     def expire(self) -> None:
         self._shards.expire(self._partition)
 
+    def fail(self, error: BaseException) -> None:
+        self._shards.restart(self._place)
+
 
 class Shards(Generic[M]):
     """All shards of one coordinator topic.  Runs on the event loop's thread."""

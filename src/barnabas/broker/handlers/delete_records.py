@@ -162,3 +162,7 @@ class DelayedDeleteRecords(DelayedOperation):
         for deletion in self._pending:
             deletion.expire()
         self.promise.set(self._response)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.promise.done:
+            self.promise.fail(error)

@@ -274,8 +274,7 @@ class Dispatch:
     def _come(
         self, connection: ClientConnection, route: Route, throttle_ms: int, answer: Message | None
     ) -> None:
-        if self._answer(connection, route, throttle_ms, answer):
-            connection.go_on()
+        self._finish(connection, route, partial(self._answer, connection, route, throttle_ms, answer))
 
     def _refuse_late(
         self,
@@ -285,8 +284,16 @@ class Dispatch:
         throttle_ms: int,
         error: BaseException,
     ) -> None:
-        if self._refuse(connection, route, request, error, throttle_ms):
-            connection.go_on()
+        self._finish(connection, route, partial(self._refuse, connection, route, request, error, throttle_ms))
+
+    def _finish(self, connection: ClientConnection, route: Route, respond: Callable[[], bool]) -> None:
+        """A request that waited gets its response; a fault in that must not hurt who kept the promise."""
+        try:
+            if respond():
+                connection.go_on()
+        except Exception:
+            logger.exception("the response of %s to %r cannot be given", route.api.name, connection.context)
+            connection.fail("a fault in its response")
 
     def _answer(
         self, connection: ClientConnection, route: Route, throttle_ms: int, answer: Message | None
@@ -320,12 +327,15 @@ class Dispatch:
         steps = write_response_steps(answer, version, context.correlation_id, MAX_ANSWER_BYTES)
         written, context.on_disconnect = self._work.start(steps)
 
-        def send(pieces: object) -> None:
+        def send(pieces: object) -> bool:
             connection.answer(*cast("Pieces", pieces))
             route.metrics.record(self._now_ns() - context.received_ns)
-            connection.go_on()
+            return True
 
-        written.then(send, partial(self._cannot_answer, connection, route))
+        written.then(
+            lambda pieces: self._finish(connection, route, partial(send, pieces)),
+            partial(self._cannot_answer, connection, route),
+        )
 
     def _cannot_answer(self, connection: ClientConnection, route: Route, error: BaseException) -> None:
         """Whoever keeps a promise must not suffer from an answer that cannot be written."""

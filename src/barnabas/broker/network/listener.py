@@ -40,6 +40,10 @@ ANONYMOUS = "User:ANONYMOUS"
 IDLE_SWEEP_MS = 10_000
 # Of what is logged about a connection that is closed for what came on it.
 LONGEST_REASON = 1_000
+# How long the requests of one connection are served before others get their turn, and after how many of them
+# the clock is looked at.
+TURN_NS = 2_000_000
+REQUESTS_BETWEEN_LOOKS = 4
 _SIZE = struct.Struct(">i")
 _SIZE_BYTES = _SIZE.size
 _MS = 1_000_000
@@ -98,9 +102,9 @@ class RequestStream(StreamHandler):
 
     def data_received(self, view: memoryview) -> int:
         connection = self._connection
-        self.last_active_ns = self.context.received_ns = self._now_ns()
+        began_ns = self.last_active_ns = self.context.received_ns = self._now_ns()
         end = len(view)
-        position = 0
+        position = served = 0
         while end - position >= _SIZE_BYTES:
             if self._busy:
                 # More requests have come before the first was answered: leave them with the sender.
@@ -118,7 +122,18 @@ class RequestStream(StreamHandler):
                 break
             position = stop
             self._serve(view[start:stop], self)
+            served += 1
+            if not served % REQUESTS_BETWEEN_LOOKS and self._now_ns() - began_ns > TURN_NS:
+                self._let_others()
+                break
         return position
+
+    def _let_others(self) -> None:
+        """Thousands of small requests fit one buffer: the rest of them comes after what others have sent."""
+        connection = self._connection
+        if connection.reading:
+            connection.pause_reading()
+            connection.resume_reading()
 
     def closed(self, reason: CloseReason, error: BaseException | None) -> None:
         on_disconnect, self.context.on_disconnect = self.context.on_disconnect, None

@@ -115,7 +115,11 @@ class Fetch:
         def warmed() -> None:
             # Now or never: what has fallen out of memory again is waited for.
             self._reader.may_wait = True
-            answer = self.answer()
+            try:
+                answer = self.answer()
+            except Exception as error:  # nobody else would answer the client
+                promise.fail(error)
+                return
             if isinstance(answer, Promise):
                 answer.then(promise.set, promise.fail)
             else:
@@ -271,6 +275,10 @@ class FetchWaiter(DelayedOperation):
 
     def expire(self) -> None:
         self.promise.set(self._fetch.response(self._fetch.read(is_first_look=False)))
+
+    def fail(self, error: BaseException) -> None:
+        if not self.promise.done:
+            self.promise.fail(error)
 
 
 def _group(

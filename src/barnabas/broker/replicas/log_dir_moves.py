@@ -19,7 +19,7 @@ from typing import Protocol
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.replicas.alter_partition_manager import DirAssignments
 from barnabas.broker.replicas.hosted_partition import Hosted
-from barnabas.broker.replicas.replica_logs import BETWEEN_SLICES_MS, ReplicaStorage
+from barnabas.broker.replicas.replica_logs import AFTER_FAULT_MS, BETWEEN_SLICES_MS, ReplicaStorage
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.storage.cleaner.cleaner import log_dir_of
 from barnabas.storage.failure import StorageFailure
@@ -86,7 +86,8 @@ class LogDirMoves:
         if hosted is not None and hosted.is_offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} is in a directory that is offline")
         if future is not None and log_dir_of(future) != path:
-            manager.delete(name, future=True)
+            manager.begin_delete(name, future=True)
+            self._table.storage.finish_deletes()
             self._safe_from.pop(name, None)
             future = None
         if all(log is None or log_dir_of(log) != path for log in (current, future)):
@@ -119,13 +120,16 @@ class LogDirMoves:
     def _copy(self) -> None:
         """A slice of work on all copies, one after another."""
         until_ns = self._table.now_ns() + SLICE_NS
-        wait_ms = WAIT_MS
-        for name in list(self._table.storage.manager.futures):
-            for _ in self._steps(name):
-                if self._table.now_ns() >= until_ns:
-                    self._soon(BETWEEN_SLICES_MS)
-                    return
-        self._soon(wait_ms)
+        wait_ms = AFTER_FAULT_MS
+        try:
+            for name in list(self._table.storage.manager.futures):
+                for _ in self._steps(name):
+                    if self._table.now_ns() >= until_ns:
+                        wait_ms = BETWEEN_SLICES_MS
+                        return
+            wait_ms = WAIT_MS
+        finally:
+            self._soon(wait_ms)
 
     def _steps(self, name: TopicPartition) -> Iterator[None]:
         """Pieces of one copy, until it has all there is; then, if it may, it takes over."""
@@ -135,6 +139,9 @@ class LogDirMoves:
             if hosted is None or current is None:
                 return  # its own directory has failed: nobody can say what the copy lacks
             try:
+                self._prepare(current, future)
+                if not self._table.storage.may_take_gaps(future, current.gaps_end):
+                    return
                 if not self._copy_piece(hosted, current, future):
                     self._take_over(name, hosted, current, future)
                     return
@@ -143,12 +150,14 @@ class LogDirMoves:
                 return
             yield
 
-    def _copy_piece(self, hosted: Hosted, current: Log, future: Log) -> bool:
-        """Append the next piece; False when there is none."""
+    def _prepare(self, current: Log, future: Log) -> None:
         if future.options is not current.options:
             future.set_options(current.options)
         if future.end_offset < current.log_start_offset:
-            future.truncate_fully_to(current.log_start_offset)
+            future.truncate_fully_to(current.log_start_offset, sync=False)
+
+    def _copy_piece(self, hosted: Hosted, current: Log, future: Log) -> bool:
+        """Append the next piece; False when there is none."""
         if future.end_offset >= current.end_offset:
             return False
         found = current.read(future.end_offset, PIECE_BYTES, upper_bound=current.end_offset)
@@ -158,19 +167,20 @@ class LogDirMoves:
 
     def _take_over(self, name: TopicPartition, hosted: Hosted, current: Log, future: Log) -> None:
         safe_from = self._safe_from.setdefault(name, future.end_offset)
+        storage = self._table.storage
         if future.recovery_point < safe_from:
-            self._table.storage.flush(future)
+            storage.flush(future)
             return
+        if storage.is_deleting(name):
+            return  # an earlier copy, of which a checkpoint still tells
         future.advance_high_watermark(min(current.high_watermark, future.end_offset))
         if current.log_start_offset > future.log_start_offset:
             future.advance_log_start(current.log_start_offset)
-        manager = self._table.storage.manager
-        manager.replace_with_future(name)
+        storage.switch_to_future(name)
         self._safe_from.pop(name, None)
         hosted.log = future
         hosted.judge()
-        directory_id = self._table.storage.directory_id_of(future)
+        directory_id = storage.directory_id_of(future)
         if directory_id is not None:
             self._table.assignments.submit(hosted.topic_id, hosted.index, directory_id)
-        self._table.storage.run_jobs_soon()
         logger.info("%s has moved from %s to %s", name, log_dir_of(current), log_dir_of(future))

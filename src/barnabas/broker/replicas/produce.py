@@ -308,6 +308,10 @@ class AcksWaiter(DelayedOperation):
             write.refuse(ErrorCode.REQUEST_TIMED_OUT)
         self.promise.set(self._produce.response())
 
+    def fail(self, error: BaseException) -> None:
+        if not self.promise.done:
+            self.promise.fail(error)
+
 
 def _tell_records(
     answer: ProduceResponse.PartitionProduceResponse, name: TopicPartition, error: InvalidRecords

@@ -9,8 +9,9 @@ device (flushes, checkpoints) runs on workers.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,15 +27,16 @@ from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.runtime.loop.workers import WorkersBusyError
 from barnabas.storage.cleaner.cleaner import CleanerOptions, log_dir_of
+from barnabas.storage.directories.clean_shutdown import NO_BROKER_EPOCH
 from barnabas.storage.directories.log_dirs import LogDirs
 from barnabas.storage.failure import StorageFailure
-from barnabas.storage.log.deferred_work import FlushPlan
+from barnabas.storage.log.deferred_work import FlushPlan, PendingCall
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
-from barnabas.storage.log_loader import LoadProgress
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.log_tasks import LogTaskOptions, LogTasks
+from barnabas.storage.progress import LoadingStopped
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +48,8 @@ CLEANER_SLICE_NS = 1_000_000
 BETWEEN_SLICES_MS = 1
 # When the workers take no more.
 RETRY_MS = 100
+# After a fault in a job that is repeated: it must not stop for good, nor fill the broker's log.
+AFTER_FAULT_MS = 1_000
 _MS = 1_000_000
 
 
@@ -92,7 +96,18 @@ class ReplicaStorage:
         self._flushing: set[Log] = set()
         # Logs that want another flush once the one under way is done, and up to where.
         self._flush_again: dict[Log, int] = {}
+        # The log for which the cleaner's sync is under way.
+        self._syncing_for_cleaner: Log | None = None
+        # Logs that are about to take over gaps, and that nobody has written down yet.
+        self._noting_gaps: set[Log] = set()
         self._is_running = False
+        # Whether a worker is just opening logs.
+        self._is_opening = False
+        # Set once it is to stop.
+        self._stopped: Promise[None] | None = None
+        self._broker_epoch = NO_BROKER_EPOCH
+        # Partitions whose deletion is not lasting yet, and in how many directories.
+        self._deleting: dict[TopicPartition, int] = {}
 
     # The options of topics
 
@@ -124,27 +139,49 @@ class ReplicaStorage:
         was_compacted = log.options.cleanup_compact
         log.set_options(options)
         if was_compacted and not options.cleanup_compact and self.manager.cleaner is not None:
-            self.manager.cleaner.abort(partition)
+            self.manager.cleaner.cancel(partition)
 
     # Starting and stopping
 
     def load(self, is_stray: Callable[[TopicPartition, Uuid | None], bool]) -> Promise[None]:
-        """Open every log that the directories hold, a slice at a time."""
+        """Open every log that the directories hold, on workers: after a crash that may take minutes.
+
+        After a `stop` it is not done any more.
+        """
         done: Promise[None] = Promise()
-        self._load_slice(self.manager.load(is_stray), done)
+        self._load_next(self.manager.load(is_stray), done)
         return done
 
-    def _load_slice(self, loading: Iterator[LoadProgress], done: Promise[None]) -> None:
-        until_ns = self._clock.monotonic_ns() + SLICE_NS
+    def _load_next(self, loading: Iterator[PendingCall[object]], done: Promise[None]) -> None:
+        """Take in what the last call has found, and have the next one run."""
         try:
-            for _ in loading:
-                if self._clock.monotonic_ns() >= until_ns:
-                    self._after((self, "load"), 0, partial(self._load_slice, loading, done))
-                    return
+            context = next(loading, None)
+        except LoadingStopped:
+            self._close()
         except Exception as error:
             done.fail(error)
-            return
-        done.set(None)
+        else:
+            if context is None:
+                done.set(None)
+            else:
+                self._run_loading(loading, context, done)
+
+    def _run_loading(
+        self, loading: Iterator[PendingCall[object]], context: PendingCall[object], done: Promise[None]
+    ) -> None:
+        def ran(_: object, error: BaseException | None) -> None:
+            self._is_opening = False
+            if self._stopped is not None:
+                with contextlib.suppress(Exception):
+                    next(loading, None)  # what was opened is to be closed
+                self._close()
+            elif isinstance(error, WorkersBusyError):
+                self._after((self, "load"), RETRY_MS, partial(self._run_loading, loading, context, done))
+            else:
+                self._load_next(loading, done)
+
+        self._is_opening = True
+        self._workers.submit(context.run, ran)
 
     def start_jobs(self) -> None:
         """From now on the jobs run by their timers."""
@@ -154,14 +191,35 @@ class ReplicaStorage:
         if self.manager.cleaner is not None:
             self._run_cleaner()
 
-    def stop(self, broker_epoch: int) -> None:
-        """Flush and close everything, and mark the directories as closed cleanly."""
+    def stop(self, broker_epoch: int) -> Promise[None]:
+        """Flush and close everything, and mark the directories as closed cleanly: on a worker, it takes long.
+
+        Logs that are just being opened are left as a crash would leave them.
+        """
         self._is_running = False
         for job in ("load", "jobs", "cleaner"):
             self._timers.cancel((self, job))
-        for log_dir in list(self.manager.live):
-            self.manager.checkpoint_high_watermarks(log_dir)
-        self.manager.close(broker_epoch)
+        self.manager.loading.stop()
+        self._stopped = Promise()
+        self._broker_epoch = broker_epoch
+        if not self._is_opening:
+            self._close()
+        return self._stopped
+
+    def _close(self) -> None:
+        # Whoever hears of a directory that fails meanwhile is on the loop, not on the worker.
+        failures, hear = self.manager.hold_failures()
+
+        def closed(_: object, error: BaseException | None) -> None:
+            assert self._stopped is not None
+            for failure in failures:
+                hear(*failure)
+            if error is None:
+                self._stopped.set(None)
+            else:
+                self._stopped.fail(error)
+
+        self._workers.submit(partial(self.manager.close, self._broker_epoch), closed)
 
     def _after(self, key: tuple[Hashable, str], delay_ms: int, action: Callable[[], None]) -> None:
         self._timers.set(key, self._clock.monotonic_ns() + delay_ms * _MS, action)
@@ -175,11 +233,15 @@ class ReplicaStorage:
 
     def _run_jobs(self) -> None:
         until_ns = self._clock.monotonic_ns() + SLICE_NS
-        wait_ms = self.jobs.run_due(1)
-        while not wait_ms and self._clock.monotonic_ns() < until_ns:
+        # If a job fails, the loop hears of it, and the others go on.
+        wait_ms = AFTER_FAULT_MS
+        try:
             wait_ms = self.jobs.run_due(1)
-        if self._is_running:
-            self._after((self, "jobs"), max(wait_ms, BETWEEN_SLICES_MS), self._run_jobs)
+            while not wait_ms and self._clock.monotonic_ns() < until_ns:
+                wait_ms = self.jobs.run_due(1)
+        finally:
+            if self._is_running:
+                self._after((self, "jobs"), max(wait_ms, BETWEEN_SLICES_MS), self._run_jobs)
 
     def _run_cleaner(self) -> None:
         cleaner = self.manager.cleaner
@@ -189,14 +251,21 @@ class ReplicaStorage:
         while not wait_ms and self._is_running and self._clock.monotonic_ns() < until_ns:
             sync = cleaner.pending_sync
             if sync is not None and not sync.is_done:
+                self._syncing_for_cleaner = cleaner.log_at_work
                 self._workers.submit(sync.run, self._cleaner_synced)
                 return
-            wait_ms = cleaner.step()
+            try:
+                wait_ms = cleaner.step()
+            except Exception:
+                # Other logs are to be cleaned all the same.
+                self._after((self, "cleaner"), AFTER_FAULT_MS, self._run_cleaner)
+                raise
         if self._is_running:
             self._after((self, "cleaner"), max(wait_ms, BETWEEN_SLICES_MS), self._run_cleaner)
 
     def _cleaner_synced(self, _: object, error: BaseException | None) -> None:
         """How it ended is seen in the cleaner's next step; only that it never began is told here."""
+        self._syncing_for_cleaner = None
         if self._is_running:
             delay_ms = BETWEEN_SLICES_MS if error is None else RETRY_MS
             self._after((self, "cleaner"), delay_ms, self._run_cleaner)
@@ -220,6 +289,78 @@ class ReplicaStorage:
                 each.bring_in()
 
         self._workers.submit(bring_in, lambda _, error: done())
+
+    # Deleting and moving
+
+    def finish_deletes(self) -> None:
+        """After `begin_delete` of some partitions: make it last, on a worker."""
+        for log_dir, names, finish in self.manager.changes.plan():
+            for name in names:
+                self._deleting[name] = self._deleting.get(name, 0) + 1
+            self._offload(finish, partial(self._deletes_finished, log_dir, names))
+
+    def _deletes_finished(
+        self, log_dir: str, names: Iterable[TopicPartition], error: BaseException | None
+    ) -> None:
+        for name in names:
+            self._deleting[name] -= 1
+            if not self._deleting[name]:
+                del self._deleting[name]
+        self._fail_if(log_dir, error)
+
+    def is_deleting(self, name: TopicPartition) -> bool:
+        """Whether a log of this name is going: what a crash left of it now would pass for the next one's.
+
+        That ends when its checkpoints have forgotten it, and when no flush writes to its folder any more (the
+        cleaner flushes, too).
+        """
+        if name in self._deleting or self.manager.changes.is_deleted(name):
+            return True
+        return any(
+            log.is_closed and log.topic == name.topic and log.partition == name.partition
+            for log in (*self._flushing, self._syncing_for_cleaner)
+            if log is not None
+        )
+
+    def switch_to_future(self, name: TopicPartition) -> None:
+        """A copy in another directory takes over; the old log goes when the new one's name lasts."""
+        current, new_dir = self.manager.switch_to_future(name)
+        context = partial(self.manager.disk.sync_folder, new_dir)
+        self._offload(context, partial(self._switched, current, new_dir))
+
+    def _switched(self, current: Log, new_dir: str, error: BaseException | None) -> None:
+        if not self._fail_if(new_dir, error) and self._stopped is None:
+            self.manager.delete_replaced(current)
+            self.finish_deletes()
+            self.run_jobs_soon()
+
+    def may_take_gaps(self, log: Log, up_to: int) -> bool:
+        """Whether offsets may be missing in this log up to there; if not, a worker sees to it.
+
+        A copy of a compacted log has its gaps, and a crash must find them noted (`Log.gaps_end`).
+        """
+        if log in self._noting_gaps:
+            return False
+        if log.gaps_end >= up_to:
+            return True
+        before, log.gaps_end = log.gaps_end, up_to
+        self._noting_gaps.add(log)
+        plan = self.manager.plan_gaps(log_dir_of(log))
+        self._offload(plan, partial(self._gaps_noted, log, before))
+        return False
+
+    def _gaps_noted(self, log: Log, before: int, error: BaseException | None) -> None:
+        self._noting_gaps.discard(log)
+        if error is not None:
+            log.gaps_end = before
+            self._fail_if(log_dir_of(log), error)
+
+    def _fail_if(self, log_dir: str, error: BaseException | None) -> bool:
+        if isinstance(error, OSError | StorageFailure):
+            self.manager.fail(log_dir, error)
+        elif error is not None:
+            raise error
+        return error is not None
 
     # Flushing
 

@@ -9,7 +9,8 @@ reading for a fetch (replicas_read.py), and what an answer looks like (handlers/
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import MIGRATING_DIR, Uuid
@@ -32,6 +33,7 @@ from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.fetch_sessions import Sessions
 from barnabas.replica.partition import NEVER_FLUSH, Rules
 from barnabas.replica.purgatory import Purgatory
+from barnabas.runtime.callbacks import call_each
 from barnabas.runtime.disk.disk import Buffer, Disk
 from barnabas.runtime.loop.executor import WorkerPool
 from barnabas.runtime.loop.promise import Promise
@@ -94,6 +96,7 @@ class ReplicaManager(PartitionTable):
         self._transitions = ReplicaTransitions(
             self.broker_id,
             lambda: broker.image,
+            self._must_wait,
             self._transit,
             self._transition_failed,
             timers=timers,
@@ -123,7 +126,7 @@ class ReplicaManager(PartitionTable):
         self._check_isrs()
         done.set(None)
 
-    def stop(self) -> None:
+    def stop(self) -> Promise[None]:
         """Answer nobody any more, flush and close every log, and mark the directories as closed cleanly."""
         self._is_started = False
         self._transitions.stop()
@@ -136,7 +139,7 @@ class ReplicaManager(PartitionTable):
             partition.lose_log()
             partition.judge()
         self.partitions.clear()
-        self.storage.stop(self._broker.broker_epoch)
+        return self.storage.stop(self._broker.broker_epoch)
 
     def _is_stray(self, partition: TopicPartition, topic_id: Uuid | None) -> bool:
         """Whether a log found on disk belongs to no partition that the image has here."""
@@ -150,20 +153,33 @@ class ReplicaManager(PartitionTable):
     def apply(self, delta: Delta) -> None:
         """Become what a committed delta says; much takes a while.  Settings and image are new already."""
         if self._is_started:  # else the whole image is taken when the logs are open
-            taken = self.transit(transitions_of(delta, self.broker_id))
-            taken.then(lambda _: self._apply_configs(delta), lambda _: None)
+            self.transit(transitions_of(delta, self.broker_id), self._apply_configs(delta))
 
-    def transit(self, transitions: Iterable[Transition]) -> Promise[list[TransitionResult]]:
+    def transit(
+        self, transitions: Iterable[Transition], then: Iterator[None] | None = None
+    ) -> Promise[list[TransitionResult]]:
         """Take partitions into new states; a result for each, in their order.  See replica_transitions.py."""
-        return self._transitions.carry_out(transitions)
+        return self._transitions.carry_out(transitions, then)
 
     @property
     def failed_count(self) -> int:
         """Partitions that a fault keeps out of service."""
         return self._transitions.failed_count
 
+    def _must_wait(self, transition: Transition) -> bool:
+        """Whether a partition's log cannot be made yet: the one of an earlier topic of its name is going."""
+        if transition.become is Become.GONE:
+            return False
+        name = TopicPartition(transition.topic, transition.index)
+        known = self.partitions.get(name)
+        if known is not None and known.topic_id != transition.topic_id and not known.is_offline:
+            self._remove(name, known)
+            self._after_transitions()
+            return True
+        return known is None and self.storage.is_deleting(name)
+
     def _after_transitions(self) -> None:
-        self.storage.manager.finish_deletes()
+        self.storage.finish_deletes()
         self.storage.run_jobs_soon()
 
     def _transit(self, transition: Transition) -> None:
@@ -227,8 +243,7 @@ class ReplicaManager(PartitionTable):
 
     def _changed(self, partition: Hosted) -> None:
         self.room.changed(partition)
-        for listener in self.on_changed:
-            listener(partition)
+        call_each(partial(listener, partition) for listener in self.on_changed)
 
     def _host(self, name: TopicPartition, topic_id: Uuid) -> Hosted:
         traffic = self.traffic.get(name.topic)
@@ -291,7 +306,7 @@ class ReplicaManager(PartitionTable):
 
     # Options
 
-    def _apply_configs(self, delta: Delta) -> None:
+    def _apply_configs(self, delta: Delta) -> Iterator[None]:
         changed = set()
         for kind, name in delta.configs:
             if kind == ConfigResource.TOPIC:
@@ -303,6 +318,7 @@ class ReplicaManager(PartitionTable):
             for partition in list(self.partitions.values()):
                 if partition.topic in changed:
                     self._configure_alone(partition)
+                    yield
 
     def _configure_alone(self, partition: Hosted) -> None:
         """What one partition's options lead to must not keep the others from theirs."""
@@ -457,11 +473,11 @@ class ReplicaManager(PartitionTable):
 
     def _dir_failed(self, log_dir: str, reason: str, names: list[TopicPartition]) -> None:
         directory_id = self.storage.manager.directory_ids.get(log_dir)
+        calls: list[Callable[[], None]] = []
         for name in names:
             self._failed.discard(name)  # trying again cannot bring its log back
             partition = self.partitions.get(name)
             # What was lost may be a copy on its way there.
             if partition is not None and name not in self.storage.manager.logs:
-                self._withdraw(partition)
-        for listener in self.on_dir_failed:
-            listener(log_dir, directory_id)
+                calls.append(partial(self._withdraw, partition))
+        call_each([*calls, *(partial(listener, log_dir, directory_id) for listener in self.on_dir_failed)])

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.broker.replicas.hosted_partition import Become, Transition
-from barnabas.broker.sliced_work import SlicedWork
+from barnabas.broker.sliced_work import WAIT, SlicedWork, Step
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import Image
 from barnabas.runtime.loop.promise import Promise
@@ -80,6 +80,7 @@ class ReplicaTransitions:
         self,
         broker_id: int,
         image: Callable[[], Image],
+        must_wait: Callable[[Transition], bool],
         carry_out: Callable[[Transition], None],
         mark_failed: Callable[[Transition], None],
         *,
@@ -89,6 +90,8 @@ class ReplicaTransitions:
     ) -> None:
         self._broker_id = broker_id
         self._image = image
+        # Asked again after a pause; all transitions behind this one wait with it.
+        self._must_wait = must_wait
         self._carry_out = carry_out
         self._mark_failed = mark_failed
         self._timers = timers
@@ -105,10 +108,15 @@ class ReplicaTransitions:
         """Partitions that could not be taken into their state and are tried again."""
         return len(self._failed)
 
-    def carry_out(self, transitions: Iterable[Transition]) -> Promise[list[TransitionResult]]:
-        """A result for each, when all are done; what fits one slice is done when this returns."""
+    def carry_out(
+        self, transitions: Iterable[Transition], then: Iterator[None] | None = None
+    ) -> Promise[list[TransitionResult]]:
+        """A result for each, when all are done; what fits one slice is done when this returns.
+
+        The steps of `then` follow, in slices too, before any transition that comes later.
+        """
         done: Promise[list[TransitionResult]] = Promise()
-        self._work.add(self._steps(iter(transitions), done))
+        self._work.add(self._steps(iter(transitions), done, then))
         return done
 
     def stop(self) -> None:
@@ -118,24 +126,34 @@ class ReplicaTransitions:
         self._timers.cancel((self, "retry"))
 
     def _steps(
-        self, transitions: Iterator[Transition], done: Promise[list[TransitionResult]]
-    ) -> Iterator[None]:
+        self,
+        transitions: Iterator[Transition],
+        done: Promise[list[TransitionResult]],
+        then: Iterator[None] | None,
+    ) -> Iterator[Step]:
         results = []
         for transition in transitions:
-            results.append(TransitionResult(transition, self._attempt(transition)))
-            yield
+            while (error := self._attempt(transition)) is None:
+                yield WAIT
+            results.append(TransitionResult(transition, error))
+            yield None
         done.set(results)
+        if then is not None:
+            yield from then
 
     def _slice_done(self) -> None:
         if self._has_changed:
             self._has_changed = False
             self._after_slice()
 
-    def _attempt(self, transition: Transition) -> ErrorCode:
-        self._has_changed = True
+    def _attempt(self, transition: Transition) -> ErrorCode | None:
+        """What came of it; None: it cannot be carried out yet."""
         key = (transition.topic_id, transition.index)
         name = f"{transition.topic}-{transition.index}"
         try:
+            if self._must_wait(transition):
+                return None
+            self._has_changed = True
             self._carry_out(transition)
         except KafkaError as error:
             self._failed.pop(key, None)

@@ -74,7 +74,7 @@ def producer_properties(given: dict[str, object], options: Namespace) -> dict[st
 def ensure_topic(admin: Admin, topic: str) -> None:
     from barnabas.base.errors import ErrorCode
     from barnabas.client.admin.topics import NewTopic
-    from barnabas.client.errors.kinds import ClientError
+    from barnabas.client.errors.base import ClientError
 
     error = admin.describe_topics([topic]).error_of(topic)
     if error is None:

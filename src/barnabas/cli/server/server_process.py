@@ -191,6 +191,9 @@ class ServerProcess:
         elif now_ns - self._stop_requested_ns >= SAME_SIGNAL_NS:
             # A second request does not wait for the draining.
             os._exit(Exit.INTERRUPTED)
+        if self._failure is not None:
+            # It stops already because something has failed: whoever asks for its end need not wait for more.
+            self._reactor.post(self._stopped)
         if self._is_stopping:
             return
         self._is_stopping = True

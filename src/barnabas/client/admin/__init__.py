@@ -1,1 +1,1 @@
-"""The admin client: one file an area, put together in `admin`."""
+"""The admin client: one module per area, combined in `admin`."""

@@ -21,7 +21,7 @@ from barnabas.client.admin.security.tokens import TokenCalls
 from barnabas.client.admin.topics import TopicCalls
 from barnabas.client.admin.transactions import TransactionCalls
 from barnabas.client.cluster import Cluster
-from barnabas.client.errors.kinds import check
+from barnabas.client.errors.base import check
 from barnabas.client.options import admin_options
 from barnabas.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
@@ -44,13 +44,13 @@ class Admin(
     TokenCalls,
     ClusterCalls,
 ):
-    """Every request by which a cluster is looked after.
+    """The administrative requests of a cluster.
 
         async with Admin(bootstrap_servers="localhost:9092") as admin:
             await admin.create_topics([NewTopic("orders", num_partitions=3)])
 
-    A call about many things gives `Outcomes`: a value or an error for each.  Every call takes `timeout_ms`
-    (`default.api.timeout.ms` without it) and tries again until then what may succeed later.
+    A call about several things returns `Outcomes`: a value or an error for each.  Every call takes
+    `timeout_ms` (default: `default.api.timeout.ms`) and retries retriable errors until then.
     """
 
     def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
@@ -69,8 +69,8 @@ class Admin(
         await self.cluster.close()
 
     async def client_instance_id(self, *, timeout_ms: int | None = None) -> Uuid:
-        """The id by which the cluster knows this client in its telemetry (KIP-714)."""
+        """Return the id that the cluster assigned to this client for telemetry (KIP-714)."""
         request = GetTelemetrySubscriptionsRequest(client_instance_id=ZERO_UUID)
-        answer = await self._ask_any(request, GetTelemetrySubscriptionsResponse, timeout_ms)
-        check(answer.error_code)
-        return answer.client_instance_id
+        response = await self._send_to_any(request, GetTelemetrySubscriptionsResponse, timeout_ms)
+        check(response.error_code)
+        return response.client_instance_id

@@ -1,6 +1,6 @@
-"""How the admin client asks: the controller, the leaders, the coordinators, any broker; until it works.
+"""How the admin client sends requests: to the controller, the leaders, the coordinators or any broker.
 
-What lives here: routing and retrying for calls about many things.  What may not: any single API.
+Contains routing and retries; the individual APIs belong in the other modules of this package.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TypeVar
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import COORDINATOR_MOVED, Cluster, CoordinatorType
-from barnabas.client.errors.kinds import ClientError, InvalidMetadataError, RetriableError, error_for
+from barnabas.client.errors.base import ClientError, InvalidMetadataError, RetriableError, error_for
 from barnabas.client.model import Node, TopicPartition
 from barnabas.client.outcomes import Outcomes
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.config.settings import Settings
 from barnabas.protocol.schema import Message
 
@@ -23,7 +23,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R", bound=Message)
 
-# Answers for one thing that mean: ask again, perhaps somebody else.
+# Per-item errors that are retried, possibly with another broker.
 CONTROLLER_RETRIES = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED})
 LEADER_RETRIES = frozenset(
     {
@@ -52,7 +52,7 @@ Found = dict[K, V | KafkaError]
 
 
 class AdminCalls:
-    """The part of the admin client that its areas stand on."""
+    """Shared base of the admin client's areas."""
 
     def __init__(self, settings: Settings, cluster: Cluster) -> None:
         self.settings = settings
@@ -61,30 +61,33 @@ class AdminCalls:
     def _deadline(self, timeout_ms: int | None) -> Deadline:
         return Deadline(self.settings["default.api.timeout.ms"] if timeout_ms is None else timeout_ms)
 
-    # ------------------------------------------------------------------------------------------ one answer
+    # --------------------------------------------------------------------------------------- single responses
 
-    async def _ask_any(self, request: Message, answer: type[R], timeout_ms: int | None = None) -> R:
-        """Ask a broker that need not be a special one."""
+    async def _send_to_any(
+        self, request: Message, response_type: type[R], timeout_ms: int | None = None
+    ) -> R:
+        """Send a request that any broker can serve."""
         name = request.schema.name
         return await self.cluster.retries.until(
-            self._deadline(timeout_ms), name, lambda: self.cluster.ask_any(request, answer)
+            self._deadline(timeout_ms), name, lambda: self.cluster.send_to_any(request, response_type)
         )
 
-    async def _ask_controller(
+    async def _send_to_controller(
         self,
         request: Message,
-        answer: type[R],
+        response_type: type[R],
         timeout_ms: int | None = None,
-        judge: Callable[[R], None] | None = None,
+        check_response: Callable[[R], None] | None = None,
     ) -> R:
-        """Ask the controller; `judge` raises what the answer holds, so that it is tried again if it may."""
+        """Send to the controller; `check_response` raises the response's error, so that a retriable one is
+        retried."""
 
         async def attempt() -> R:
             try:
                 connection = await self.cluster.controller()
-                found = await connection.ask(request, answer)
-                if judge is not None:
-                    judge(found)
+                found = await connection.send(request, response_type)
+                if check_response is not None:
+                    check_response(found)
             except InvalidMetadataError:
                 self.cluster.metadata.expire()
                 raise
@@ -94,7 +97,7 @@ class AdminCalls:
                     raise
                 if error.code in CONTROLLER_RETRIES:
                     raise
-                # To try again what the controller has refused would only hide its words.
+                # A retry would only hide the controller's error message.
                 raise _Final(error) from error
             return found
 
@@ -103,26 +106,26 @@ class AdminCalls:
         except _Final as final:
             raise final.error from None
 
-    async def _ask_broker(
-        self, broker_id: int, request: Message, answer: type[R], timeout_ms: int | None = None
+    async def _send_to_broker(
+        self, broker_id: int, request: Message, response_type: type[R], timeout_ms: int | None = None
     ) -> R:
-        """Ask one broker by its id."""
+        """Send to the broker with this id."""
 
         async def attempt() -> R:
-            return await (await self.cluster.connection_to(broker_id)).ask(request, answer)
+            return await (await self.cluster.connection_to(broker_id)).send(request, response_type)
 
         return await self.cluster.retries.until(self._deadline(timeout_ms), request.schema.name, attempt)
 
     async def reach(self, *, timeout_ms: int | None = None) -> None:
-        """Wait until the cluster answers and tells who belongs to it."""
+        """Wait until a broker responds with the cluster's metadata."""
         await self.cluster.retries.until(self._deadline(timeout_ms), "Metadata", self.cluster.update)
 
     async def _brokers(self, timeout_ms: int | None) -> list[Node]:
-        """All brokers that are alive, by fresh metadata."""
+        """Return all live brokers, by fresh metadata."""
         await self.reach(timeout_ms=timeout_ms)
         return sorted(self.cluster.metadata.brokers.values(), key=lambda node: node.id)
 
-    # ---------------------------------------------------------------------------------------- many answers
+    # -------------------------------------------------------------------------------- responses for many keys
 
     async def _each(
         self,
@@ -130,16 +133,16 @@ class AdminCalls:
         attempt: Callable[[list[K]], Awaitable[Mapping[K, V | KafkaError]]],
         retried: frozenset[ErrorCode],
         timeout_ms: int | None,
-        what: str,
+        api_name: str,
     ) -> Outcomes[K, V]:
-        """Ask about all keys, then again about those whose error is one of `retried`."""
+        """Send for all keys, then again for those whose error is in `retried`."""
         deadline = self._deadline(timeout_ms)
         left = list(dict.fromkeys(keys))
-        found: dict[K, V | KafkaError] = {}
+        results: dict[K, V | KafkaError] = {}
         failures = 0
         while left:
-            found.update(await self._attempt(left, attempt, deadline, what))
-            left = [key for key in left if _is_one_of(found[key], retried)]
+            results.update(await self._attempt(left, attempt, deadline, api_name))
+            left = [key for key in left if _is_one_of(results[key], retried)]
             if not left:
                 break
             self.cluster.metadata.expire()
@@ -148,75 +151,77 @@ class AdminCalls:
                 break
             failures += 1
             await asyncio.sleep(pause_s)
-        return Outcomes(found)
+        return Outcomes(results)
 
     async def _attempt(
         self,
         keys: list[K],
         attempt: Callable[[list[K]], Awaitable[Mapping[K, V | KafkaError]]],
         deadline: Deadline,
-        what: str,
+        api_name: str,
     ) -> Found[K, V]:
-        answers = await self.cluster.retries.until(deadline, what, lambda: attempt(keys))
-        missing = error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer to {what} does not name it")
-        return {key: answers.get(key, missing) for key in keys}
+        responses = await self.cluster.retries.until(deadline, api_name, lambda: attempt(keys))
+        missing = error_for(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's response to {api_name} does not name it"
+        )
+        return {key: responses.get(key, missing) for key in keys}
 
     async def _through_controller(
         self,
         keys: Iterable[K],
         request: Callable[[list[K]], Message],
-        answer: type[R],
+        response_type: type[R],
         read: Callable[[R, list[K]], Mapping[K, V | KafkaError]],
         timeout_ms: int | None,
     ) -> Outcomes[K, V]:
-        """One request to the controller about many things."""
+        """Send one request about many keys to the controller."""
 
         async def attempt(left: list[K]) -> Mapping[K, V | KafkaError]:
             try:
                 connection = await self.cluster.controller()
-                return read(await connection.ask(request(left), answer), left)
+                return read(await connection.send(request(left), response_type), left)
             except RetriableError:
                 self.cluster.metadata.expire()
                 raise
 
-        return await self._each(keys, attempt, CONTROLLER_RETRIES, timeout_ms, answer.__name__)
+        return await self._each(keys, attempt, CONTROLLER_RETRIES, timeout_ms, response_type.__name__)
 
-    async def ask_leaders(
+    async def send_to_leaders(
         self,
         partitions: Iterable[TopicPartition],
-        ask: Callable[
+        send: Callable[
             [BrokerConnection, list[TopicPartition]], Awaitable[Mapping[TopicPartition, V | KafkaError]]
         ],
         timeout_ms: int | None,
-        what: str,
+        api_name: str,
     ) -> Outcomes[TopicPartition, V]:
-        """One request to each broker that leads some of the partitions."""
+        """Send one request to each broker that leads some of the partitions."""
 
         async def attempt(left: list[TopicPartition]) -> Mapping[TopicPartition, V | KafkaError]:
             leaders = await self.cluster.leaders(left)
-            found: Found[TopicPartition, V] = {}
+            results: Found[TopicPartition, V] = {}
             by_broker: dict[int, list[TopicPartition]] = {}
-            for one in left:
-                if one in leaders:
-                    by_broker.setdefault(leaders[one].leader, []).append(one)
+            for partition in left:
+                if partition in leaders:
+                    by_broker.setdefault(leaders[partition].leader, []).append(partition)
                 else:
-                    found[one] = self.cluster.leaderless(one)
+                    results[partition] = self.cluster.leaderless(partition)
             for part in await asyncio.gather(
-                *(self._from_broker(broker, some, ask) for broker, some in by_broker.items())
+                *(self._from_broker(broker, some, send) for broker, some in by_broker.items())
             ):
-                found.update(part)
-            return found
+                results.update(part)
+            return results
 
-        return await self._each(partitions, attempt, LEADER_RETRIES, timeout_ms, what)
+        return await self._each(partitions, attempt, LEADER_RETRIES, timeout_ms, api_name)
 
     async def _from_broker(
         self,
         broker_id: int,
         keys: list[K],
-        ask: Callable[[BrokerConnection, list[K]], Awaitable[Mapping[K, V | KafkaError]]],
+        send: Callable[[BrokerConnection, list[K]], Awaitable[Mapping[K, V | KafkaError]]],
     ) -> Mapping[K, V | KafkaError]:
         try:
-            return await ask(await self.cluster.connection_to(broker_id), keys)
+            return await send(await self.cluster.connection_to(broker_id), keys)
         except ClientError as error:
             return dict.fromkeys(keys, error)
 
@@ -224,45 +229,45 @@ class AdminCalls:
         self,
         keys: Iterable[str],
         kind: CoordinatorType,
-        ask: Callable[[BrokerConnection, list[str]], Awaitable[Mapping[str, V | KafkaError]]],
+        send: Callable[[BrokerConnection, list[str]], Awaitable[Mapping[str, V | KafkaError]]],
         timeout_ms: int | None,
-        what: str,
+        api_name: str,
     ) -> Outcomes[str, V]:
-        """One request to each coordinator of some of the keys."""
+        """Send one request to each coordinator of some of the keys."""
 
         async def attempt(left: list[str]) -> Mapping[str, V | KafkaError]:
-            found: Found[str, V] = {}
+            results: Found[str, V] = {}
             by_node: dict[Node, list[str]] = {}
             for key, node in (await self.cluster.coordinators(left, kind)).items():
                 if isinstance(node, Node):
                     by_node.setdefault(node, []).append(key)
                 else:
-                    found[key] = node if isinstance(node, KafkaError) else error_for(-1, str(node))
+                    results[key] = node if isinstance(node, KafkaError) else error_for(-1, str(node))
             for part in await asyncio.gather(
-                *(self._from_coordinator(node, some, ask) for node, some in by_node.items())
+                *(self._from_coordinator(node, some, send) for node, some in by_node.items())
             ):
-                found.update(part)
-            for key, value in found.items():
+                results.update(part)
+            for key, value in results.items():
                 if _is_one_of(value, COORDINATOR_MOVED):
                     self.cluster.forget_coordinator(key, kind)
-            return found
+            return results
 
-        return await self._each(keys, attempt, COORDINATOR_RETRIES, timeout_ms, what)
+        return await self._each(keys, attempt, COORDINATOR_RETRIES, timeout_ms, api_name)
 
     async def _from_coordinator(
         self,
         node: Node,
         keys: list[str],
-        ask: Callable[[BrokerConnection, list[str]], Awaitable[Mapping[str, V | KafkaError]]],
+        send: Callable[[BrokerConnection, list[str]], Awaitable[Mapping[str, V | KafkaError]]],
     ) -> Mapping[str, V | KafkaError]:
         try:
-            return await ask(await self.cluster.pool.connection(node), keys)
+            return await send(await self.cluster.pool.connection(node), keys)
         except ClientError as error:
             return dict.fromkeys(keys, error)
 
 
 class _Final(Exception):
-    """Carries an error past those who would try again."""
+    """Carries an error through the retry loop."""
 
     def __init__(self, error: ClientError) -> None:
         super().__init__(str(error))
@@ -274,12 +279,12 @@ def _is_one_of(value: object, codes: frozenset[ErrorCode]) -> bool:
 
 
 def outcome(code: int, message: str | None, value: V) -> V | KafkaError:
-    """The value, or the error of its code."""
+    """Return the value, or the error for the code."""
     return error_for(code, message) if code else value
 
 
 def operations(bits: int) -> Sequence[int] | None:
-    """The numbers in a bit field of allowed operations (KIP-430); None if nobody asked for it."""
+    """Return the operations of a KIP-430 bit field; None if they were not requested."""
     if bits == -(2**31):
         return None
     return [bit for bit in range(31) if bits >> bit & 1]

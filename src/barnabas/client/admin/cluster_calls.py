@@ -1,4 +1,4 @@
-"""The cluster itself: nodes, features, the metadata quorum, and what each node can do."""
+"""Calls about the cluster: nodes, features, the metadata quorum, API versions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from barnabas.base.ids import Uuid
 from barnabas.base.topic_names import CLUSTER_METADATA
 from barnabas.client.admin.calls import AdminCalls, operations
 from barnabas.client.connection import SOFTWARE_NAME
+from barnabas.client.errors.base import RetriableError, check
 from barnabas.client.errors.cluster import UnsupportedVersionError
-from barnabas.client.errors.kinds import RetriableError, check
 from barnabas.client.errors.local import NoBrokersError
 from barnabas.client.model import Node
 from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
@@ -37,7 +37,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Levels that are in effect, with the epoch of the last change, and those that a node supports."""
+    """Finalized levels, with the epoch of the last change, and the levels that a node supports."""
 
     finalized: Mapping[str, tuple[int, int]]
     finalized_epoch: int
@@ -45,7 +45,7 @@ class Features:
 
 
 class UpgradeType(IntEnum):
-    """How far a feature's new level may be below the old one."""
+    """Whether, and how, a feature's level may be lowered."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -62,7 +62,7 @@ class FeatureUpdate:
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """A voter or observer; times are None where the leader does not know them."""
+    """A voter or observer; times are None if the leader does not know them."""
 
     id: int
     directory_id: Uuid
@@ -96,41 +96,44 @@ class ClusterCalls(AdminCalls):
         include_fenced_brokers: bool = False,
         timeout_ms: int | None = None,
     ) -> ClusterDescription:
-        """The nodes: brokers, or controllers for a client that was given those."""
+        """Return the brokers, or the controllers if the client was given `bootstrap.controllers`."""
         request = DescribeClusterRequest(
             include_cluster_authorized_operations=include_authorized_operations,
             endpoint_type=self.cluster.endpoint_type,
             include_fenced_brokers=include_fenced_brokers,
         )
         try:
-            answer = await self._ask_any(request, DescribeClusterResponse, timeout_ms)
+            response = await self._send_to_any(request, DescribeClusterResponse, timeout_ms)
         except UnsupportedVersionError:
             if include_fenced_brokers:
                 raise
             return await self._describe_by_metadata(timeout_ms)
-        check(answer.error_code, answer.error_message)
+        check(response.error_code, response.error_message)
         nodes = tuple(
-            Node(one.broker_id, one.host, one.port, one.rack, one.is_fenced) for one in answer.brokers
+            Node(broker.broker_id, broker.host, broker.port, broker.rack, broker.is_fenced)
+            for broker in response.brokers
         )
         return ClusterDescription(
-            answer.cluster_id,
-            next((node for node in nodes if node.id == answer.controller_id), None),
+            response.cluster_id,
+            next((node for node in nodes if node.id == response.controller_id), None),
             nodes,
-            _operations(answer.cluster_authorized_operations),
+            _operations(response.cluster_authorized_operations),
         )
 
     async def _describe_by_metadata(self, timeout_ms: int | None) -> ClusterDescription:
-        """As brokers before DescribeCluster tell it."""
+        """Fallback for brokers without DescribeCluster."""
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        answer = await self._ask_any(request, MetadataResponse, timeout_ms)
-        nodes = tuple(Node(one.node_id, one.host, one.port, one.rack) for one in answer.brokers)
-        controller = next((node for node in nodes if node.id == answer.controller_id), None)
-        return ClusterDescription(answer.cluster_id, controller, nodes)
+        response = await self._send_to_any(request, MetadataResponse, timeout_ms)
+        nodes = tuple(
+            Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers
+        )
+        controller = next((node for node in nodes if node.id == response.controller_id), None)
+        return ClusterDescription(response.cluster_id, controller, nodes)
 
     async def describe_features(
         self, *, node_id: int | None = None, timeout_ms: int | None = None
     ) -> Features:
-        """The features of the cluster, as one node or any tells them."""
+        """Return the cluster's features as reported by the given node, or by any."""
         deadline = self._deadline(timeout_ms)
         find = self.cluster.any_connection if node_id is None else lambda: self.cluster.connection_to(node_id)
 
@@ -138,14 +141,20 @@ class ClusterCalls(AdminCalls):
             request = ApiVersionsRequest(
                 client_software_name=SOFTWARE_NAME, client_software_version=__version__
             )
-            return await (await find()).ask(request, ApiVersionsResponse)
+            return await (await find()).send(request, ApiVersionsResponse)
 
-        told = await self.cluster.retries.until(deadline, "ApiVersions", attempt)
-        check(told.error_code)
+        response = await self.cluster.retries.until(deadline, "ApiVersions", attempt)
+        check(response.error_code)
         return Features(
-            {one.name: (one.min_version_level, one.max_version_level) for one in told.finalized_features},
-            told.finalized_features_epoch,
-            {one.name: (one.min_version, one.max_version) for one in told.supported_features},
+            {
+                feature.name: (feature.min_version_level, feature.max_version_level)
+                for feature in response.finalized_features
+            },
+            response.finalized_features_epoch,
+            {
+                feature.name: (feature.min_version, feature.max_version)
+                for feature in response.supported_features
+            },
         )
 
     async def update_features(
@@ -155,7 +164,7 @@ class ClusterCalls(AdminCalls):
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> None:
-        """Set the levels of features: all of them, or none."""
+        """Set feature levels: all of them, or none."""
         request = UpdateFeaturesRequest(
             timeout_ms=self._deadline(timeout_ms).left_ms,
             feature_updates=[
@@ -166,26 +175,26 @@ class ClusterCalls(AdminCalls):
             ],
             validate_only=validate_only,
         )
-        answer = await self._ask_controller(
+        response = await self._send_to_controller(
             request,
             UpdateFeaturesResponse,
             timeout_ms,
             lambda found: check(found.error_code, found.error_message),
         )
-        for one in answer.results:
-            check(one.error_code, one.error_message)
+        for result in response.results:
+            check(result.error_code, result.error_message)
 
     async def describe_metadata_quorum(self, *, timeout_ms: int | None = None) -> QuorumInfo:
-        """Who leads the metadata quorum, and how far its replicas are."""
+        """Return the leader of the metadata quorum and the progress of its replicas."""
         topic = DescribeQuorumRequest.TopicData(
             topic_name=CLUSTER_METADATA,
             partitions=[DescribeQuorumRequest.PartitionData(partition_index=0)],
         )
-        answer = await self._ask_any(
+        response = await self._send_to_any(
             DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse, timeout_ms
         )
-        check(answer.error_code, answer.error_message or None)
-        told = answer.topics[0].partitions[0]
+        check(response.error_code, response.error_message or None)
+        told = response.topics[0].partitions[0]
         check(told.error_code, told.error_message or None)
         return QuorumInfo(
             told.leader_id,
@@ -194,8 +203,10 @@ class ClusterCalls(AdminCalls):
             tuple(map(_replica, told.current_voters)),
             tuple(map(_replica, told.observers)),
             {
-                node.node_id: tuple(Endpoint(one.name, one.host, one.port) for one in node.listeners)
-                for node in answer.nodes
+                node.node_id: tuple(
+                    Endpoint(listener.name, listener.host, listener.port) for listener in node.listeners
+                )
+                for node in response.nodes
             },
         )
 
@@ -208,18 +219,19 @@ class ClusterCalls(AdminCalls):
         cluster_id: str | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        """Let a controller vote (KIP-853)."""
+        """Add a controller to the voters (KIP-853)."""
         request = AddRaftVoterRequest(
             cluster_id=cluster_id,
             timeout_ms=self._deadline(timeout_ms).left_ms,
             voter_id=voter_id,
             voter_directory_id=directory_id,
             listeners=[
-                AddRaftVoterRequest.Listener(name=one.name, host=one.host, port=one.port) for one in endpoints
+                AddRaftVoterRequest.Listener(name=endpoint.name, host=endpoint.host, port=endpoint.port)
+                for endpoint in endpoints
             ],
         )
-        answer = await self._ask_any(request, AddRaftVoterResponse, timeout_ms)
-        check(answer.error_code, answer.error_message)
+        response = await self._send_to_any(request, AddRaftVoterResponse, timeout_ms)
+        check(response.error_code, response.error_message)
 
     async def remove_raft_voter(
         self,
@@ -229,39 +241,39 @@ class ClusterCalls(AdminCalls):
         cluster_id: str | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        """Let a controller vote no longer."""
+        """Remove a controller from the voters (KIP-853)."""
         request = RemoveRaftVoterRequest(
             cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory_id
         )
-        answer = await self._ask_any(request, RemoveRaftVoterResponse, timeout_ms)
-        check(answer.error_code, answer.error_message)
+        response = await self._send_to_any(request, RemoveRaftVoterResponse, timeout_ms)
+        check(response.error_code, response.error_message)
 
     async def unregister_broker(self, broker_id: int, *, timeout_ms: int | None = None) -> None:
-        """Forget a broker that will not come back."""
+        """Remove the registration of a broker that will not come back."""
         request = UnregisterBrokerRequest(broker_id=broker_id)
-        answer = await self._ask_any(request, UnregisterBrokerResponse, timeout_ms)
-        check(answer.error_code, answer.error_message)
+        response = await self._send_to_any(request, UnregisterBrokerResponse, timeout_ms)
+        check(response.error_code, response.error_message)
 
     async def describe_api_versions(
         self, *, timeout_ms: int | None = None
     ) -> dict[Node, Mapping[int, Versions] | NoBrokersError]:
-        """Which versions of which API (by key) every node speaks, or why it cannot be asked."""
-        found: dict[Node, Mapping[int, Versions] | NoBrokersError] = {}
+        """Return the API versions that each node supports, by API key, or why it cannot be reached."""
+        results: dict[Node, Mapping[int, Versions] | NoBrokersError] = {}
         for node in await self._brokers(timeout_ms):
             try:
-                found[node] = (await self.cluster.pool.connection(node)).conversation.spoken
+                results[node] = (await self.cluster.pool.connection(node)).protocol.api_versions
             except RetriableError as error:
-                found[node] = NoBrokersError(error.message)
-        return found
+                results[node] = NoBrokersError(error.message)
+        return results
 
 
-def _replica(told: DescribeQuorumResponse.ReplicaState) -> QuorumReplica:
+def _replica(replica: DescribeQuorumResponse.ReplicaState) -> QuorumReplica:
     return QuorumReplica(
-        told.replica_id,
-        told.replica_directory_id,
-        told.log_end_offset,
-        told.last_fetch_timestamp if told.last_fetch_timestamp >= 0 else None,
-        told.last_caught_up_timestamp if told.last_caught_up_timestamp >= 0 else None,
+        replica.replica_id,
+        replica.replica_directory_id,
+        replica.log_end_offset,
+        replica.last_fetch_timestamp if replica.last_fetch_timestamp >= 0 else None,
+        replica.last_caught_up_timestamp if replica.last_caught_up_timestamp >= 0 else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Configurations of topics, brokers, groups and the rest."""
+"""Configurations of topics, brokers, groups and other resources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from barnabas.base.errors import KafkaError
 from barnabas.client.admin.calls import CONTROLLER_RETRIES, AdminCalls, outcome
 from barnabas.client.broker_connection import BrokerConnection
-from barnabas.client.errors.kinds import check
+from barnabas.client.errors.base import check
 from barnabas.client.outcomes import Outcomes
 from barnabas.config.layers import ConfigSource
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -28,7 +28,7 @@ V = TypeVar("V")
 
 
 class ConfigResourceType(IntEnum):
-    """What has a configuration."""
+    """The kinds of resources that have a configuration."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -39,7 +39,7 @@ class ConfigResourceType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """One of them; a broker with an empty name is the default of all brokers."""
+    """A resource; a broker with an empty name stands for the default of all brokers."""
 
     type: ConfigResourceType
     name: str
@@ -61,7 +61,7 @@ class ConfigType(IntEnum):
 
 
 class AlterOperation(IntEnum):
-    """What is done to an option; the last two are for lists."""
+    """The operation on an option; APPEND and SUBTRACT apply to lists."""
 
     SET = 0
     DELETE = 1
@@ -78,7 +78,7 @@ class AlterConfig(NamedTuple):
 
 
 class ConfigSynonym(NamedTuple):
-    """Where else a value could come from, nearest first."""
+    """Another source of a value, in order of precedence."""
 
     name: str
     value: str | None
@@ -87,7 +87,7 @@ class ConfigSynonym(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """An option as it is in effect; `value` is None when it is secret."""
+    """An effective option; `value` is None if it is sensitive."""
 
     name: str
     value: str | None
@@ -125,32 +125,32 @@ class ConfigCalls(AdminCalls):
         include_documentation: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[ConfigResource, Config]:
-        """The options of resources, all of them or those in `names`."""
+        """Return the options of resources, all of them or those in `names`."""
 
         def request(some: list[ConfigResource]) -> DescribeConfigsRequest:
             return DescribeConfigsRequest(
                 resources=[
                     DescribeConfigsRequest.Resource(
-                        resource_type=one.type,
-                        resource_name=one.name,
+                        resource_type=config_resource.type,
+                        resource_name=config_resource.name,
                         configuration_keys=None if names is None else list(names),
                     )
-                    for one in some
+                    for config_resource in some
                 ],
                 include_synonyms=include_synonyms,
                 include_documentation=include_documentation,
             )
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, some: list[ConfigResource]
         ) -> Mapping[ConfigResource, Config | KafkaError]:
-            answer = await connection.ask(request(some), DescribeConfigsResponse)
+            response = await connection.send(request(some), DescribeConfigsResponse)
             return {
-                _resource(one): outcome(one.error_code, one.error_message, _config(one.configs))
-                for one in answer.results
+                _resource(result): outcome(result.error_code, result.error_message, _config(result.configs))
+                for result in response.results
             }
 
-        return await self._by_place(list(resources), ask, timeout_ms, "DescribeConfigs")
+        return await self._send_by_broker(list(resources), send, timeout_ms, "DescribeConfigs")
 
     async def incremental_alter_configs(
         self,
@@ -162,18 +162,20 @@ class ConfigCalls(AdminCalls):
         """Set, delete, append to or subtract from options (KIP-339)."""
         wanted = {resource: list(some) for resource, some in changes.items()}
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, some: list[ConfigResource]
         ) -> Mapping[ConfigResource, KafkaError | None]:
             request = IncrementalAlterConfigsRequest(
-                resources=[_altered(one, wanted[one]) for one in some], validate_only=validate_only
+                resources=[_altered(config_resource, wanted[config_resource]) for config_resource in some],
+                validate_only=validate_only,
             )
-            answer = await connection.ask(request, IncrementalAlterConfigsResponse)
+            response = await connection.send(request, IncrementalAlterConfigsResponse)
             return {
-                _resource(one): outcome(one.error_code, one.error_message, None) for one in answer.responses
+                _resource(result): outcome(result.error_code, result.error_message, None)
+                for result in response.responses
             }
 
-        return await self._by_place(list(wanted), ask, timeout_ms, "IncrementalAlterConfigs")
+        return await self._send_by_broker(list(wanted), send, timeout_ms, "IncrementalAlterConfigs")
 
     async def alter_configs(
         self,
@@ -182,68 +184,69 @@ class ConfigCalls(AdminCalls):
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[ConfigResource, None]:
-        """Replace whole configurations: what is not named goes back to its default."""
+        """Replace whole configurations: options that are not named return to their defaults."""
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, some: list[ConfigResource]
         ) -> Mapping[ConfigResource, KafkaError | None]:
             request = AlterConfigsRequest(
                 resources=[
                     AlterConfigsRequest.Resource(
-                        resource_type=one.type,
-                        resource_name=one.name,
+                        resource_type=config_resource.type,
+                        resource_name=config_resource.name,
                         configs=[
                             AlterConfigsRequest.AlterableConfig(name=name, value=value)
-                            for name, value in configs[one].items()
+                            for name, value in configs[config_resource].items()
                         ],
                     )
-                    for one in some
+                    for config_resource in some
                 ],
                 validate_only=validate_only,
             )
-            answer = await connection.ask(request, AlterConfigsResponse)
+            response = await connection.send(request, AlterConfigsResponse)
             return {
-                _resource(one): outcome(one.error_code, one.error_message, None) for one in answer.responses
+                _resource(result): outcome(result.error_code, result.error_message, None)
+                for result in response.responses
             }
 
-        return await self._by_place(list(configs), ask, timeout_ms, "AlterConfigs")
+        return await self._send_by_broker(list(configs), send, timeout_ms, "AlterConfigs")
 
     async def list_config_resources(
         self, types: Iterable[ConfigResourceType] = (), *, timeout_ms: int | None = None
     ) -> list[ConfigResource]:
-        """Which resources have options of their own (KIP-1142); of all types unless some are named."""
-        request = ListConfigResourcesRequest(resource_types=[int(one) for one in sorted(types)])
-        answer = await self._ask_any(request, ListConfigResourcesResponse, timeout_ms)
-        check(answer.error_code)
+        """List the resources that have dynamic configurations (KIP-1142), of all types by default."""
+        request = ListConfigResourcesRequest(resource_types=[int(kind) for kind in sorted(types)])
+        response = await self._send_to_any(request, ListConfigResourcesResponse, timeout_ms)
+        check(response.error_code)
         return [
-            ConfigResource(ConfigResourceType(one.resource_type), one.resource_name)
-            for one in answer.config_resources
+            ConfigResource(ConfigResourceType(config_resource.resource_type), config_resource.resource_name)
+            for config_resource in response.config_resources
         ]
 
-    async def _by_place(
+    async def _send_by_broker(
         self,
         resources: list[ConfigResource],
-        ask: Callable[
+        send: Callable[
             [BrokerConnection, list[ConfigResource]], Awaitable[Mapping[ConfigResource, V | KafkaError]]
         ],
         timeout_ms: int | None,
-        what: str,
+        api_name: str,
     ) -> Outcomes[ConfigResource, V]:
-        """What belongs to one broker is asked of that broker, the rest of any."""
+        """Send requests about one broker's resources to that broker, and the others to any."""
 
         async def attempt(left: list[ConfigResource]) -> Mapping[ConfigResource, V | KafkaError]:
             by_broker: dict[int, list[ConfigResource]] = {}
-            for one in left:
-                by_broker.setdefault(_broker_of(one), []).append(one)
-            found: dict[ConfigResource, V | KafkaError] = {}
+            for config_resource in left:
+                by_broker.setdefault(_broker_of(config_resource), []).append(config_resource)
+            results: dict[ConfigResource, V | KafkaError] = {}
             for broker, some in by_broker.items():
                 if broker >= 0:
-                    found.update(await self._from_broker(broker, some, ask))
+                    results.update(await self._from_broker(broker, some, send))
                 else:
-                    found.update(await ask(await self.cluster.any_connection(), some))
-            return found
+                    results.update(await send(await self.cluster.any_connection(), some))
+            return results
 
-        return await self._each(resources, attempt, CONTROLLER_RETRIES, timeout_ms, what)
+        return await self._each(resources, attempt, CONTROLLER_RETRIES, timeout_ms, api_name)
 
 
 def _broker_of(resource: ConfigResource) -> int:
@@ -254,8 +257,8 @@ def _broker_of(resource: ConfigResource) -> int:
     return ANY_BROKER
 
 
-def _resource(one: _Named) -> ConfigResource:
-    return ConfigResource(ConfigResourceType(one.resource_type), one.resource_name)
+def _resource(resource: _Named) -> ConfigResource:
+    return ConfigResource(ConfigResourceType(resource.resource_type), resource.resource_name)
 
 
 def _altered(
@@ -275,17 +278,17 @@ def _altered(
 
 def _config(told: list[DescribeConfigsResponse.ResourceResult]) -> Config:
     return {
-        one.name: ConfigEntry(
-            one.name,
-            one.value,
-            source_of(one.config_source),
-            one.is_sensitive,
-            one.read_only,
-            tuple(ConfigSynonym(each.name, each.value, source_of(each.source)) for each in one.synonyms),
-            ConfigType(one.config_type) if one.config_type in _TYPES else ConfigType.UNKNOWN,
-            one.documentation or None,
+        entry.name: ConfigEntry(
+            entry.name,
+            entry.value,
+            source_of(entry.config_source),
+            entry.is_sensitive,
+            entry.read_only,
+            tuple(ConfigSynonym(each.name, each.value, source_of(each.source)) for each in entry.synonyms),
+            ConfigType(entry.config_type) if entry.config_type in _TYPES else ConfigType.UNKNOWN,
+            entry.documentation or None,
         )
-        for one in told
+        for entry in told
     }
 
 

@@ -1,4 +1,4 @@
-"""Log directories of brokers: what lies where, and moving replicas between them."""
+"""Log directories of brokers: their contents, and moves of replicas between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from barnabas.base.errors import KafkaError
 from barnabas.client.admin.calls import AdminCalls, outcome
-from barnabas.client.errors.kinds import ClientError, check, error_for
+from barnabas.client.errors.base import ClientError, check, error_for
 from barnabas.client.model import TopicPartition, TopicPartitionReplica, by_topic
 from barnabas.client.outcomes import Outcomes
 from barnabas.protocol.messages.alter_replica_log_dirs import (
@@ -20,7 +20,7 @@ from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest,
 
 @dataclass(frozen=True, slots=True)
 class ReplicaInLogDir:
-    """A replica; `is_future` while it is being moved here from another directory."""
+    """A replica; `is_future` while it is being moved to this directory from another."""
 
     size_bytes: int
     offset_lag: int
@@ -29,7 +29,8 @@ class ReplicaInLogDir:
 
 @dataclass(frozen=True, slots=True)
 class LogDirDescription:
-    """A directory with its replicas; `error` if it is offline, sizes -1 where nobody tells."""
+    """A directory with its replicas; `error` if it is offline, sizes are -1 if the broker does not report
+    them."""
 
     path: str
     error: KafkaError | None
@@ -40,7 +41,7 @@ class LogDirDescription:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLogDir:
-    """Where a replica lies, and where it is being moved to."""
+    """The directory of a replica, and the one it is being moved to."""
 
     current_path: str | None
     current_lag: int
@@ -56,7 +57,7 @@ class LogDirCalls(AdminCalls):
         partitions: Iterable[TopicPartition] | None = None,
         timeout_ms: int | None = None,
     ) -> Outcomes[int, Mapping[str, LogDirDescription]]:
-        """The directories of brokers by path, with all replicas or those of `partitions`."""
+        """Return the directories of brokers by path, with all replicas or those of `partitions`."""
         topics = None
         if partitions is not None:
             topics = [
@@ -65,64 +66,66 @@ class LogDirCalls(AdminCalls):
             ]
         request = DescribeLogDirsRequest(topics=topics)
         asked = list(brokers)
-        answers = await asyncio.gather(*(self._describe_broker(one, request, timeout_ms) for one in asked))
-        return Outcomes(dict(zip(asked, answers, strict=True)))
+        responses = await asyncio.gather(
+            *(self._describe_broker(broker, request, timeout_ms) for broker in asked)
+        )
+        return Outcomes(dict(zip(asked, responses, strict=True)))
 
     async def _describe_broker(
         self, broker: int, request: DescribeLogDirsRequest, timeout_ms: int | None
     ) -> Mapping[str, LogDirDescription] | KafkaError:
         try:
-            answer = await self._ask_broker(broker, request, DescribeLogDirsResponse, timeout_ms)
-            check(answer.error_code)
+            response = await self._send_to_broker(broker, request, DescribeLogDirsResponse, timeout_ms)
+            check(response.error_code)
         except ClientError as error:
             return error
-        return {one.log_dir: _directory(one) for one in answer.results}
+        return {result.log_dir: _directory(result) for result in response.results}
 
     async def describe_replica_log_dirs(
         self, replicas: Iterable[TopicPartitionReplica], *, timeout_ms: int | None = None
     ) -> Outcomes[TopicPartitionReplica, ReplicaLogDir]:
-        """Where single replicas lie."""
+        """Return the directories of single replicas."""
         asked = list(replicas)
-        brokers = {one.broker_id for one in asked}
-        partitions = {TopicPartition(one.topic, one.partition) for one in asked}
+        brokers = {replica.broker_id for replica in asked}
+        partitions = {TopicPartition(replica.topic, replica.partition) for replica in asked}
         described = await self.describe_log_dirs(brokers, partitions=partitions, timeout_ms=timeout_ms)
-        found: dict[TopicPartitionReplica, ReplicaLogDir | KafkaError] = {}
-        for one in asked:
-            error = described.error_of(one.broker_id)
-            found[one] = error if error is not None else _replica(one, described[one.broker_id])
-        return Outcomes(found)
+        results: dict[TopicPartitionReplica, ReplicaLogDir | KafkaError] = {}
+        for replica in asked:
+            error = described.error_of(replica.broker_id)
+            results[replica] = error if error is not None else _replica(replica, described[replica.broker_id])
+        return Outcomes(results)
 
     async def alter_replica_log_dirs(
         self, moves: Mapping[TopicPartitionReplica, str], *, timeout_ms: int | None = None
     ) -> Outcomes[TopicPartitionReplica, None]:
         """Move replicas to another directory of the same broker."""
-        found: dict[TopicPartitionReplica, KafkaError | None] = {}
-        for broker in sorted({one.broker_id for one in moves}):
-            some = {one: path for one, path in moves.items() if one.broker_id == broker}
+        results: dict[TopicPartitionReplica, KafkaError | None] = {}
+        for broker in sorted({move.broker_id for move in moves}):
+            some = {move: path for move, path in moves.items() if move.broker_id == broker}
             try:
-                answer = await self._ask_broker(
+                response = await self._send_to_broker(
                     broker, _move_request(some), AlterReplicaLogDirsResponse, timeout_ms
                 )
             except ClientError as error:
-                found.update(dict.fromkeys(some, error))
+                results.update(dict.fromkeys(some, error))
                 continue
-            for topic in answer.results:
-                for one in topic.partitions:
-                    replica = TopicPartitionReplica(topic.topic_name, one.partition_index, broker)
-                    found[replica] = outcome(one.error_code, None, None)
-        return Outcomes(found)
+            for topic in response.results:
+                for partition in topic.partitions:
+                    replica = TopicPartitionReplica(topic.topic_name, partition.partition_index, broker)
+                    results[replica] = outcome(partition.error_code, None, None)
+        return Outcomes(results)
 
 
-def _directory(told: DescribeLogDirsResponse.Result) -> LogDirDescription:
+def _directory(result: DescribeLogDirsResponse.Result) -> LogDirDescription:
     replicas = {
-        TopicPartition(topic.name, one.partition_index): ReplicaInLogDir(
-            one.partition_size, one.offset_lag, one.is_future_key
+        TopicPartition(topic.name, partition.partition_index): ReplicaInLogDir(
+            partition.partition_size, partition.offset_lag, partition.is_future_key
         )
-        for topic in told.topics
-        for one in topic.partitions
+        for topic in result.topics
+        for partition in topic.partitions
     }
-    error = error_for(told.error_code) if told.error_code else None
-    return LogDirDescription(told.log_dir, error, replicas, told.total_bytes, told.usable_bytes)
+    error = error_for(result.error_code) if result.error_code else None
+    return LogDirDescription(result.log_dir, error, replicas, result.total_bytes, result.usable_bytes)
 
 
 def _replica(asked: TopicPartitionReplica, directories: Mapping[str, LogDirDescription]) -> ReplicaLogDir:

@@ -1,4 +1,4 @@
-"""Who leads, and where replicas live: elections and reassignments."""
+"""Leader elections and partition reassignments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from barnabas.base.errors import KafkaError
 from barnabas.client.admin.calls import AdminCalls, outcome
-from barnabas.client.errors.kinds import check
+from barnabas.client.errors.base import check
 from barnabas.client.model import TopicPartition, by_topic
 from barnabas.client.outcomes import Outcomes
 from barnabas.protocol.messages.alter_partition_reassignments import (
@@ -23,7 +23,8 @@ from barnabas.protocol.messages.list_partition_reassignments import (
 
 
 class ElectionType(IntEnum):
-    """The preferred replica if it is in sync, or any that is alive, whatever is lost."""
+    """PREFERRED elects the preferred replica if it is in sync, UNCLEAN any live one, even if records are
+    lost."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -31,7 +32,7 @@ class ElectionType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """A move under way."""
+    """A reassignment in progress."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
@@ -46,7 +47,7 @@ class PlacementCalls(AdminCalls):
         *,
         timeout_ms: int | None = None,
     ) -> Outcomes[TopicPartition, None]:
-        """Elect the leaders of these partitions, or of all that need it."""
+        """Elect the leaders of these partitions, or of all that need an election."""
         topics = None
         if partitions is not None:
             topics = [
@@ -58,16 +59,16 @@ class PlacementCalls(AdminCalls):
             topic_partitions=topics,
             timeout_ms=self._deadline(timeout_ms).left_ms,
         )
-        answer = await self._ask_controller(
+        response = await self._send_to_controller(
             request, ElectLeadersResponse, timeout_ms, lambda found: check(found.error_code)
         )
         return Outcomes(
             {
-                TopicPartition(topic.topic, one.partition_id): outcome(
-                    one.error_code, one.error_message, None
+                TopicPartition(topic.topic, result.partition_id): outcome(
+                    result.error_code, result.error_message, None
                 )
-                for topic in answer.replica_election_results
-                for one in topic.partition_result
+                for topic in response.replica_election_results
+                for result in topic.partition_result
             }
         )
 
@@ -78,7 +79,7 @@ class PlacementCalls(AdminCalls):
         allow_replication_factor_change: bool = True,
         timeout_ms: int | None = None,
     ) -> Outcomes[TopicPartition, None]:
-        """Move partitions to these replicas; None stops a move that is under way."""
+        """Reassign partitions to these replicas; None cancels a reassignment in progress."""
         limit_ms = self._deadline(timeout_ms).left_ms
 
         def request(some: list[TopicPartition]) -> AlterPartitionReassignmentsRequest:
@@ -97,15 +98,15 @@ class PlacementCalls(AdminCalls):
             )
 
         def read(
-            answer: AlterPartitionReassignmentsResponse, _: list[TopicPartition]
+            response: AlterPartitionReassignmentsResponse, _: list[TopicPartition]
         ) -> Mapping[TopicPartition, KafkaError | None]:
-            check(answer.error_code, answer.error_message)
+            check(response.error_code, response.error_message)
             return {
-                TopicPartition(topic.name, one.partition_index): outcome(
-                    one.error_code, one.error_message, None
+                TopicPartition(topic.name, partition.partition_index): outcome(
+                    partition.error_code, partition.error_message, None
                 )
-                for topic in answer.responses
-                for one in topic.partitions
+                for topic in response.responses
+                for partition in topic.partitions
             }
 
         return await self._through_controller(
@@ -115,7 +116,7 @@ class PlacementCalls(AdminCalls):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """The moves under way, of these partitions or of all."""
+        """List the reassignments in progress, of these partitions or of all."""
         topics = None
         if partitions is not None:
             topics = [
@@ -125,18 +126,20 @@ class PlacementCalls(AdminCalls):
         request = ListPartitionReassignmentsRequest(
             timeout_ms=self._deadline(timeout_ms).left_ms, topics=topics
         )
-        answer = await self._ask_controller(
+        response = await self._send_to_controller(
             request,
             ListPartitionReassignmentsResponse,
             timeout_ms,
             lambda found: check(found.error_code, found.error_message),
         )
         return {
-            TopicPartition(topic.name, one.partition_index): Reassignment(
-                tuple(one.replicas), tuple(one.adding_replicas), tuple(one.removing_replicas)
+            TopicPartition(topic.name, partition.partition_index): Reassignment(
+                tuple(partition.replicas),
+                tuple(partition.adding_replicas),
+                tuple(partition.removing_replicas),
             )
-            for topic in answer.topics
-            for one in topic.partitions
+            for topic in response.topics
+            for partition in topic.partitions
         }
 
 

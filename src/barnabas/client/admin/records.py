@@ -1,4 +1,4 @@
-"""Offsets by time, deletion of records, and who produces into a partition."""
+"""Offsets by time, deletion of records, and the active producers of partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONSUMER_REPLICA = -1
 
 
 class OffsetSpec(IntEnum):
-    """Which offset, when it is not asked for by a time; a plain number is a time in milliseconds."""
+    """Special timestamps of ListOffsets; a plain number is a timestamp in milliseconds."""
 
     LATEST = -1
     EARLIEST = -2
@@ -35,7 +35,7 @@ class IsolationLevel(IntEnum):
     READ_COMMITTED = 1
 
 
-# The version of ListOffsets that first knows a special time.
+# The first version of ListOffsets that supports a special timestamp.
 _FIRST_VERSIONS = {
     OffsetSpec.MAX_TIMESTAMP: 7,
     OffsetSpec.EARLIEST_LOCAL: 8,
@@ -46,7 +46,7 @@ _FIRST_VERSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ListedOffset:
-    """An offset with the time of its record; -1 where there is none."""
+    """An offset with the timestamp of its record; -1 if there is none."""
 
     offset: int
     timestamp: int
@@ -55,7 +55,7 @@ class ListedOffset:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """A producer that a partition remembers; -1 where nothing is known."""
+    """An active producer of a partition; unknown fields are -1."""
 
     producer_id: int
     producer_epoch: int
@@ -73,24 +73,26 @@ class RecordCalls(AdminCalls):
         isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
         timeout_ms: int | None = None,
     ) -> Outcomes[TopicPartition, ListedOffset]:
-        """The offset of each partition: the first, the last, that of a time."""
+        """Return an offset of each partition: the earliest, the latest, or by timestamp."""
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, some: list[TopicPartition]
         ) -> Mapping[TopicPartition, ListedOffset | KafkaError]:
             for asked in some:
                 _check_possible(connection, partitions[asked])
             request = self._offsets_request(some, partitions, isolation_level, timeout_ms)
-            answer = await connection.ask(request, ListOffsetsResponse)
+            response = await connection.send(request, ListOffsetsResponse)
             return {
-                TopicPartition(topic.name, one.partition_index): outcome(
-                    one.error_code, None, ListedOffset(one.offset, one.timestamp, one.leader_epoch)
+                TopicPartition(topic.name, partition.partition_index): outcome(
+                    partition.error_code,
+                    None,
+                    ListedOffset(partition.offset, partition.timestamp, partition.leader_epoch),
                 )
-                for topic in answer.topics
-                for one in topic.partitions
+                for topic in response.topics
+                for partition in topic.partitions
             }
 
-        return await self.ask_leaders(partitions, ask, timeout_ms, "ListOffsets")
+        return await self.send_to_leaders(partitions, send, timeout_ms, "ListOffsets")
 
     def _offsets_request(
         self,
@@ -120,10 +122,10 @@ class RecordCalls(AdminCalls):
     async def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> Outcomes[TopicPartition, int]:
-        """Delete the records below an offset, -1 for all; the new first offset of each partition."""
+        """Delete the records below an offset (-1 for all); returns the new log start offsets."""
         limit_ms = self._deadline(timeout_ms).left_ms
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, some: list[TopicPartition]
         ) -> Mapping[TopicPartition, int | KafkaError]:
             request = DeleteRecordsRequest(
@@ -141,16 +143,16 @@ class RecordCalls(AdminCalls):
                 ],
                 timeout_ms=limit_ms,
             )
-            answer = await connection.ask(request, DeleteRecordsResponse)
+            response = await connection.send(request, DeleteRecordsResponse)
             return {
-                TopicPartition(topic.name, one.partition_index): outcome(
-                    one.error_code, None, one.low_watermark
+                TopicPartition(topic.name, partition.partition_index): outcome(
+                    partition.error_code, None, partition.low_watermark
                 )
-                for topic in answer.topics
-                for one in topic.partitions
+                for topic in response.topics
+                for partition in topic.partitions
             }
 
-        return await self.ask_leaders(before, ask, timeout_ms, "DeleteRecords")
+        return await self.send_to_leaders(before, send, timeout_ms, "DeleteRecords")
 
     async def describe_producers(
         self,
@@ -159,9 +161,9 @@ class RecordCalls(AdminCalls):
         broker_id: int | None = None,
         timeout_ms: int | None = None,
     ) -> Outcomes[TopicPartition, tuple[ProducerState, ...]]:
-        """The producers that partitions remember, as their leaders or as one broker knows them."""
+        """Return the active producers of partitions, as known by their leaders or by one broker."""
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, some: list[TopicPartition]
         ) -> Mapping[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
             request = DescribeProducersRequest(
@@ -170,33 +172,35 @@ class RecordCalls(AdminCalls):
                     for topic, numbers in by_topic(some).items()
                 ]
             )
-            answer = await connection.ask(request, DescribeProducersResponse)
+            response = await connection.send(request, DescribeProducersResponse)
             return {
-                TopicPartition(topic.name, one.partition_index): outcome(
-                    one.error_code, one.error_message, tuple(map(_producer, one.active_producers))
+                TopicPartition(topic.name, partition.partition_index): outcome(
+                    partition.error_code,
+                    partition.error_message,
+                    tuple(map(_producer, partition.active_producers)),
                 )
-                for topic in answer.topics
-                for one in topic.partitions
+                for topic in response.topics
+                for partition in topic.partitions
             }
 
         if broker_id is None:
-            return await self.ask_leaders(partitions, ask, timeout_ms, "DescribeProducers")
-        return Outcomes(await self._from_broker(broker_id, list(partitions), ask))
+            return await self.send_to_leaders(partitions, send, timeout_ms, "DescribeProducers")
+        return Outcomes(await self._from_broker(broker_id, list(partitions), send))
 
 
 def _check_possible(connection: BrokerConnection, time: OffsetSpec | int) -> None:
-    """An old broker takes a special time that it does not know for an ordinary one."""
+    """Raise if the broker would take a special timestamp that it does not know for an ordinary one."""
     needed = _FIRST_VERSIONS.get(OffsetSpec(time), 0) if int(time) in _FIRST_VERSIONS else 0
     if needed and connection.version_for(ListOffsetsRequest.schema.key or 0) < needed:
         raise UnsupportedVersionError(f"the broker cannot look up the offset {OffsetSpec(time).name}")
 
 
-def _producer(told: DescribeProducersResponse.ProducerState) -> ProducerState:
+def _producer(producer: DescribeProducersResponse.ProducerState) -> ProducerState:
     return ProducerState(
-        told.producer_id,
-        told.producer_epoch,
-        told.last_sequence,
-        told.last_timestamp,
-        told.coordinator_epoch,
-        told.current_txn_start_offset,
+        producer.producer_id,
+        producer.producer_epoch,
+        producer.last_sequence,
+        producer.last_timestamp,
+        producer.coordinator_epoch,
+        producer.current_txn_start_offset,
     )

@@ -1,4 +1,4 @@
-"""Topics: create, delete, list, describe, and more partitions."""
+"""Topics: create, delete, list, describe, add partitions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.client.admin.calls import AdminCalls, operations, outcome
 from barnabas.client.admin.configs import ConfigEntry, source_of
+from barnabas.client.errors.base import error_for
 from barnabas.client.errors.cluster import UnsupportedVersionError
-from barnabas.client.errors.kinds import error_for
 from barnabas.client.outcomes import Outcomes
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -28,7 +28,7 @@ PARTITIONS_PER_RESPONSE = 2000
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; -1 leaves a number to the brokers, `assignments` names the replicas by hand."""
+    """A topic to create; -1 means the broker's default, `assignments` places the replicas by hand."""
 
     name: str
     num_partitions: int = BROKER_DEFAULT
@@ -39,7 +39,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """What was created; the numbers are -1 and `configs` empty where the caller may not see them."""
+    """A created topic; numbers are -1 and `configs` is empty if the caller may not see them."""
 
     name: str
     id: Uuid
@@ -57,7 +57,7 @@ class TopicListing:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """A partition; `elr` and `last_known_elr` are None where the broker does not tell (KIP-966)."""
+    """A partition; `elr` and `last_known_elr` are None if the broker does not report them (KIP-966)."""
 
     partition: int
     leader: int | None
@@ -82,7 +82,7 @@ class TopicCalls(AdminCalls):
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: int | None = None
     ) -> Outcomes[str, CreatedTopic]:
-        """Create topics, or only check that they could be."""
+        """Create topics, or only validate the request."""
         wanted = {topic.name: topic for topic in topics}
         limit_ms = self._deadline(timeout_ms).left_ms
 
@@ -93,9 +93,9 @@ class TopicCalls(AdminCalls):
                 validate_only=validate_only,
             )
 
-        def read(answer: CreateTopicsResponse, _: list[str]) -> Mapping[str, CreatedTopic | KafkaError]:
+        def read(response: CreateTopicsResponse, _: list[str]) -> Mapping[str, CreatedTopic | KafkaError]:
             return {
-                one.name: outcome(one.error_code, one.error_message, _created(one)) for one in answer.topics
+                one.name: outcome(one.error_code, one.error_message, _created(one)) for one in response.topics
             }
 
         return await self._through_controller(wanted, request, CreateTopicsResponse, read, timeout_ms)
@@ -117,25 +117,25 @@ class TopicCalls(AdminCalls):
             return DeleteTopicsRequest(topics=states, topic_names=names, timeout_ms=limit_ms)
 
         def read(
-            answer: DeleteTopicsResponse, keys: list[str | Uuid]
+            response: DeleteTopicsResponse, keys: list[str | Uuid]
         ) -> Mapping[str | Uuid, KafkaError | None]:
-            found: dict[str | Uuid, KafkaError | None] = {}
-            for one in answer.responses:
-                key = one.topic_id if one.topic_id in keys else one.name or ""
-                found[key] = outcome(one.error_code, one.error_message, None)
-            return found
+            results: dict[str | Uuid, KafkaError | None] = {}
+            for result in response.responses:
+                key = result.topic_id if result.topic_id in keys else result.name or ""
+                results[key] = outcome(result.error_code, result.error_message, None)
+            return results
 
         return await self._through_controller(topics, request, DeleteTopicsResponse, read, timeout_ms)
 
     async def list_topics(
         self, *, include_internal: bool = False, timeout_ms: int | None = None
     ) -> dict[str, TopicListing]:
-        """Every topic that the caller may see."""
+        """Return every topic that the caller may see."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        answer = await self._ask_any(request, MetadataResponse, timeout_ms)
+        response = await self._send_to_any(request, MetadataResponse, timeout_ms)
         return {
             topic.name: TopicListing(topic.name, topic.topic_id, topic.is_internal)
-            for topic in answer.topics
+            for topic in response.topics
             if topic.name is not None and (include_internal or not topic.is_internal)
         }
 
@@ -147,11 +147,11 @@ class TopicCalls(AdminCalls):
         partition_size_limit_per_response: int = PARTITIONS_PER_RESPONSE,
         timeout_ms: int | None = None,
     ) -> Outcomes[str | Uuid, TopicDescription]:
-        """Partitions with leader, replicas and ISR; by name also with ELR, where the broker tells it."""
+        """Describe topics; by name also with ELR if the broker reports it (KIP-966)."""
         keys = list(dict.fromkeys(topics))
         names = [key for key in keys if isinstance(key, str)]
         ids = [key for key in keys if not isinstance(key, str)]
-        found: dict[str | Uuid, TopicDescription | KafkaError] = dict.fromkeys(
+        results: dict[str | Uuid, TopicDescription | KafkaError] = dict.fromkeys(
             keys, error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         )
         if names:
@@ -159,16 +159,16 @@ class TopicCalls(AdminCalls):
                 described = await self._describe_pages(names, partition_size_limit_per_response, timeout_ms)
             except UnsupportedVersionError:
                 described = await self._describe_names(names, include_authorized_operations, timeout_ms)
-            found.update(described)
+            results.update(described)
         if ids:
-            found.update(await self._describe_ids(ids, include_authorized_operations, timeout_ms))
-        return Outcomes(found)
+            results.update(await self._describe_ids(ids, include_authorized_operations, timeout_ms))
+        return Outcomes(results)
 
     async def _describe_pages(
         self, names: list[str], page_size: int, timeout_ms: int | None
     ) -> dict[str, TopicDescription | KafkaError]:
-        """DescribeTopicPartitions gives so many partitions at a time, and where to go on."""
-        found: dict[str, TopicDescription | KafkaError] = {}
+        """Page through DescribeTopicPartitions, which limits the partitions per response."""
+        results: dict[str, TopicDescription | KafkaError] = {}
         cursor: DescribeTopicPartitionsRequest.Cursor | None = None
         while True:
             request = DescribeTopicPartitionsRequest(
@@ -176,12 +176,12 @@ class TopicCalls(AdminCalls):
                 response_partition_limit=page_size,
                 cursor=cursor,
             )
-            answer = await self._ask_any(request, DescribeTopicPartitionsResponse, timeout_ms)
-            for topic in answer.topics:
-                _add_page(found, topic)
-            following = answer.next_cursor
+            response = await self._send_to_any(request, DescribeTopicPartitionsResponse, timeout_ms)
+            for topic in response.topics:
+                _add_page(results, topic)
+            following = response.next_cursor
             if following is None:
-                return found
+                return results
             cursor = DescribeTopicPartitionsRequest.Cursor(
                 topic_name=following.topic_name, partition_index=following.partition_index
             )
@@ -194,10 +194,10 @@ class TopicCalls(AdminCalls):
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=with_operations,
         )
-        answer = await self._ask_any(request, MetadataResponse, timeout_ms)
+        response = await self._send_to_any(request, MetadataResponse, timeout_ms)
         return {
             topic.name: outcome(topic.error_code, None, _described(topic))
-            for topic in answer.topics
+            for topic in response.topics
             if topic.name is not None
         }
 
@@ -205,12 +205,14 @@ class TopicCalls(AdminCalls):
         self, ids: list[Uuid], with_operations: bool, timeout_ms: int | None
     ) -> dict[str | Uuid, TopicDescription | KafkaError]:
         request = MetadataRequest(
-            topics=[MetadataRequest.Topic(topic_id=one, name=None) for one in ids],
+            topics=[MetadataRequest.Topic(topic_id=topic_id, name=None) for topic_id in ids],
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=with_operations,
         )
-        answer = await self._ask_any(request, MetadataResponse, timeout_ms)
-        return {topic.topic_id: outcome(topic.error_code, None, _described(topic)) for topic in answer.topics}
+        response = await self._send_to_any(request, MetadataResponse, timeout_ms)
+        return {
+            topic.topic_id: outcome(topic.error_code, None, _described(topic)) for topic in response.topics
+        }
 
     async def create_partitions(
         self,
@@ -220,7 +222,8 @@ class TopicCalls(AdminCalls):
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[str, None]:
-        """Raise the number of partitions of topics; `assignments` names the replicas of each new one."""
+        """Raise the number of partitions of topics; `assignments` places the replicas of each new
+        partition."""
         limit_ms = self._deadline(timeout_ms).left_ms
 
         def request(names: list[str]) -> CreatePartitionsRequest:
@@ -230,8 +233,11 @@ class TopicCalls(AdminCalls):
                 validate_only=validate_only,
             )
 
-        def read(answer: CreatePartitionsResponse, _: list[str]) -> Mapping[str, KafkaError | None]:
-            return {one.name: outcome(one.error_code, one.error_message, None) for one in answer.results}
+        def read(response: CreatePartitionsResponse, _: list[str]) -> Mapping[str, KafkaError | None]:
+            return {
+                result.name: outcome(result.error_code, result.error_message, None)
+                for result in response.results
+            }
 
         return await self._through_controller(counts, request, CreatePartitionsResponse, read, timeout_ms)
 
@@ -253,14 +259,14 @@ def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
     )
 
 
-def _created(one: CreateTopicsResponse.CreatableTopicResult) -> CreatedTopic:
+def _created(topic: CreateTopicsResponse.CreatableTopicResult) -> CreatedTopic:
     configs = {
         each.name: ConfigEntry(
             each.name, each.value, source_of(each.config_source), each.is_sensitive, each.read_only
         )
-        for each in one.configs or ()
+        for each in topic.configs or ()
     }
-    return CreatedTopic(one.name, one.topic_id, one.num_partitions, one.replication_factor, configs)
+    return CreatedTopic(topic.name, topic.topic_id, topic.num_partitions, topic.replication_factor, configs)
 
 
 def _grown(name: str, count: int, placed: Sequence[Sequence[int]] | None) -> CreatePartitionsRequest.Topic:
@@ -273,14 +279,14 @@ def _grown(name: str, count: int, placed: Sequence[Sequence[int]] | None) -> Cre
 def _described(topic: MetadataResponse.Topic) -> TopicDescription:
     partitions = tuple(
         PartitionDescription(
-            one.partition_index,
-            one.leader_id if one.leader_id >= 0 else None,
-            one.leader_epoch,
-            tuple(one.replica_nodes),
-            tuple(one.isr_nodes),
-            tuple(one.offline_replicas),
+            partition.partition_index,
+            partition.leader_id if partition.leader_id >= 0 else None,
+            partition.leader_epoch,
+            tuple(partition.replica_nodes),
+            tuple(partition.isr_nodes),
+            tuple(partition.offline_replicas),
         )
-        for one in sorted(topic.partitions, key=lambda each: each.partition_index)
+        for partition in sorted(topic.partitions, key=lambda each: each.partition_index)
     )
     allowed = _operations(topic.topic_authorized_operations)
     return TopicDescription(topic.name or "", topic.topic_id, topic.is_internal, partitions, allowed)
@@ -297,16 +303,16 @@ def _add_page(
     before = former.partitions if isinstance(former, TopicDescription) else ()
     partitions = tuple(
         PartitionDescription(
-            one.partition_index,
-            one.leader_id if one.leader_id >= 0 else None,
-            one.leader_epoch,
-            tuple(one.replica_nodes),
-            tuple(one.isr_nodes),
-            tuple(one.offline_replicas),
-            None if one.eligible_leader_replicas is None else tuple(one.eligible_leader_replicas),
-            None if one.last_known_elr is None else tuple(one.last_known_elr),
+            partition.partition_index,
+            partition.leader_id if partition.leader_id >= 0 else None,
+            partition.leader_epoch,
+            tuple(partition.replica_nodes),
+            tuple(partition.isr_nodes),
+            tuple(partition.offline_replicas),
+            None if partition.eligible_leader_replicas is None else tuple(partition.eligible_leader_replicas),
+            None if partition.last_known_elr is None else tuple(partition.last_known_elr),
         )
-        for one in topic.partitions
+        for partition in topic.partitions
     )
     allowed = _operations(topic.topic_authorized_operations)
     found[name] = TopicDescription(name, topic.topic_id, topic.is_internal, before + partitions, allowed)

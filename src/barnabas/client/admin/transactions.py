@@ -10,7 +10,7 @@ from barnabas.base.errors import KafkaError
 from barnabas.client.admin.calls import AdminCalls, outcome
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import CoordinatorType
-from barnabas.client.errors.kinds import ClientError, check
+from barnabas.client.errors.base import ClientError, check
 from barnabas.client.model import TopicPartition
 from barnabas.client.outcomes import Outcomes
 from barnabas.protocol.messages.describe_transactions import (
@@ -46,7 +46,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class AbortTransactionSpec:
-    """A transaction that hangs in one partition, as describe_producers shows it."""
+    """A hanging transaction in one partition, as describe_producers reports it."""
 
     partition: TopicPartition
     producer_id: int
@@ -70,7 +70,7 @@ class TransactionCalls(AdminCalls):
         transactional_id_pattern: str | None = None,
         timeout_ms: int | None = None,
     ) -> Outcomes[int, tuple[TransactionListing, ...]]:
-        """Transactions by the broker that coordinates them, as far as they match."""
+        """List matching transactions by the id of their coordinator."""
         request = ListTransactionsRequest(
             state_filters=sorted(states),
             producer_id_filters=sorted(producer_ids),
@@ -78,48 +78,50 @@ class TransactionCalls(AdminCalls):
             transactional_id_pattern=transactional_id_pattern,
         )
         brokers = [node.id for node in await self._brokers(timeout_ms)]
-        answers = await asyncio.gather(*(self._list_at(one, request, timeout_ms) for one in brokers))
-        return Outcomes(dict(zip(brokers, answers, strict=True)))
+        responses = await asyncio.gather(*(self._list_at(broker, request, timeout_ms) for broker in brokers))
+        return Outcomes(dict(zip(brokers, responses, strict=True)))
 
     async def _list_at(
         self, broker: int, request: ListTransactionsRequest, timeout_ms: int | None
     ) -> tuple[TransactionListing, ...] | KafkaError:
         async def attempt() -> ListTransactionsResponse:
-            answer = await (await self.cluster.connection_to(broker)).ask(request, ListTransactionsResponse)
-            check(answer.error_code)
-            return answer
+            response = await (await self.cluster.connection_to(broker)).send(
+                request, ListTransactionsResponse
+            )
+            check(response.error_code)
+            return response
 
         try:
             deadline = self._deadline(timeout_ms)
-            answer = await self.cluster.retries.until(deadline, "ListTransactions", attempt)
+            response = await self.cluster.retries.until(deadline, "ListTransactions", attempt)
         except ClientError as error:
             return error
         return tuple(
-            TransactionListing(one.transactional_id, one.producer_id, one.transaction_state)
-            for one in answer.transaction_states
+            TransactionListing(state.transactional_id, state.producer_id, state.transaction_state)
+            for state in response.transaction_states
         )
 
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> Outcomes[str, TransactionDescription]:
-        """State, producer and partitions of transactional ids."""
+        """Return state, producer and partitions of transactional ids."""
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, some: list[str]
         ) -> Mapping[str, TransactionDescription | KafkaError]:
             request = DescribeTransactionsRequest(transactional_ids=some)
-            answer = await connection.ask(request, DescribeTransactionsResponse)
+            response = await connection.send(request, DescribeTransactionsResponse)
             return {
-                one.transactional_id: outcome(one.error_code, None, _described(one, connection.node.id))
-                for one in answer.transaction_states
+                state.transactional_id: outcome(state.error_code, None, _described(state, connection.node.id))
+                for state in response.transaction_states
             }
 
         return await self._through_coordinators(
-            transactional_ids, _TRANSACTION, ask, timeout_ms, "DescribeTransactions"
+            transactional_ids, _TRANSACTION, send, timeout_ms, "DescribeTransactions"
         )
 
     async def abort_transaction(self, spec: AbortTransactionSpec, *, timeout_ms: int | None = None) -> None:
-        """Write an abort marker into one partition, past the coordinator (KIP-664)."""
+        """Write an abort marker into one partition, bypassing the coordinator (KIP-664)."""
         request = WriteTxnMarkersRequest(
             markers=[
                 WriteTxnMarkersRequest.WritableTxnMarker(
@@ -136,63 +138,65 @@ class TransactionCalls(AdminCalls):
             ]
         )
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, _: list[TopicPartition]
         ) -> Mapping[TopicPartition, KafkaError | None]:
-            answer = await connection.ask(request, WriteTxnMarkersResponse)
+            response = await connection.send(request, WriteTxnMarkersResponse)
             return {
-                TopicPartition(topic.name, one.partition_index): outcome(one.error_code, None, None)
-                for marker in answer.markers
+                TopicPartition(topic.name, partition.partition_index): outcome(
+                    partition.error_code, None, None
+                )
+                for marker in response.markers
                 for topic in marker.topics
-                for one in topic.partitions
+                for partition in topic.partitions
             }
 
-        outcomes = await self.ask_leaders([spec.partition], ask, timeout_ms, "WriteTxnMarkers")
+        outcomes = await self.send_to_leaders([spec.partition], send, timeout_ms, "WriteTxnMarkers")
         outcomes.raise_first()
 
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> Outcomes[str, FencedProducer]:
-        """Take over transactional ids: their producers are fenced, their open transactions aborted."""
-        # What the ids then have for a time-out, until their producers come back: as Apache Kafka's client.
+        """Fence the producers of transactional ids and abort their open transactions."""
+        # The ids keep this time-out until their producers initialize again, as with Apache Kafka's client.
         own_timeout_ms = self.settings["request.timeout.ms"] if timeout_ms is None else timeout_ms
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, some: list[str]
         ) -> Mapping[str, FencedProducer | KafkaError]:
-            found: dict[str, FencedProducer | KafkaError] = {}
+            results: dict[str, FencedProducer | KafkaError] = {}
             for transactional_id in some:
                 request = InitProducerIdRequest(
                     transactional_id=transactional_id, transaction_timeout_ms=own_timeout_ms
                 )
-                answer = await connection.ask(request, InitProducerIdResponse)
-                fenced = FencedProducer(answer.producer_id, answer.producer_epoch)
-                found[transactional_id] = outcome(answer.error_code, None, fenced)
-            return found
+                response = await connection.send(request, InitProducerIdResponse)
+                fenced = FencedProducer(response.producer_id, response.producer_epoch)
+                results[transactional_id] = outcome(response.error_code, None, fenced)
+            return results
 
         return await self._through_coordinators(
-            transactional_ids, _TRANSACTION, ask, timeout_ms, "InitProducerId"
+            transactional_ids, _TRANSACTION, send, timeout_ms, "InitProducerId"
         )
 
     async def force_terminate_transaction(
         self, transactional_id: str, *, timeout_ms: int | None = None
     ) -> None:
-        """Abort whatever transaction this id has open (KIP-939)."""
+        """Abort the open transaction of this id, if there is one (KIP-939)."""
         (await self.fence_producers([transactional_id], timeout_ms=timeout_ms)).raise_first()
 
 
 def _described(
-    told: DescribeTransactionsResponse.TransactionState, coordinator_id: int
+    state: DescribeTransactionsResponse.TransactionState, coordinator_id: int
 ) -> TransactionDescription:
-    started_ms = told.transaction_start_time_ms
+    started_ms = state.transaction_start_time_ms
     return TransactionDescription(
         coordinator_id,
-        told.transaction_state,
-        told.producer_id,
-        told.producer_epoch,
-        told.transaction_timeout_ms,
+        state.transaction_state,
+        state.producer_id,
+        state.producer_epoch,
+        state.transaction_timeout_ms,
         None if started_ms == NO_START else started_ms,
         frozenset(
-            TopicPartition(topic.topic, number) for topic in told.topics for number in topic.partitions
+            TopicPartition(topic.topic, number) for topic in state.topics for number in topic.partitions
         ),
     )

@@ -1,7 +1,6 @@
-"""The consumer.
+"""The consumer: the order of work in a poll, and the public calls.
 
-What lives here: the order of work in a poll, and the calls that users make.  What may not: fetching,
-positions, commits and membership, which it puts together.
+Fetching, positions, commits and membership belong in the packages beside it.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from barnabas.batch.engine.consume import ConsumerRecord
 from barnabas.client.consumer.fetch.arrow import arrow_batch, pyarrow
 from barnabas.client.consumer.membership.classic import ClassicMembership
 from barnabas.client.consumer.membership.consumer_protocol import ConsumerProtocolMembership
-from barnabas.client.consumer.membership.membership import Handover
+from barnabas.client.consumer.membership.membership import AssignmentHandler
 from barnabas.client.consumer.offsets.committing import Committing
 from barnabas.client.consumer.offsets.seeking import Seeking
 from barnabas.client.consumer.subscription import Mode, RebalanceListener
+from barnabas.client.errors.base import RetriableError
 from barnabas.client.errors.groups import InvalidGroupIdError
-from barnabas.client.errors.kinds import RetriableError
 from barnabas.client.model import (
     TopicPartition,
 )
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,11 +34,11 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_POLL_MS = 1_000
 DEFAULT_CLOSE_MS = 30_000
-# While records flow, membership, metadata and positions are looked after this often, not in every poll.
-CHORES_EVERY_S = 0.1
-# A poll that waits for records looks after them too, sooner while something is not settled yet.
-UNSETTLED_PATIENCE_S = 0.05
-SETTLED_PATIENCE_S = 1.0
+# While records flow, membership, metadata and positions are maintained this often, not in every poll.
+MAINTENANCE_INTERVAL_S = 0.1
+# A poll that waits for records also maintains them, more often while membership or positions are unsettled.
+UNSETTLED_WAIT_S = 0.05
+SETTLED_WAIT_S = 1.0
 
 
 class Consumer(Seeking, Committing):
@@ -51,12 +50,12 @@ class Consumer(Seeking, Committing):
                 ...
 
     Options are Apache Kafka's, as keywords with underscores or as a dict with dots.  Rebalances happen
-    within `poll` (and so within the loop above), never while a record is being worked on.
+    within `poll` (and so within the loop above), never while a record is being processed.
     """
 
     def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
         super().__init__(config, **options)
-        self._handover = Handover(self._subscription, self._commit_before_handover)
+        self._assignment_handler = AssignmentHandler(self._subscription, self._commit_before_revocation)
 
     async def __aenter__(self) -> Self:
         return self
@@ -66,7 +65,7 @@ class Consumer(Seeking, Committing):
     ) -> None:
         await self.close()
 
-    # ------------------------------------------------------------------------------------- what is to be read
+    # ------------------------------------------------------------------------------------------- subscription
 
     def subscribe(
         self,
@@ -76,16 +75,16 @@ class Consumer(Seeking, Committing):
         server_pattern: str | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read topics as a member of the group: by name, by a pattern that this consumer matches against
-        all names, or by a pattern (RE2) that the broker matches (`group.protocol=consumer` only)."""
+        """Subscribe as a member of the group: to topics by name, to a pattern that the client matches, or to
+        a pattern (RE2) that the broker matches (`group.protocol=consumer` only)."""
         self._check_open()
         if self._group_id is None:
             raise InvalidGroupIdError("set group.id to subscribe; assign() reads without a group")
         names = [topics] if isinstance(topics, str) else list(topics)
         if bool(names) + (pattern is not None) + (server_pattern is not None) > 1:
             raise ValueError("subscribe to topics or to one pattern, not to both")
-        is_newer = self.settings["group.protocol"].lower() == "consumer"
-        if server_pattern is not None and not is_newer:
+        uses_consumer_protocol = self.settings["group.protocol"].lower() == "consumer"
+        if server_pattern is not None and not uses_consumer_protocol:
             raise ValueError("server_pattern needs group.protocol=consumer; use pattern with classic groups")
         compiled = re.compile(pattern) if isinstance(pattern, str) else pattern
         self._subscription.subscribe(
@@ -95,23 +94,23 @@ class Consumer(Seeking, Committing):
         self.cluster.wanted = set(names) if names else None
         self.cluster.metadata.expire()
         if self._membership is None:
-            kind = ConsumerProtocolMembership if is_newer else ClassicMembership
+            kind = ConsumerProtocolMembership if uses_consumer_protocol else ClassicMembership
             self._membership = kind(
-                self.settings, self.cluster, self._subscription, self._handover, self._fetcher.tell
+                self.settings, self.cluster, self._subscription, self._assignment_handler, self._fetcher.wake
             )
-        self._chores_at = 0.0
+        self._maintenance_at = 0.0
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, without a group's plan."""
+        """Assign these partitions manually, without a group."""
         self._check_open()
-        wanted = [TopicPartition(*one) for one in partitions]
+        wanted = [TopicPartition(*partition) for partition in partitions]
         self._subscription.assign(wanted)
         self._out.forget_all()
         self.cluster.wanted = {one.topic for one in wanted}
-        self._chores_at = 0.0
+        self._maintenance_at = 0.0
 
     async def unsubscribe(self) -> None:
-        """Give everything back, and leave the group."""
+        """Revoke all partitions and leave the group."""
         await self._leave(Deadline(self.settings["default.api.timeout.ms"]))
         self._subscription.clear()
         self._out.forget_all()
@@ -122,40 +121,40 @@ class Consumer(Seeking, Committing):
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset(self._subscription.partitions)
 
-    # -------------------------------------------------------------------------------------------- the records
+    # ------------------------------------------------------------------------------------------------ records
 
     async def poll(
         self, timeout_ms: int = DEFAULT_POLL_MS, max_records: int | None = None
     ) -> list[ConsumerRecord]:
-        """The next records, at most `max.poll.records`; none if there are none within the time."""
+        """Return the next records, at most `max.poll.records`; an empty list if none arrive in time."""
         most = self._max_poll_records if max_records is None else max_records
         if self._membership is not None:
             self._membership.polled()
         left = self._out.left(most)
         if left:
             return left
-        if self._loop.time() < self._chores_at and not self._needs_attention():
+        if self._loop.time() < self._maintenance_at and not self._needs_attention():
             records = self._fetcher.take(most)
             if records:
                 return self._out.give(records)
         deadline = Deadline(timeout_ms)
         while True:
-            await self._chores(deadline)
+            await self._maintain(deadline)
             records = self._fetcher.take(most)
             if records:
                 return self._out.give(records)
             if self._is_awake or deadline.passed:
                 self._is_awake = False
                 return []
-            await self._fetcher.wait(min(deadline.left_s, self._patience_s()))
+            await self._fetcher.wait(min(deadline.left_s, self._wait_s()))
 
     async def poll_arrow(
         self, timeout_ms: int = DEFAULT_POLL_MS, *, include_headers: bool = False
     ) -> pa.RecordBatch | None:
-        """The next records of one partition as an Arrow batch; None if there are none within the time.
+        """Return the next records of one partition as an Arrow batch; None if none arrive in time.
 
-        Columns: topic, partition, offset, timestamp, timestamp_type, key, value, and on demand headers.
-        Keys and values are bytes: deserialisers and interceptors see nothing of them.
+        Columns: topic, partition, offset, timestamp, timestamp_type, key, value, and optionally headers.
+        Keys and values are bytes: deserializers and interceptors are not applied.
         """
         pyarrow()
         deadline = Deadline(timeout_ms)
@@ -163,19 +162,19 @@ class Consumer(Seeking, Committing):
             self._membership.polled()
         self._out.rewind()
         while True:
-            if self._loop.time() >= self._chores_at or self._needs_attention():
-                await self._chores(deadline)
-            found = self._fetcher.take_chunk()
+            if self._loop.time() >= self._maintenance_at or self._needs_attention():
+                await self._maintain(deadline)
+            found = self._fetcher.take_completed_fetch()
             if found is None:
                 if self._is_awake or deadline.passed:
                     self._is_awake = False
                     return None
-                self._chores_at = 0.0
-                await self._fetcher.wait(min(deadline.left_s, self._patience_s()))
+                self._maintenance_at = 0.0
+                await self._fetcher.wait(min(deadline.left_s, self._wait_s()))
                 continue
-            state, chunk = found
-            batch = arrow_batch(chunk, include_headers)
-            self._fetcher.used_up(state)
+            state, completed = found
+            batch = arrow_batch(completed, include_headers)
+            self._fetcher.finished(state)
             if batch is not None:
                 return batch
 
@@ -188,31 +187,31 @@ class Consumer(Seeking, Committing):
                 out.taken += 1
                 yield record
                 if out.records is not records:
-                    # A seek, a pause or another poll came between.
+                    # A seek, a pause or another poll came in between.
                     break
 
     def wakeup(self) -> None:
-        """Let a poll that waits end at once, without records."""
+        """Make a waiting poll return at once, without records."""
         self._is_awake = True
-        self._fetcher.tell()
+        self._fetcher.wake()
 
-    # ----------------------------------------------------------------------------------------- within a poll
+    # -------------------------------------------------------------------------------------------- maintenance
 
     def _needs_attention(self) -> bool:
         return self._membership is not None and self._membership.needs_attention
 
-    def _patience_s(self) -> float:
-        """How long to wait before the chores are due again."""
+    def _wait_s(self) -> float:
+        """Return how long to wait until maintenance is due again."""
         joins = self._needs_attention() and self._subscription.is_group_managed
-        return UNSETTLED_PATIENCE_S if joins or self._positions.is_unsettled else SETTLED_PATIENCE_S
+        return UNSETTLED_WAIT_S if joins or self._positions.is_unsettled else SETTLED_WAIT_S
 
-    async def _chores(self, deadline: Deadline) -> None:
-        """What has to be done for records to come: join, find positions, fetch; commit when it is time."""
+    async def _maintain(self, deadline: Deadline) -> None:
+        """Join the group, find positions, fetch, and auto-commit when it is due."""
         self._check_usable()
-        self._chores_at = self._loop.time() + CHORES_EVERY_S
+        self._maintenance_at = self._loop.time() + MAINTENANCE_INTERVAL_S
         subscription = self._subscription
         if subscription.mode is Mode.PATTERN and self.cluster.metadata.is_expired:
-            await self._know_all_topics(deadline)
+            await self._update_all_topics(deadline)
         membership = self._membership
         if membership is not None and subscription.is_group_managed and membership.needs_attention:
             await membership.update(deadline)
@@ -223,8 +222,8 @@ class Consumer(Seeking, Committing):
             await self._positions.settle(deadline)
         self._fetcher.fetch()
 
-    async def _know_all_topics(self, deadline: Deadline) -> None:
-        """A pattern needs the names of all topics; the update goes on if the poll's time is over."""
+    async def _update_all_topics(self, deadline: Deadline) -> None:
+        """A pattern needs the names of all topics; the update continues if the poll times out."""
         try:
             async with asyncio.timeout(deadline.left_s):
                 await self.cluster.update()
@@ -234,10 +233,10 @@ class Consumer(Seeking, Committing):
             return
 
     async def close(self, *, timeout_ms: int = DEFAULT_CLOSE_MS) -> None:
-        """Commit if that is automatic, leave the group, and close the connections."""
+        """Auto-commit if enabled, leave the group, and close the connections."""
         if self._is_closing:
             return
-        # Not closed yet: a listener that gives partitions back may still commit.
+        # Not closed yet: a rebalance listener may still commit.
         self._is_closing = True
         deadline = Deadline(timeout_ms)
         try:
@@ -260,9 +259,9 @@ class Consumer(Seeking, Committing):
         if self._subscription.is_group_managed and self._membership is not None:
             try:
                 async with asyncio.timeout(deadline.left_s):
-                    await self._handover.revoke(list(self._subscription.partitions))
+                    await self._assignment_handler.revoke(list(self._subscription.partitions))
             except TimeoutError:
-                logger.warning("partitions were not given back in time")
+                logger.warning("partitions were not revoked in time")
             await self._membership.leave(deadline)
         elif self._subscription.mode is Mode.ASSIGNED:
-            await self._commit_before_handover(list(self._subscription.partitions))
+            await self._commit_before_revocation(list(self._subscription.partitions))

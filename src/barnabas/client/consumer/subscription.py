@@ -1,7 +1,4 @@
-"""What a consumer reads: the topics it wants, the partitions it has, and how far it is in each.
-
-What lives here: state and the rules by which it changes.  What may not: requests.
-"""
+"""A consumer's subscription, assigned partitions and positions: state without requests."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ NO_OFFSET = -1
 
 
 class RebalanceListener(Protocol):
-    """A user's own object; each method may be a coroutine, and may be left out."""
+    """A user-defined object; each method is optional and may be a coroutine."""
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> object: ...
 
@@ -28,21 +25,21 @@ class RebalanceListener(Protocol):
 
 
 class Mode(Enum):
-    """How a consumer comes to its partitions; one at a time."""
+    """How a consumer gets its partitions."""
 
-    NONE = "nothing is subscribed to or assigned"
-    TOPICS = "topics are subscribed to"
-    PATTERN = "a pattern is subscribed to"
-    SERVER_PATTERN = "a pattern that the broker matches is subscribed to"
-    ASSIGNED = "partitions are assigned by hand"
+    NONE = "no subscription or assignment"
+    TOPICS = "subscribed to topics"
+    PATTERN = "subscribed to a pattern"
+    SERVER_PATTERN = "subscribed to a pattern that the broker matches"
+    ASSIGNED = "partitions assigned manually"
 
 
 class PartitionState:
-    """How far a consumer is in one partition."""
+    """The position and fetch state of one partition."""
 
     __slots__ = (
         "checked_epoch",
-        "chunks",
+        "completed_fetches",
         "fetch_offset",
         "high_watermark",
         "is_paused",
@@ -53,24 +50,24 @@ class PartitionState:
         "position",
         "preferred_replica",
         "reset_to",
-        "where",
+        "topic_partition",
     )
 
-    def __init__(self, where: TopicPartition) -> None:
-        self.where = where
-        # The offset of the next record that the user gets; -1 until it is found out.
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        # The offset of the next record for the user; -1 while unknown.
         self.position = NO_OFFSET
-        # The leader epoch of the record before it, as far as it is known.
+        # The leader epoch of the record before it, if known.
         self.offset_epoch = NO_EPOCH
-        # The leader epoch for which the position is known to be in the log.
+        # The leader epoch for which the position was validated.
         self.checked_epoch = NO_EPOCH
-        # What is read ahead ends before this offset.
+        # The offset of the next fetch, after what was fetched ahead.
         self.fetch_offset = NO_OFFSET
-        self.chunks: deque[CompletedFetch] = deque()
-        # The time to look up when the position has to be found anew (-1 latest, -2 earliest).
+        self.completed_fetches: deque[CompletedFetch] = deque()
+        # The timestamp to look up when the position must be reset (-1 latest, -2 earliest).
         self.reset_to: int | None = None
         self.is_paused = False
-        # It has to be given back: nothing of it is handed out any more.
+        # It is about to be revoked: no more of its records are delivered.
         self.is_revoked_soon = False
         self.high_watermark = NO_OFFSET
         self.last_stable_offset = NO_OFFSET
@@ -83,24 +80,24 @@ class PartitionState:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether nobody has said yet where to read: no commit, no policy, no seek."""
+        """Whether the position is not yet determined by a commit, the reset policy or a seek."""
         return self.position < 0 and self.reset_to is None
 
     def seek(self, offset: int, epoch: int = NO_EPOCH) -> None:
-        """Go on from another offset; what was read ahead is of no use then."""
+        """Continue at another offset; discards what was fetched ahead."""
         self.position = self.fetch_offset = offset
         self.offset_epoch = epoch
         self.reset_to = None
-        self.chunks.clear()
+        self.completed_fetches.clear()
 
     def reset(self, time: int) -> None:
-        """Find the position anew."""
+        """Look the position up again."""
         self.reset_to = time
-        self.chunks.clear()
+        self.completed_fetches.clear()
 
 
 class Subscription:
-    """The topics that are wanted and the partitions that are there."""
+    """The subscribed topics and the assigned partitions."""
 
     def __init__(self) -> None:
         self.mode = Mode.NONE
@@ -109,7 +106,7 @@ class Subscription:
         self.server_pattern: str | None = None
         self.listener: RebalanceListener | None = None
         self.partitions: dict[TopicPartition, PartitionState] = {}
-        # Grows when the wanted topics change: members then tell their group.
+        # Incremented when the subscribed topics change: members then report them to their group.
         self.generation = 0
 
     @property
@@ -125,7 +122,7 @@ class Subscription:
         listener: RebalanceListener | None = None,
     ) -> None:
         if self.mode is Mode.ASSIGNED:
-            raise RuntimeError("partitions are assigned by hand: unsubscribe() first")
+            raise RuntimeError("partitions are assigned manually: unsubscribe() first")
         if pattern is not None:
             self.mode = Mode.PATTERN
         elif server_pattern is not None:
@@ -136,7 +133,7 @@ class Subscription:
         self.change_topics(topics)
 
     def change_topics(self, topics: Iterable[str]) -> bool:
-        """The wanted topics are others now; False if they are the same."""
+        """Set the subscribed topics; returns False if they are the same."""
         wanted = frozenset(topics)
         changed = wanted != self.topics
         self.topics = wanted
@@ -144,16 +141,18 @@ class Subscription:
         return changed
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """By hand."""
+        """Assign partitions manually."""
         if self.is_group_managed:
-            raise RuntimeError("topics are subscribed to: unsubscribe() before assigning partitions")
+            raise RuntimeError("topics are subscribed: unsubscribe() before assigning partitions")
         self.mode = Mode.ASSIGNED
         self.set_partitions(partitions)
 
     def set_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """These and no others; those that stay keep their positions."""
+        """Replace the assignment; partitions that stay keep their positions."""
         former = self.partitions
-        self.partitions = {where: former.get(where) or PartitionState(where) for where in partitions}
+        self.partitions = {
+            partition: former.get(partition) or PartitionState(partition) for partition in partitions
+        }
 
     def clear(self) -> None:
         self.mode = Mode.NONE
@@ -162,12 +161,12 @@ class Subscription:
         self.partitions = {}
         self.generation += 1
 
-    def state(self, where: TopicPartition) -> PartitionState:
-        found = self.partitions.get(where)
+    def state(self, topic_partition: TopicPartition) -> PartitionState:
+        found = self.partitions.get(topic_partition)
         if found is None:
-            raise ValueError(f"{where} is not assigned to this consumer")
+            raise ValueError(f"{topic_partition} is not assigned to this consumer")
         return found
 
     def positions(self) -> Mapping[TopicPartition, PartitionState]:
-        """Those that have one."""
-        return {where: state for where, state in self.partitions.items() if state.has_position}
+        """Return the partitions that have a position."""
+        return {partition: state for partition, state in self.partitions.items() if state.has_position}

@@ -1,11 +1,19 @@
-"""One exception for each error of the protocol, and those that only a client meets.
+"""One exception per error code of the protocol, and those that only a client raises.
 
-`except RetriableError` catches what may succeed later; every exception has `code`, `retriable` and `advice`.
+`except RetriableError` catches what a retry may fix; every exception has `code`, `retriable` and `advice`.
 """
 
 from __future__ import annotations
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.client.errors.base import (
+    AuthenticationError,
+    AuthorizationError,
+    ClientError,
+    InvalidMetadataError,
+    RetriableError,
+    error_for,
+)
 from barnabas.client.errors.cluster import (
     BrokerIdNotRegisteredError,
     BrokerNotAvailableError,
@@ -145,14 +153,6 @@ from barnabas.client.errors.groups import (
     UnreleasedInstanceIdError,
     UnstableOffsetCommitError,
     UnsupportedAssignorError,
-)
-from barnabas.client.errors.kinds import (
-    AuthenticationError,
-    AuthorizationError,
-    ClientError,
-    InvalidMetadataError,
-    RetriableError,
-    error_for,
 )
 from barnabas.client.errors.local import (
     BufferExhaustedError,

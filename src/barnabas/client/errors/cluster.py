@@ -1,12 +1,12 @@
 """Errors about brokers, the cluster, its configuration and security.
 
-One class an error code; its docstring says what to do about it.
+One class per error code; its docstring is the advice shown to users.
 """
 
 from __future__ import annotations
 
 from barnabas.base.errors import ErrorCode
-from barnabas.client.errors.kinds import (
+from barnabas.client.errors.base import (
     AuthenticationError,
     AuthorizationError,
     ClientError,
@@ -16,7 +16,7 @@ from barnabas.client.errors.kinds import (
 
 
 class UnknownServerError(ClientError, code=ErrorCode.UNKNOWN_SERVER_ERROR):
-    """The broker met an error of its own: look at its log."""
+    """The broker failed internally: see its log."""
 
 
 class RequestTimedOutError(RetriableError, code=ErrorCode.REQUEST_TIMED_OUT):
@@ -32,7 +32,7 @@ class StaleControllerEpochError(ClientError, code=ErrorCode.STALE_CONTROLLER_EPO
 
 
 class NetworkError(InvalidMetadataError, code=ErrorCode.NETWORK_EXCEPTION):
-    """The connection broke before the answer came: what was asked may have happened all the same."""
+    """The connection broke before the response arrived: the request may have been executed all the same."""
 
 
 class NotControllerError(RetriableError, code=ErrorCode.NOT_CONTROLLER):
@@ -68,7 +68,7 @@ class UnsupportedSaslMechanismError(AuthenticationError, code=ErrorCode.UNSUPPOR
 
 
 class IllegalSaslStateError(AuthenticationError, code=ErrorCode.ILLEGAL_SASL_STATE):
-    """Check `security.protocol`: the listener expects another dialogue."""
+    """Check `security.protocol`: the listener expects another one."""
 
 
 class SaslAuthenticationFailedError(AuthenticationError, code=ErrorCode.SASL_AUTHENTICATION_FAILED):
@@ -96,15 +96,15 @@ class PolicyViolationError(ClientError, code=ErrorCode.POLICY_VIOLATION):
 
 
 class OperationNotAttemptedError(ClientError, code=ErrorCode.OPERATION_NOT_ATTEMPTED):
-    """Another part of the same request failed: correct that one and ask again."""
+    """Another part of the same request failed: correct that one and send the request again."""
 
 
 class ListenerNotFoundError(InvalidMetadataError, code=ErrorCode.LISTENER_NOT_FOUND):
-    """The leader has no listener of this name: give every broker the same listeners."""
+    """The leader has no listener of this name: configure the same listeners on every broker."""
 
 
 class StaleBrokerEpochError(ClientError, code=ErrorCode.STALE_BROKER_EPOCH):
-    """The broker has registered anew: try again."""
+    """The broker has registered again: try again."""
 
 
 class DelegationTokenAuthDisabledError(ClientError, code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED):
@@ -112,7 +112,7 @@ class DelegationTokenAuthDisabledError(ClientError, code=ErrorCode.DELEGATION_TO
 
 
 class DelegationTokenNotFoundError(ClientError, code=ErrorCode.DELEGATION_TOKEN_NOT_FOUND):
-    """Check the token: the cluster knows no such one."""
+    """Check the token: the cluster does not know it."""
 
 
 class DelegationTokenOwnerMismatchError(ClientError, code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH):
@@ -144,27 +144,27 @@ class UnacceptableCredentialError(ClientError, code=ErrorCode.UNACCEPTABLE_CREDE
 
 
 class InconsistentVoterSetError(ClientError, code=ErrorCode.INCONSISTENT_VOTER_SET):
-    """The controllers disagree about who votes: compare their configurations."""
+    """The controllers disagree about the voters: compare their configurations."""
 
 
 class InvalidUpdateVersionError(ClientError, code=ErrorCode.INVALID_UPDATE_VERSION):
-    """The state was changed meanwhile: read it again, then try again."""
+    """The state has changed in the meantime: read it again, then try again."""
 
 
 class FeatureUpdateFailedError(ClientError, code=ErrorCode.FEATURE_UPDATE_FAILED):
-    """The cluster cannot change the feature now: look at the controller's log."""
+    """The cluster cannot change the feature now: see the controller's log."""
 
 
 class PrincipalDeserializationFailureError(ClientError, code=ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE):
-    """The brokers' `principal.builder.class` differs: give all of them the same."""
+    """The brokers' `principal.builder.class` differs: configure the same one on all of them."""
 
 
 class SnapshotNotFoundError(ClientError, code=ErrorCode.SNAPSHOT_NOT_FOUND):
-    """The snapshot was removed: ask for the newest one."""
+    """The snapshot was deleted: request the newest one."""
 
 
 class PositionOutOfRangeError(ClientError, code=ErrorCode.POSITION_OUT_OF_RANGE):
-    """Ask for a position within the snapshot."""
+    """Request a position within the snapshot."""
 
 
 class DuplicateBrokerRegistrationError(ClientError, code=ErrorCode.DUPLICATE_BROKER_REGISTRATION):
@@ -172,7 +172,7 @@ class DuplicateBrokerRegistrationError(ClientError, code=ErrorCode.DUPLICATE_BRO
 
 
 class BrokerIdNotRegisteredError(ClientError, code=ErrorCode.BROKER_ID_NOT_REGISTERED):
-    """Check the broker's id: the cluster knows no such one."""
+    """Check the broker's id: the cluster does not know it."""
 
 
 class InconsistentClusterIdError(ClientError, code=ErrorCode.INCONSISTENT_CLUSTER_ID):
@@ -184,7 +184,7 @@ class IneligibleReplicaError(ClientError, code=ErrorCode.INELIGIBLE_REPLICA):
 
 
 class NewLeaderElectedError(ClientError, code=ErrorCode.NEW_LEADER_ELECTED):
-    """The change is made, and the partition has a new leader."""
+    """The change was made, and the partition has a new leader."""
 
 
 class MismatchedEndpointTypeError(ClientError, code=ErrorCode.MISMATCHED_ENDPOINT_TYPE):
@@ -192,15 +192,15 @@ class MismatchedEndpointTypeError(ClientError, code=ErrorCode.MISMATCHED_ENDPOIN
 
 
 class UnsupportedEndpointTypeError(ClientError, code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE):
-    """Ask for brokers or for controllers."""
+    """Request brokers or controllers."""
 
 
 class UnknownControllerIdError(ClientError, code=ErrorCode.UNKNOWN_CONTROLLER_ID):
-    """Check the controller's id: the cluster knows no such one."""
+    """Check the controller's id: the cluster does not know it."""
 
 
 class UnknownSubscriptionIdError(ClientError, code=ErrorCode.UNKNOWN_SUBSCRIPTION_ID):
-    """Ask for the telemetry subscription again."""
+    """Request the telemetry subscription again."""
 
 
 class TelemetryTooLargeError(ClientError, code=ErrorCode.TELEMETRY_TOO_LARGE):
@@ -216,7 +216,7 @@ class InvalidVoterKeyError(ClientError, code=ErrorCode.INVALID_VOTER_KEY):
 
 
 class DuplicateVoterError(ClientError, code=ErrorCode.DUPLICATE_VOTER):
-    """The controller votes already: nothing is to be done."""
+    """The controller is a voter already: there is nothing to do."""
 
 
 class VoterNotFoundError(ClientError, code=ErrorCode.VOTER_NOT_FOUND):

@@ -1,12 +1,12 @@
 """Errors about topics, partitions and records.
 
-One class an error code; its docstring says what to do about it.
+One class per error code; its docstring is the advice shown to users.
 """
 
 from __future__ import annotations
 
 from barnabas.base.errors import ErrorCode
-from barnabas.client.errors.kinds import ClientError, InvalidMetadataError, RetriableError
+from barnabas.client.errors.base import ClientError, InvalidMetadataError, RetriableError
 
 
 class OffsetOutOfRangeError(ClientError, code=ErrorCode.OFFSET_OUT_OF_RANGE):
@@ -20,15 +20,15 @@ class CorruptMessageError(RetriableError, code=ErrorCode.CORRUPT_MESSAGE):
 
 
 class UnknownTopicOrPartitionError(InvalidMetadataError, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-    """Create the topic, or check its name; a topic that was just created is there in a moment."""
+    """Create the topic, or check its name; a topic that was just created is available in a moment."""
 
 
 class InvalidFetchSizeError(ClientError, code=ErrorCode.INVALID_FETCH_SIZE):
-    """Ask for at least one byte (`fetch.max.bytes`, `max.partition.fetch.bytes`)."""
+    """Request at least one byte (`fetch.max.bytes`, `max.partition.fetch.bytes`)."""
 
 
 class LeaderNotAvailableError(InvalidMetadataError, code=ErrorCode.LEADER_NOT_AVAILABLE):
-    """An election is under way: try again; if it lasts, no replica that may lead is alive."""
+    """An election is in progress: try again; if it persists, no replica that may lead is alive."""
 
 
 class NotLeaderOrFollowerError(InvalidMetadataError, code=ErrorCode.NOT_LEADER_OR_FOLLOWER):
@@ -36,7 +36,7 @@ class NotLeaderOrFollowerError(InvalidMetadataError, code=ErrorCode.NOT_LEADER_O
 
 
 class ReplicaNotAvailableError(InvalidMetadataError, code=ErrorCode.REPLICA_NOT_AVAILABLE):
-    """The replica is not there (yet): fresh metadata names another."""
+    """The replica is not available (yet): fresh metadata names another."""
 
 
 class MessageTooLargeError(ClientError, code=ErrorCode.MESSAGE_TOO_LARGE):
@@ -53,12 +53,12 @@ class RecordListTooLargeError(ClientError, code=ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class NotEnoughReplicasError(RetriableError, code=ErrorCode.NOT_ENOUGH_REPLICAS):
-    """Fewer replicas are in sync than `min.insync.replicas` asks for: start brokers, or wait."""
+    """Fewer replicas are in sync than `min.insync.replicas` requires: start brokers, or wait."""
 
 
 class NotEnoughReplicasAfterAppendError(RetriableError, code=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
     """The record was written, but to fewer replicas than `min.insync.replicas`: sending it again may
-    repeat it."""
+    duplicate it."""
 
 
 class InvalidRequiredAcksError(ClientError, code=ErrorCode.INVALID_REQUIRED_ACKS):
@@ -66,28 +66,28 @@ class InvalidRequiredAcksError(ClientError, code=ErrorCode.INVALID_REQUIRED_ACKS
 
 
 class InvalidTimestampError(ClientError, code=ErrorCode.INVALID_TIMESTAMP):
-    """The record's time is too far from the broker's (`message.timestamp.before.max.ms`,
+    """The record's timestamp is too far from the broker's time (`message.timestamp.before.max.ms`,
     `message.timestamp.after.max.ms`)."""
 
 
 class UnsupportedForMessageFormatError(ClientError, code=ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT):
-    """The topic's log has an old format that cannot do this."""
+    """The topic's log has an old format that does not support this."""
 
 
 class OutOfOrderSequenceNumberError(ClientError, code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
-    """Records before these were lost: what was acknowledged may be missing; check the broker's log."""
+    """Earlier records were lost: acknowledged records may be missing; check the broker's log."""
 
 
 class DuplicateSequenceNumberError(ClientError, code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-    """These records were written before: nothing is to be done."""
+    """These records were written before: there is nothing to do."""
 
 
 class UnknownProducerIdError(ClientError, code=ErrorCode.UNKNOWN_PRODUCER_ID):
-    """The partition has forgotten this producer (retention): make a new producer and go on."""
+    """The partition no longer knows this producer (retention): create a new producer and continue."""
 
 
 class KafkaStorageError(InvalidMetadataError, code=ErrorCode.KAFKA_STORAGE_ERROR):
-    """The broker's disk failed: another replica takes over; look at the broker's log directories."""
+    """The broker's disk failed: another replica takes over; check the broker's log directories."""
 
 
 class FetchSessionIdNotFoundError(RetriableError, code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND):
@@ -103,7 +103,7 @@ class FencedLeaderEpochError(InvalidMetadataError, code=ErrorCode.FENCED_LEADER_
 
 
 class UnknownLeaderEpochError(RetriableError, code=ErrorCode.UNKNOWN_LEADER_EPOCH):
-    """The broker has not heard of the newest leader yet: try again."""
+    """The broker does not know the newest leader yet: try again."""
 
 
 class UnsupportedCompressionTypeError(ClientError, code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE):
@@ -111,19 +111,19 @@ class UnsupportedCompressionTypeError(ClientError, code=ErrorCode.UNSUPPORTED_CO
 
 
 class OffsetNotAvailableError(RetriableError, code=ErrorCode.OFFSET_NOT_AVAILABLE):
-    """A new leader is still finding out what is committed: try again."""
+    """A new leader is still determining the high watermark: try again."""
 
 
 class InvalidRecordError(ClientError, code=ErrorCode.INVALID_RECORD):
-    """The broker refuses the records; a compacted topic needs a key in each."""
+    """The broker rejects the records; a compacted topic needs a key in each."""
 
 
 class UnknownTopicIdError(InvalidMetadataError, code=ErrorCode.UNKNOWN_TOPIC_ID):
-    """The topic was deleted, or the broker has not heard of it yet: fresh metadata tells."""
+    """The topic was deleted, or the broker does not know it yet: refresh the metadata."""
 
 
 class InconsistentTopicIdError(InvalidMetadataError, code=ErrorCode.INCONSISTENT_TOPIC_ID):
-    """The topic was deleted and created anew: fresh metadata names its id."""
+    """The topic was deleted and re-created: fresh metadata has its id."""
 
 
 class FetchSessionTopicIdError(RetriableError, code=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR):
@@ -139,15 +139,15 @@ class TopicAlreadyExistsError(ClientError, code=ErrorCode.TOPIC_ALREADY_EXISTS):
 
 
 class InvalidPartitionsError(ClientError, code=ErrorCode.INVALID_PARTITIONS):
-    """Ask for at least one partition; a topic's number of partitions can only grow."""
+    """Request at least one partition; a topic's number of partitions can only grow."""
 
 
 class InvalidReplicationFactorError(ClientError, code=ErrorCode.INVALID_REPLICATION_FACTOR):
-    """Ask for at least one replica, and for no more than there are brokers."""
+    """Request at least one replica, and no more than there are brokers."""
 
 
 class InvalidReplicaAssignmentError(ClientError, code=ErrorCode.INVALID_REPLICA_ASSIGNMENT):
-    """Name existing brokers, each once, and as many for each partition."""
+    """Name existing brokers, each once, and the same number for each partition."""
 
 
 class TopicDeletionDisabledError(ClientError, code=ErrorCode.TOPIC_DELETION_DISABLED):
@@ -155,15 +155,15 @@ class TopicDeletionDisabledError(ClientError, code=ErrorCode.TOPIC_DELETION_DISA
 
 
 class ReassignmentInProgressError(ClientError, code=ErrorCode.REASSIGNMENT_IN_PROGRESS):
-    """Replicas of the topic are being moved: wait until that is done, or cancel it."""
+    """Replicas of the topic are being reassigned: wait until that is done, or cancel it."""
 
 
 class NoReassignmentInProgressError(ClientError, code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS):
-    """There is no move to cancel."""
+    """There is no reassignment to cancel."""
 
 
 class ElectionNotNeededError(InvalidMetadataError, code=ErrorCode.ELECTION_NOT_NEEDED):
-    """The preferred replica leads already: nothing is to be done."""
+    """The preferred replica is the leader already: there is nothing to do."""
 
 
 class PreferredLeaderNotAvailableError(InvalidMetadataError, code=ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE):
@@ -179,5 +179,5 @@ class LogDirNotFoundError(ClientError, code=ErrorCode.LOG_DIR_NOT_FOUND):
 
 
 class ThrottlingQuotaExceededError(RetriableError, code=ErrorCode.THROTTLING_QUOTA_EXCEEDED):
-    """Too many topics or partitions are changed at once: wait for the time the broker names, then try
+    """Too many topics or partitions are being changed: wait for the time the broker names, then try
     again."""

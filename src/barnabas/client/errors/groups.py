@@ -1,12 +1,12 @@
 """Errors about groups, offsets and transactions.
 
-One class an error code; its docstring says what to do about it.
+One class per error code; its docstring is the advice shown to users.
 """
 
 from __future__ import annotations
 
 from barnabas.base.errors import ErrorCode
-from barnabas.client.errors.kinds import ClientError, RetriableError
+from barnabas.client.errors.base import ClientError, RetriableError
 
 
 class OffsetMetadataTooLargeError(ClientError, code=ErrorCode.OFFSET_METADATA_TOO_LARGE):
@@ -14,7 +14,7 @@ class OffsetMetadataTooLargeError(ClientError, code=ErrorCode.OFFSET_METADATA_TO
 
 
 class CoordinatorLoadInProgressError(RetriableError, code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
-    """The coordinator is still reading its state: try again."""
+    """The coordinator is still loading its state: try again."""
 
 
 class CoordinatorNotAvailableError(RetriableError, code=ErrorCode.COORDINATOR_NOT_AVAILABLE):
@@ -26,8 +26,8 @@ class NotCoordinatorError(RetriableError, code=ErrorCode.NOT_COORDINATOR):
 
 
 class IllegalGenerationError(ClientError, code=ErrorCode.ILLEGAL_GENERATION):
-    """The group has rebalanced without this member: join again; what it had not committed others will
-    read."""
+    """The group has rebalanced without this member: join again; others will read what it had not
+    committed."""
 
 
 class InconsistentGroupProtocolError(ClientError, code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL):
@@ -40,7 +40,7 @@ class InvalidGroupIdError(ClientError, code=ErrorCode.INVALID_GROUP_ID):
 
 
 class UnknownMemberIdError(ClientError, code=ErrorCode.UNKNOWN_MEMBER_ID):
-    """The coordinator has dropped this member, mostly because it polled too seldom: join again."""
+    """The coordinator has removed this member, usually because it polled too rarely: join again."""
 
 
 class InvalidSessionTimeoutError(ClientError, code=ErrorCode.INVALID_SESSION_TIMEOUT):
@@ -61,11 +61,11 @@ class NonEmptyGroupError(ClientError, code=ErrorCode.NON_EMPTY_GROUP):
 
 
 class GroupIdNotFoundError(ClientError, code=ErrorCode.GROUP_ID_NOT_FOUND):
-    """Check the group's name: the coordinator knows no such group."""
+    """Check the group's name: the coordinator does not know it."""
 
 
 class MemberIdRequiredError(ClientError, code=ErrorCode.MEMBER_ID_REQUIRED):
-    """Join again with the member id that came with this answer."""
+    """Join again with the member id of this response."""
 
 
 class GroupMaxSizeReachedError(ClientError, code=ErrorCode.GROUP_MAX_SIZE_REACHED):
@@ -81,24 +81,24 @@ class GroupSubscribedToTopicError(ClientError, code=ErrorCode.GROUP_SUBSCRIBED_T
 
 
 class UnstableOffsetCommitError(RetriableError, code=ErrorCode.UNSTABLE_OFFSET_COMMIT):
-    """Offsets of an open transaction are still to be decided: try again."""
+    """Offsets of an open transaction are still undecided: try again."""
 
 
 class FencedMemberEpochError(ClientError, code=ErrorCode.FENCED_MEMBER_EPOCH):
-    """The member has fallen out of the group: give up its partitions and join again."""
+    """The member was removed from the group: give up its partitions and join again."""
 
 
 class UnreleasedInstanceIdError(ClientError, code=ErrorCode.UNRELEASED_INSTANCE_ID):
-    """The former member with this `group.instance.id` has not left yet: close it, or wait for its session
-    to end."""
+    """The previous member with this `group.instance.id` has not left yet: close it, or wait for its session
+    to expire."""
 
 
 class UnsupportedAssignorError(ClientError, code=ErrorCode.UNSUPPORTED_ASSIGNOR):
-    """Ask for an assignor that the brokers have (`group.remote.assignor`, `group.consumer.assignors`)."""
+    """Choose an assignor that the brokers have (`group.remote.assignor`, `group.consumer.assignors`)."""
 
 
 class StaleMemberEpochError(ClientError, code=ErrorCode.STALE_MEMBER_EPOCH):
-    """The member's epoch has moved on: heartbeat first, then try again."""
+    """The member's epoch is stale: send a heartbeat first, then try again."""
 
 
 class InvalidRegularExpressionError(ClientError, code=ErrorCode.INVALID_REGULAR_EXPRESSION):
@@ -106,7 +106,7 @@ class InvalidRegularExpressionError(ClientError, code=ErrorCode.INVALID_REGULAR_
 
 
 class InvalidProducerEpochError(ClientError, code=ErrorCode.INVALID_PRODUCER_EPOCH):
-    """Another producer has taken over this producer's id: abort, then start anew."""
+    """Another producer has taken over this producer's id: abort, then create a new producer."""
 
 
 class InvalidTxnStateError(ClientError, code=ErrorCode.INVALID_TXN_STATE):
@@ -114,7 +114,7 @@ class InvalidTxnStateError(ClientError, code=ErrorCode.INVALID_TXN_STATE):
 
 
 class InvalidProducerIdMappingError(ClientError, code=ErrorCode.INVALID_PRODUCER_ID_MAPPING):
-    """The transactional id has been given a new producer id: make a new producer."""
+    """The transactional id has a new producer id: create a new producer."""
 
 
 class InvalidTransactionTimeoutError(ClientError, code=ErrorCode.INVALID_TRANSACTION_TIMEOUT):
@@ -122,7 +122,7 @@ class InvalidTransactionTimeoutError(ClientError, code=ErrorCode.INVALID_TRANSAC
 
 
 class ConcurrentTransactionsError(RetriableError, code=ErrorCode.CONCURRENT_TRANSACTIONS):
-    """The transaction before is still being completed: try again."""
+    """The previous transaction is still being completed: try again."""
 
 
 class TransactionCoordinatorFencedError(ClientError, code=ErrorCode.TRANSACTION_COORDINATOR_FENCED):
@@ -130,7 +130,7 @@ class TransactionCoordinatorFencedError(ClientError, code=ErrorCode.TRANSACTION_
 
 
 class TransactionalIdNotFoundError(ClientError, code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND):
-    """Check the transactional id: the coordinator knows no such one."""
+    """Check the transactional id: the coordinator does not know it."""
 
 
 class ProducerFencedError(ClientError, code=ErrorCode.PRODUCER_FENCED):
@@ -138,11 +138,11 @@ class ProducerFencedError(ClientError, code=ErrorCode.PRODUCER_FENCED):
 
 
 class TransactionAbortableError(ClientError, code=ErrorCode.TRANSACTION_ABORTABLE):
-    """Abort the transaction; after that this producer can go on."""
+    """Abort the transaction; after that this producer can continue."""
 
 
 class InvalidRecordStateError(ClientError, code=ErrorCode.INVALID_RECORD_STATE):
-    """The record is not acquired by this member any more: acknowledge sooner."""
+    """The record is no longer acquired by this member: acknowledge sooner."""
 
 
 class ShareSessionNotFoundError(RetriableError, code=ErrorCode.SHARE_SESSION_NOT_FOUND):
@@ -158,7 +158,7 @@ class ShareSessionLimitReachedError(RetriableError, code=ErrorCode.SHARE_SESSION
 
 
 class FencedStateEpochError(ClientError, code=ErrorCode.FENCED_STATE_EPOCH):
-    """The share group's state has moved on: initialise it again."""
+    """The share group's state has changed: initialize it again."""
 
 
 class StreamsInvalidTopologyError(ClientError, code=ErrorCode.STREAMS_INVALID_TOPOLOGY):

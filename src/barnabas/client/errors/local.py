@@ -1,12 +1,12 @@
-"""Errors that no broker sends: the client itself finds them."""
+"""Errors that no broker sends: the client itself raises them."""
 
 from __future__ import annotations
 
 from barnabas.base.errors import ErrorCode
+from barnabas.client.errors.base import ClientError, RetriableError
 from barnabas.client.errors.cluster import RequestTimedOutError
 from barnabas.client.errors.data import MessageTooLargeError, OffsetOutOfRangeError
 from barnabas.client.errors.groups import UnknownMemberIdError
-from barnabas.client.errors.kinds import ClientError, RetriableError
 
 
 class KafkaTimeoutError(RequestTimedOutError, TimeoutError):
@@ -18,7 +18,7 @@ class NoBrokersError(KafkaTimeoutError, code=ErrorCode.BROKER_NOT_AVAILABLE):
 
 
 class BufferExhaustedError(RetriableError, code=ErrorCode.REQUEST_TIMED_OUT):
-    """Records come faster than they are sent: wait, raise `buffer.memory`, or send less."""
+    """Records arrive faster than they are sent: wait, raise `buffer.memory`, or send less."""
 
 
 class RecordTooLargeError(MessageTooLargeError):
@@ -34,7 +34,7 @@ class CommitFailedError(UnknownMemberIdError):
 
 
 class RecordDeserializationError(ClientError, code=ErrorCode.INVALID_RECORD):
-    """Correct the deserialiser, or seek past the record."""
+    """Correct the deserializer, or seek past the record."""
 
 
 class ClosedError(RuntimeError):

@@ -1,11 +1,11 @@
-"""Why is this consumer stuck?  Facts about a group, and what follows from them.
+"""Why is this consumer stuck?  Collects facts about a group and draws conclusions from them.
 
     facts = await gather(admin, "billing")
     for diagnosis in diagnose(facts):
         print(diagnosis.summary)
 
-`facts` and `rules` are pure: whoever knows the facts in another way (a console within the broker, a test
-kit that holds the consumer itself) puts them together without `gather`.
+`facts` and `rules` are pure: callers with other sources of facts (a console within the broker, a test kit
+that holds the consumer itself) use them without `gather`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from barnabas.client.explain.facts import (
     Denial,
     Facts,
     Group,
-    Happening,
+    GroupEvent,
     Member,
     OpenTransaction,
     PartitionFacts,
@@ -28,7 +28,7 @@ __all__ = [
     "Diagnosis",
     "Facts",
     "Group",
-    "Happening",
+    "GroupEvent",
     "Member",
     "OpenTransaction",
     "PartitionFacts",

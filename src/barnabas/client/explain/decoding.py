@@ -1,7 +1,4 @@
-"""Whether a record can be decoded: as the format says that was named, or as the records before it were.
-
-What lives here: the guess.  What may not: reading records.
-"""
+"""Whether a record can be decoded: in the given format, or in the one that the previous records have."""
 
 from __future__ import annotations
 
@@ -13,13 +10,13 @@ SHOWN_BYTES = 24
 
 
 class Format(StrEnum):
-    """What values are meant to be."""
+    """The expected format of values."""
 
-    # As those before: if they all are JSON, or all text, the next one should be, too.
+    # Like the previous records: if they are all JSON, or all text, the next one should be, too.
     GUESS = "guess"
     JSON = "json"
     TEXT = "text"
-    # Whatever it is, nobody has to decode it.
+    # Never decoded.
     BYTES = "bytes"
 
 
@@ -35,11 +32,11 @@ _CHECKS: dict[Format, Callable[[bytes], None]] = {Format.JSON: _is_json, Format.
 
 
 def fault_of(value: bytes | None, before: Sequence[bytes | None], expected: Format) -> str | None:
-    """Why the value cannot be decoded; None if it can, or if nobody knows what it should be."""
+    """Return why the value cannot be decoded; None if it can, or if the expected format is unknown."""
     if value is None or expected is Format.BYTES:
         return None
     if expected is not Format.GUESS:
-        return _fault(value, expected, "as asked for")
+        return _fault(value, expected, "as requested")
     known = [one for one in before if one is not None]
     for guess in (Format.JSON, Format.TEXT):
         if known and all(_fault(one, guess, "") is None for one in known):

@@ -9,8 +9,7 @@ from barnabas.client.model import TopicPartition
 
 
 class Cause(StrEnum):
-    """Why a consumer gets nothing.  In this order they are told: what keeps others from mattering comes
-    first."""
+    """Why a consumer receives nothing, in order of precedence: a cause hides those after it."""
 
     DENIED = "denied"
     NO_GROUP = "no group"
@@ -26,7 +25,7 @@ class Cause(StrEnum):
     RESET_LATEST = "nothing committed"
     PAUSED = "paused"
     IDLE_MEMBER = "more members than partitions"
-    # Nothing keeps it from reading.
+    # Nothing prevents it from reading.
     BEHIND = "behind"
     CAUGHT_UP = "caught up"
 

@@ -1,7 +1,6 @@
-"""What has to be known about a group to say why it does not get on.
+"""The facts from which a group's lack of progress is explained.
 
-What lives here: plain data, None where nobody could find out.  What may not: where it comes from (gather),
-and what it means (rules).
+Plain data, None where a fact is unknown.  Collecting belongs in `gather`, conclusions in `rules`.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from barnabas.client.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A consumer of the group."""
+    """A consumer in the group."""
 
     member_id: str
     client_id: str
     host: str
     partitions: frozenset[TopicPartition] = frozenset()
-    # What it will have when it has given back and taken over (KIP-848); None where groups have no such thing.
+    # Its target assignment (KIP-848); None for groups without one.
     target: frozenset[TopicPartition] | None = None
 
 
@@ -37,7 +36,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that has written into a partition and is neither committed nor aborted."""
+    """A transaction that has written to a partition and is neither committed nor aborted."""
 
     producer_id: int
     start_offset: int
@@ -49,9 +48,9 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """A partition that the group reads, and how far it is in it."""
+    """A partition that the group reads, and its progress."""
 
-    where: TopicPartition
+    topic_partition: TopicPartition
     leader: int | None
     replicas: tuple[int, ...] = ()
     isr: tuple[int, ...] = ()
@@ -63,23 +62,23 @@ class PartitionFacts:
     log_end: int | None = None
     high_watermark: int | None = None
     last_stable: int | None = None
-    # What the group has committed, at the first look and at the last.
+    # The group's committed offset at the first and at the last observation.
     committed_before: int | None = None
     committed: int | None = None
     transactions: tuple[OpenTransaction, ...] = ()
-    # Why the next record cannot be read or decoded.
+    # Why the next record cannot be read or decoded, if it cannot.
     next_fault: str | None = None
-    # Whether the consumer says that it has paused the partition; None where it cannot be asked.
+    # Whether the consumer reports the partition as paused; None if it cannot be queried.
     is_paused: bool | None = None
 
     @property
     def wanted_isr(self) -> int | None:
-        """How many replicas have to be in sync for the high watermark to move (KIP-966)."""
+        """How many replicas must be in sync for the high watermark to advance (KIP-966)."""
         return None if self.min_isr is None else min(self.min_isr, len(self.replicas))
 
     @property
     def readable(self) -> int | None:
-        """Records that a cautious reader could read now and has not committed."""
+        """Records that a read_committed reader could read now and has not committed."""
         end = self.last_stable if self.last_stable is not None else self.high_watermark
         if end is None or self.committed is None:
             return None
@@ -98,19 +97,19 @@ class PartitionFacts:
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Something that the consumer may not do."""
+    """An operation that the consumer is not authorized for."""
 
     # "topic orders" or "group billing".
     resource: str
     operation: str
     principal: str
-    # What decides so: a rule, or that there is none.
+    # The ACL that denies it, or that there is none.
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """Something that happened to the group lately, as its coordinator remembers."""
+class GroupEvent:
+    """A recent event of the group, as recorded by its coordinator."""
 
     at_ms: int
     what: str
@@ -120,16 +119,16 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that is known about a group at one time."""
+    """Everything known about a group at one time."""
 
     group: Group
     partitions: tuple[PartitionFacts, ...] = ()
-    # Topics that the group is subscribed to, or that were asked for, and that do not exist.
+    # Topics that the group is subscribed to, or that were named by the caller, and that do not exist.
     missing_topics: tuple[str, ...] = ()
     denials: tuple[Denial, ...] = ()
-    happenings: tuple[Happening, ...] = ()
+    events: tuple[GroupEvent, ...] = ()
     now_ms: int = 0
-    # How long lies between the two looks; 0 if there was only one.
+    # The time between the two observations; 0 if there was only one.
     watched_ms: int = 0
-    # What could not be found out, and why.
+    # Facts that could not be determined, and why.
     unknown: tuple[str, ...] = field(default=())

@@ -1,9 +1,9 @@
-"""The facts about a group, asked of the cluster with an admin client.
+"""Collects the facts about a group from the cluster, with an admin client.
 
-What lives here: which questions, in which order, and what to do where an answer is refused (go on, and say
-what is not known).  What may not: what the facts mean.
+Contains the queries and their order; if one is refused, the others continue and the gap is reported.  The
+conclusions belong in `rules`.
 
-Everything here only looks.  What it may not look at, the consumer often may not read either, so refusals
+All queries are read-only.  What the caller may not see, the consumer often may not read either, so refusals
 are facts as well.
 """
 
@@ -18,23 +18,23 @@ from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.groups.group_model import GroupDescription
 from barnabas.client.admin.records import IsolationLevel, OffsetSpec
 from barnabas.client.admin.topics import TopicDescription
+from barnabas.client.errors.base import AuthorizationError
 from barnabas.client.errors.data import UnknownTopicOrPartitionError
 from barnabas.client.errors.groups import GroupIdNotFoundError
-from barnabas.client.errors.kinds import AuthorizationError
 from barnabas.client.explain.decoding import Format
 from barnabas.client.explain.facts import Denial, Facts, Group, Member, PartitionFacts
-from barnabas.client.explain.looking import end_offsets, min_isr_of, next_faults, open_transactions
-from barnabas.client.explain.permissions import NO_RULE, OURSELVES, denials_by_rules, denials_of_operations
+from barnabas.client.explain.permissions import NO_ACL, OURSELVES, denials_by_acls, denials_of_operations
+from barnabas.client.explain.queries import end_offsets, min_isr_of, next_faults, open_transactions
 from barnabas.client.model import TopicPartition
 from barnabas.runtime.clock import SystemClock
 
 DEFAULT_WATCH_MS = 2_000
-# A question that is not answered by then is a fact about the cluster, too.
-PATIENCE_MS = 5_000
+# A query without a response by then is a fact about the cluster, too.
+TIMEOUT_MS = 5_000
 
 
-class Gathering:
-    """One look at a group, and a second one some time later."""
+class FactCollector:
+    """Observes a group twice, some time apart."""
 
     def __init__(self, admin: Admin, group_id: str, *, principal: str | None, expected: Format) -> None:
         self._admin = admin
@@ -50,16 +50,18 @@ class Gathering:
         committed = await self._committed() if group.state is not None else {}
         named = {*topics, *(one.topic for one in committed)}
         named |= {
-            where.topic for member in group.members for where in (*member.partitions, *(member.target or ()))
+            partition.topic
+            for member in group.members
+            for partition in (*member.partitions, *(member.target or ()))
         }
         named |= self._subscribed
         described = await self._describe(sorted(named))
-        partitions = await self._look(described, committed)
+        partitions = await self._observe(described, committed)
         if watch_ms and partitions and group.members:
-            partitions = await self._look_again(partitions, watch_ms)
+            partitions = await self._observe_again(partitions, watch_ms)
             group = await self._group()
         if self._principal is not None:
-            self._denials += await self._judged(sorted(named), group)
+            self._denials += await self._denied_by_acls(sorted(named), group)
         return Facts(
             group=group,
             partitions=tuple(partitions),
@@ -70,12 +72,12 @@ class Gathering:
             unknown=tuple(self._unknown),
         )
 
-    # ---------------------------------------------------------------------------------------------- the group
+    # -------------------------------------------------------------------------------------------------- group
 
     async def _group(self) -> Group:
         self._subscribed: set[str] = set()
         found = await self._admin.describe_consumer_groups(
-            [self._group_id], include_authorized_operations=True, timeout_ms=PATIENCE_MS
+            [self._group_id], include_authorized_operations=True, timeout_ms=TIMEOUT_MS
         )
         error = found.error_of(self._group_id)
         if error is None:
@@ -86,32 +88,36 @@ class Gathering:
             raise error
         return Group(self._group_id, None)
 
-    def _described(self, told: GroupDescription) -> Group:
+    def _described(self, group_description: GroupDescription) -> Group:
         if self._principal is None:
-            self._denials += denials_of_operations(f"group {self._group_id}", told.authorized_operations)
-        self._subscribed = {topic for member in told.members for topic in member.subscribed_topics}
+            self._denials += denials_of_operations(
+                f"group {self._group_id}", group_description.authorized_operations
+            )
+        self._subscribed = {
+            topic for member in group_description.members for topic in member.subscribed_topics
+        }
         members = tuple(
             Member(one.member_id, one.client_id, one.host.lstrip("/"), one.assignment, one.target_assignment)
-            for one in told.members
+            for one in group_description.members
         )
-        return Group(told.group_id, told.state, told.type, members)
+        return Group(group_description.group_id, group_description.state, group_description.type, members)
 
     async def _committed(self) -> dict[TopicPartition, int]:
-        found = await self._admin.list_consumer_group_offsets(self._group_id, timeout_ms=PATIENCE_MS)
+        found = await self._admin.list_consumer_group_offsets(self._group_id, timeout_ms=TIMEOUT_MS)
         error = found.error_of(self._group_id)
         if error is not None:
             self._note(f"committed offsets of {self._group_id}", error)
             return {}
         offsets = found[self._group_id].values_by_key
-        return {where: one.offset for where, one in offsets.items() if one is not None}
+        return {partition: one.offset for partition, one in offsets.items() if one is not None}
 
-    # ----------------------------------------------------------------------------------------- its partitions
+    # --------------------------------------------------------------------------------------------- partitions
 
     async def _describe(self, topics: list[str]) -> list[TopicDescription]:
         if not topics:
             return []
         found = await self._admin.describe_topics(
-            topics, include_authorized_operations=True, timeout_ms=PATIENCE_MS
+            topics, include_authorized_operations=True, timeout_ms=TIMEOUT_MS
         )
         for topic, error in found.errors.items():
             if isinstance(error, AuthorizationError):
@@ -126,26 +132,26 @@ class Gathering:
                 self._denials += denials_of_operations(f"topic {one.name}", one.authorized_operations)
         return described
 
-    async def _look(
+    async def _observe(
         self, described: list[TopicDescription], committed: Mapping[TopicPartition, int]
     ) -> list[PartitionFacts]:
         found = [
             PartitionFacts(
-                where=TopicPartition(topic.name, one.partition),
-                leader=one.leader,
-                replicas=one.replicas,
-                isr=one.isr,
-                committed_before=committed.get(TopicPartition(topic.name, one.partition)),
-                committed=committed.get(TopicPartition(topic.name, one.partition)),
+                topic_partition=TopicPartition(topic.name, partition.partition),
+                leader=partition.leader,
+                replicas=partition.replicas,
+                isr=partition.isr,
+                committed_before=committed.get(TopicPartition(topic.name, partition.partition)),
+                committed=committed.get(TopicPartition(topic.name, partition.partition)),
             )
             for topic in described
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
         epochs = {
-            TopicPartition(topic.name, one.partition): one.leader_epoch
+            TopicPartition(topic.name, partition.partition): partition.leader_epoch
             for topic in described
-            for one in topic.partitions
-            if one.leader is not None
+            for partition in topic.partitions
+            if partition.leader is not None
         }
         return await self._with_offsets(found, epochs)
 
@@ -156,25 +162,31 @@ class Gathering:
             self._offsets(epochs, OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED),
             self._offsets(epochs, OffsetSpec.LATEST, IsolationLevel.READ_UNCOMMITTED),
             self._offsets(epochs, OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED),
-            end_offsets(self._admin, epochs, PATIENCE_MS),
-            min_isr_of(self._admin, {one.where.topic for one in partitions}, PATIENCE_MS),
+            end_offsets(self._admin, epochs, TIMEOUT_MS),
+            min_isr_of(
+                self._admin, {partition.topic_partition.topic for partition in partitions}, TIMEOUT_MS
+            ),
         )
         found = [
             replace(
-                one,
-                log_start=starts.get(one.where),
-                high_watermark=ends.get(one.where),
-                last_stable=stable.get(one.where),
-                log_end=log_ends.get(one.where, ends.get(one.where)),
-                min_isr=min_isr.get(one.where.topic),
+                partition,
+                log_start=starts.get(partition.topic_partition),
+                high_watermark=ends.get(partition.topic_partition),
+                last_stable=stable.get(partition.topic_partition),
+                log_end=log_ends.get(partition.topic_partition, ends.get(partition.topic_partition)),
+                min_isr=min_isr.get(partition.topic_partition.topic),
             )
-            for one in partitions
+            for partition in partitions
         ]
-        held = [one.where for one in found if (one.last_stable or 0) < (one.high_watermark or 0)]
-        transactions = await open_transactions(self._admin, held, PATIENCE_MS)
+        held = [one.topic_partition for one in found if (one.last_stable or 0) < (one.high_watermark or 0)]
+        transactions = await open_transactions(self._admin, held, TIMEOUT_MS)
         faults = await next_faults(self._admin, found, self._expected)
         return [
-            replace(one, transactions=transactions.get(one.where, ()), next_fault=faults.get(one.where))
+            replace(
+                one,
+                transactions=transactions.get(one.topic_partition, ()),
+                next_fault=faults.get(one.topic_partition),
+            )
             for one in found
         ]
 
@@ -184,37 +196,39 @@ class Gathering:
         asked = dict.fromkeys(partitions, spec)
         if not asked:
             return {}
-        found = await self._admin.list_offsets(asked, isolation_level=isolation, timeout_ms=PATIENCE_MS)
-        for where, error in found.errors.items():
+        found = await self._admin.list_offsets(asked, isolation_level=isolation, timeout_ms=TIMEOUT_MS)
+        for partition, error in found.errors.items():
             if isinstance(error, AuthorizationError):
-                self._deny(f"topic {where.topic}", "READ", error)
+                self._deny(f"topic {partition.topic}", "READ", error)
             else:
-                self._note(f"offsets of {where}", error)
-        return {where: one.offset for where, one in found.values_by_key.items()}
+                self._note(f"offsets of {partition}", error)
+        return {partition: one.offset for partition, one in found.values_by_key.items()}
 
-    async def _look_again(self, partitions: list[PartitionFacts], watch_ms: int) -> list[PartitionFacts]:
-        """Only those that stand still are stuck."""
+    async def _observe_again(self, partitions: list[PartitionFacts], watch_ms: int) -> list[PartitionFacts]:
+        """Observe committed offsets again: only partitions without progress are stuck."""
         await asyncio.sleep(watch_ms / 1_000)
         committed = await self._committed()
-        return [replace(one, committed=committed.get(one.where, one.committed)) for one in partitions]
+        return [
+            replace(partition, committed=committed.get(partition.topic_partition, partition.committed))
+            for partition in partitions
+        ]
 
-    # ------------------------------------------------------------------------------------------- what is
-    # refused
+    # ------------------------------------------------------------------------------------------ authorization
 
-    async def _judged(self, topics: list[str], group: Group) -> list[Denial]:
+    async def _denied_by_acls(self, topics: list[str], group: Group) -> list[Denial]:
         assert self._principal is not None
-        is_let_in = bool(group.members)
+        has_members = bool(group.members)
         resources = [("topic", topic) for topic in topics] + [("group", self._group_id)]
         try:
-            found = await denials_by_rules(self._admin, self._principal, resources, PATIENCE_MS)
-            # Where there are members, somebody may join: brokers do allow what no rule is about.
-            return [one for one in found if one.reason != NO_RULE or not is_let_in]
+            found = await denials_by_acls(self._admin, self._principal, resources, TIMEOUT_MS)
+            # A group with members shows that brokers allow what no ACL covers.
+            return [one for one in found if one.reason != NO_ACL or not has_members]
         except KafkaError as error:
-            self._note(f"rules about {self._principal}", error)
+            self._note(f"ACLs of {self._principal}", error)
             return []
 
     def _deny(self, resource: str, operation: str, error: KafkaError) -> None:
-        """We may not look; if the consumer is somebody else, that says nothing about it."""
+        """Record a refusal; for another principal's consumer our own permissions mean nothing."""
         if self._principal is not None:
             self._note(resource, error)
             return
@@ -233,10 +247,11 @@ async def gather(
     principal: str | None = None,
     expected: Format = Format.GUESS,
 ) -> Facts:
-    """The facts about a group; `topics` are those that it should read, if it has not joined or committed yet.
+    """Collect the facts about a group; `topics` are those that it should read, if it has not joined or
+    committed.
 
-    `watch_ms` lie between the two looks that tell who moves; `principal` is the consumer's, whose
-    permissions are looked up instead of those of whoever asks; `expected` is what values are.
+    `watch_ms` is the time between the two observations; `principal` is the consumer's, whose ACLs are
+    evaluated instead of the caller's permissions; `expected` is the format of the values.
     """
-    gathering = Gathering(admin, group_id, principal=principal, expected=expected)
+    gathering = FactCollector(admin, group_id, principal=principal, expected=expected)
     return await gathering.facts(topics, watch_ms)

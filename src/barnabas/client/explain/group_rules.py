@@ -1,4 +1,4 @@
-"""What may be wrong with a group as a whole."""
+"""Rules about a group as a whole."""
 
 from __future__ import annotations
 
@@ -8,31 +8,34 @@ from barnabas.client.explain.diagnosis import Cause, Diagnosis
 from barnabas.client.explain.facts import Facts, Member
 
 EMPTY, DEAD = "Empty", "Dead"
-# What each state of a rebalance waits for, in the words of a person.
+# What each rebalance state waits for.
 WAITING_FOR = {
-    "PreparingRebalance": "its members have to join again, and the coordinator waits for the last of them "
+    "PreparingRebalance": "its members must join again, and the coordinator waits for the last of them "
     "(at most max.poll.interval.ms)",
-    "CompletingRebalance": "its members have joined, and the coordinator waits for their leader to say "
-    "who reads "
-    "what",
-    "Assigning": "its coordinator computes who reads what",
-    "Reconciling": "its members give partitions back and take others over, and some have not finished",
+    "CompletingRebalance": "its members have joined, and the coordinator waits for the leader's assignment",
+    "Assigning": "its coordinator computes the assignment",
+    "Reconciling": "its members revoke and take over partitions, and some have not finished",
 }
-SHOWN_HAPPENINGS = 5
+SHOWN_EVENTS = 5
 
 
 def denied(facts: Facts) -> Iterator[Diagnosis]:
-    for one in facts.denials:
-        by = f" ({one.reason})" if one.reason else ""
-        kind, _, name = one.resource.partition(" ")
+    for denial in facts.denials:
+        by = f" ({denial.reason})" if denial.reason else ""
+        kind, _, name = denial.resource.partition(" ")
         grant = (
-            f"barnabas acls --bootstrap-server HOST:PORT --add --allow-principal {one.principal} "
-            f"--operation {one.operation} --{kind} {name}"
+            f"barnabas acls --bootstrap-server HOST:PORT --add --allow-principal {denial.principal} "
+            f"--operation {denial.operation} --{kind} {name}"
         )
         yield Diagnosis(
             Cause.DENIED,
-            f"{one.principal} may not {one.operation} the {one.resource}",
-            (f"the authorizer refuses {one.operation} on the {one.resource} to {one.principal}{by}",),
+            f"{denial.principal} may not {denial.operation} the {denial.resource}",
+            (
+                (
+                    f"the authorizer refuses {denial.operation} on the {denial.resource} to "
+                    f"{denial.principal}{by}"
+                ),
+            ),
             (f"allow it, and remove what denies it: {grant}",),
         )
 
@@ -43,12 +46,11 @@ def no_group(facts: Facts) -> Iterator[Diagnosis]:
         yield Diagnosis(
             Cause.NO_GROUP,
             f"there is no group {group.group_id}",
-            ("nobody has joined it, and nothing is committed under its name",),
+            ("no member has joined it, and nothing is committed under its name",),
             (
                 (
-                    "check the name (barnabas group list), and that the consumer has the group.id and "
-                    "reached this "
-                    "cluster"
+                    "check the name (barnabas group list), and that the consumer uses this group.id and "
+                    "this cluster"
                 ),
             ),
         )
@@ -59,8 +61,8 @@ def no_topic(facts: Facts) -> Iterator[Diagnosis]:
         yield Diagnosis(
             Cause.NO_TOPIC,
             f"there is no topic {topic}",
-            (f"the cluster knows no topic {topic}, which the group reads",),
-            (f"check the name (barnabas topic list), or make it: barnabas topic create {topic}",),
+            (f"the cluster has no topic {topic}, which the group reads",),
+            (f"check the name (barnabas topic list), or create it: barnabas topic create {topic}",),
         )
 
 
@@ -69,26 +71,25 @@ def rebalancing(facts: Facts) -> Iterator[Diagnosis]:
     if group.state not in WAITING_FOR:
         return
     evidence = [f"the group is in state {group.state}: {WAITING_FOR[group.state]}"]
-    evidence += [
-        f"{_name(member)} has still to {_to_do(member)}" for member in group.members if _to_do(member)
-    ]
-    for one in facts.happenings[-SHOWN_HAPPENINGS:]:
-        who = f" {one.who}" if one.who else ""
-        evidence.append(f"{_ago(facts.now_ms - one.at_ms)} ago: {one.what}{who}{_because(one.reason)}")
+    evidence += [f"{_name(member)} must still {_to_do(member)}" for member in group.members if _to_do(member)]
+    for happening in facts.events[-SHOWN_EVENTS:]:
+        who = f" {happening.who}" if happening.who else ""
+        evidence.append(
+            f"{_ago(facts.now_ms - happening.at_ms)} ago: {happening.what}{who}{_because(happening.reason)}"
+        )
     yield Diagnosis(
         Cause.REBALANCING,
-        f"the group is rebalancing, and nobody reads meanwhile ({group.state})",
+        f"the group is rebalancing, and no member reads meanwhile ({group.state})",
         tuple(evidence),
         (
             (
-                "wait; if it does not end, a member does not poll: look for one that works on a batch "
-                "for longer "
+                "wait; if it does not end, a member does not poll: look for one that processes a batch for "
+                "longer "
                 "than max.poll.interval.ms, or was stopped, and lower max.poll.records or end it"
             ),
             (
-                "if it comes back again and again, members come and go: see their logs; group.instance.id "
-                "keeps a "
-                "restart from causing one"
+                "if it keeps recurring, members join and leave: see their logs; group.instance.id avoids "
+                "rebalances on restarts"
             ),
         ),
     )
@@ -99,7 +100,7 @@ def _to_do(member: Member) -> str:
         return ""
     back = len(member.partitions - member.target)
     over = len(member.target - member.partitions)
-    parts = [f"give {back} partitions back"] if back else []
+    parts = [f"revoke {back} partitions"] if back else []
     parts += [f"take {over} partitions over"] if over else []
     return " and ".join(parts)
 
@@ -108,10 +109,10 @@ def no_members(facts: Facts) -> Iterator[Diagnosis]:
     group = facts.group
     if group.state != EMPTY:
         return
-    lag = sum(one.lag or 0 for one in facts.partitions)
+    lag = sum(partition.lag or 0 for partition in facts.partitions)
     yield Diagnosis(
         Cause.NO_MEMBERS,
-        f"nobody reads: the group {group.group_id} has no members",
+        f"no consumer is running: the group {group.group_id} has no members",
         (f"the group is in state {EMPTY}", f"{lag} records wait to be read"),
         (
             (
@@ -124,10 +125,10 @@ def no_members(facts: Facts) -> Iterator[Diagnosis]:
 
 def idle_members(facts: Facts) -> Iterator[Diagnosis]:
     group = facts.group
-    idle = [one for one in group.members if not one.partitions and not one.target]
+    idle = [member for member in group.members if not member.partitions and not member.target]
     if not idle or group.state in WAITING_FOR:
         return
-    assigned = sum(len(one.partitions) for one in group.members)
+    assigned = sum(len(member.partitions) for member in group.members)
     names = ", ".join(_name(one) for one in idle)
     yield Diagnosis(
         Cause.IDLE_MEMBER,
@@ -139,7 +140,7 @@ def idle_members(facts: Facts) -> Iterator[Diagnosis]:
         (
             (
                 "a partition is read by one member of a group: add partitions (barnabas topic alter TOPIC "
-                "--partitions N), or let fewer consumers run"
+                "--partitions N), or run fewer consumers"
             ),
         ),
     )
@@ -147,20 +148,19 @@ def idle_members(facts: Facts) -> Iterator[Diagnosis]:
 
 def caught_up(facts: Facts) -> Diagnosis:
     parts = [
-        f"{one.where}: committed {one.committed}, end {one.high_watermark}"
-        for one in facts.partitions
-        if one.committed is not None
+        f"{partition.topic_partition}: committed {partition.committed}, end {partition.high_watermark}"
+        for partition in facts.partitions
+        if partition.committed is not None
     ]
     return Diagnosis(
         Cause.CAUGHT_UP,
-        f"the group {facts.group.group_id} is not stuck: it has read all there is",
+        f"the group {facts.group.group_id} is not stuck: it has read everything",
         tuple(parts) or ("none of its partitions has records",),
         (
             (
-                "if records should come, look at the producer (barnabas tail TOPIC shows them as they "
-                "come); for "
-                f"those from before the group began: barnabas group reset {facts.group.group_id} --to "
-                "earliest"
+                "if records should arrive, check the producer (barnabas tail TOPIC shows new records); for "
+                "records "
+                f"from before the group began: barnabas group reset {facts.group.group_id} --to earliest"
             ),
         ),
     )

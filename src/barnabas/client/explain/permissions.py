@@ -1,4 +1,5 @@
-"""What a consumer may not do, by what the brokers say of ourselves or by the rules about somebody else."""
+"""Denied operations of a consumer, from our own authorized operations or from the ACLs of another
+principal."""
 
 from __future__ import annotations
 
@@ -12,27 +13,26 @@ from barnabas.protocol.records.metadata import AccessControlEntryRecord
 from barnabas.security.acls import Operation, ResourceType
 from barnabas.security.rules import AclRules, Who
 
-# Whoever runs this, when nobody else is named; brokers do not tell us our name.
+# The caller, if no principal is given; brokers do not report our own principal.
 OURSELVES = "User:you"
-NO_RULE = "no rule is about it: only super users may, unless brokers have allow.everyone.if.no.acl.found=true"
+NO_ACL = "no ACL covers it: only super users may, unless brokers have allow.everyone.if.no.acl.found=true"
 _NEEDED = Operation.READ
 _KINDS = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}
 _ANYWHERE = "*"
 
 
 def denials_of_operations(resource: str, allowed: Sequence[Operation] | None) -> list[Denial]:
-    """What the broker says that we may do (KIP-430); a consumer has to read."""
+    """Return READ as denied unless it is among our authorized operations (KIP-430)."""
     if allowed is None or _NEEDED in allowed:
         return []
     named = ", ".join(one.name for one in allowed) or "nothing"
     return [Denial(resource, _NEEDED.name, OURSELVES, f"allowed: {named}")]
 
 
-async def denials_by_rules(
+async def denials_by_acls(
     admin: Admin, principal: str, resources: Sequence[tuple[str, str]], timeout_ms: int
 ) -> list[Denial]:
-    """What the rules deny to a principal.  Super users, and what holds where no rule is, only brokers
-    know."""
+    """Evaluate the ACLs of a principal.  Only brokers know super users, and the default without ACLs."""
     rules = AclRules()
     for number, one in enumerate(await admin.describe_acls(timeout_ms=timeout_ms)):
         rules.add(_record(number, one))
@@ -46,26 +46,26 @@ async def denials_by_rules(
         if verdict.allowed:
             continue
         if verdict.rule is not None:
-            why = f"a rule denies it: {_shown(verdict.rule)}"
+            why = f"an ACL denies it: {_shown(verdict.rule)}"
         elif lenient.judge(who, _NEEDED, _KINDS[kind], name).allowed:
-            why = NO_RULE
+            why = NO_ACL
         else:
-            why = "there are rules about it, and none allows it"
+            why = "there are ACLs for it, and none allows it"
         found.append(Denial(f"{kind} {name}", _NEEDED.name, principal, why))
     return found
 
 
-def _record(number: int, one: AclBinding) -> AccessControlEntryRecord:
+def _record(number: int, binding: AclBinding) -> AccessControlEntryRecord:
     return AccessControlEntryRecord(
         id=Uuid(number.to_bytes(16, "big")),
-        resource_type=one.resource_type,
-        resource_name=one.resource_name,
-        pattern_type=one.pattern_type,
-        principal=one.principal,
-        # The hosts of the consumer are not known, so rules for single hosts are taken for rules for all.
+        resource_type=binding.resource_type,
+        resource_name=binding.resource_name,
+        pattern_type=binding.pattern_type,
+        principal=binding.principal,
+        # The consumer's hosts are unknown, so ACLs for single hosts are treated as ACLs for all hosts.
         host=_ANYWHERE,
-        operation=one.operation,
-        permission_type=one.permission,
+        operation=binding.operation,
+        permission_type=binding.permission,
     )
 
 

@@ -1,10 +1,7 @@
-"""From facts to diagnoses.
+"""From facts to diagnoses: one rule per cause, each about one partition or the group.  Rules are pure.
 
-What lives here: one function a cause, each of which looks at one partition or at the group.  What may not:
-asking anybody anything.
-
-A partition has one diagnosis, the first that fits: what lies deeper explains what lies above it.
-Partitions with the same cause are told together.
+A partition gets one diagnosis, of the first rule that matches: a deeper cause explains those above it.
+Partitions with the same cause are combined.
 """
 
 from __future__ import annotations
@@ -26,8 +23,8 @@ _OF_GROUPS: tuple[GroupRule, ...] = (
     group_rules.no_members,
     group_rules.idle_members,
 )
-# While one of these holds, nobody reads, and where the group stands is no sign of anything else.
-_NOBODY_READS = frozenset({Cause.DENIED, Cause.NO_GROUP, Cause.REBALANCING, Cause.NO_MEMBERS})
+# While one of these holds, no member reads, so the committed offsets are no sign of anything else.
+_NO_READER = frozenset({Cause.DENIED, Cause.NO_GROUP, Cause.REBALANCING, Cause.NO_MEMBERS})
 _OF_PARTITIONS: tuple[PartitionRule, ...] = (
     partition_rules.no_leader,
     partition_rules.below_log_start,
@@ -44,10 +41,10 @@ _OF_READERS: tuple[PartitionRule, ...] = (
 
 
 def diagnose(facts: Facts) -> tuple[Diagnosis, ...]:
-    """Everything that keeps the group from reading, the deepest cause first; never empty."""
+    """Return everything that keeps the group from reading, the deepest cause first; never empty."""
     found = [diagnosis for rule in _OF_GROUPS for diagnosis in rule(facts)]
     rules = _OF_PARTITIONS
-    if not any(one.cause in _NOBODY_READS for one in found):
+    if not any(one.cause in _NO_READER for one in found):
         rules += _OF_READERS
     for partition in facts.partitions:
         first = _first(rules, facts, partition)
@@ -55,7 +52,7 @@ def diagnose(facts: Facts) -> tuple[Diagnosis, ...]:
             found.append(first)
     if not found:
         found.append(group_rules.caught_up(facts))
-    return tuple(sorted(_together(found), key=lambda one: ORDER[one.cause]))
+    return tuple(sorted(_combine(found), key=lambda one: ORDER[one.cause]))
 
 
 def _first(rules: Sequence[PartitionRule], facts: Facts, partition: PartitionFacts) -> Diagnosis | None:
@@ -66,22 +63,22 @@ def _first(rules: Sequence[PartitionRule], facts: Facts, partition: PartitionFac
     return None
 
 
-def _together(found: Iterable[Diagnosis]) -> Iterable[Diagnosis]:
-    """Partitions in which the same is to be done about the same cause are one diagnosis."""
+def _combine(found: Iterable[Diagnosis]) -> Iterable[Diagnosis]:
+    """Combine diagnoses of partitions that share cause and advice."""
     groups: dict[object, list[Diagnosis]] = {}
-    for one in found:
-        key = (one.cause, one.advice) if one.partitions else id(one)
-        groups.setdefault(key, []).append(one)
+    for diagnosis in found:
+        key = (diagnosis.cause, diagnosis.advice) if diagnosis.partitions else id(diagnosis)
+        groups.setdefault(key, []).append(diagnosis)
     for same in groups.values():
         first = same[0]
         if len(same) == 1:
             yield first
             continue
-        partitions = tuple(where for one in same for where in one.partitions)
+        partitions = tuple(partition for one in same for partition in one.partitions)
         names = ", ".join(map(str, partitions))
         yield Diagnosis(
             first.cause,
-            f"{partition_rules.TOGETHER[first.cause]} ({len(partitions)} partitions: {names})",
+            f"{partition_rules.COMBINED_SUMMARIES[first.cause]} ({len(partitions)} partitions: {names})",
             tuple(line for one in same for line in (one.summary, *one.evidence)),
             first.advice,
             partitions,

@@ -1,1 +1,1 @@
-"""The producer: interceptors, serialisers, partitioner, accumulator, sender."""
+"""The producer: interceptors, serializers, partitioner, accumulator, sender."""

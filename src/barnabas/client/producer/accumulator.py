@@ -1,7 +1,7 @@
-"""Records that wait to be sent: a queue of batches for each partition, and the memory they may take.
+"""The record accumulator: a queue of batches per partition, and the buffer memory.
 
-What lives here: queues, the sticky choice of a partition, linger, memory.  What may not: requests (sender),
-and what a record is before it is bytes (producer).
+Contains queues, the sticky partition, linger and memory.  Requests belong in `sender`, serialization in
+`producer`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from barnabas.client.model import NO_NODE, Partition, Topic, TopicPartition
 from barnabas.client.producer.availability import BrokerAvailability
 from barnabas.client.producer.batches import ProducerBatch
 from barnabas.client.producer.partitioners import next_sticky
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.config.settings import Settings
 from barnabas.runtime.random import Random
 
@@ -25,7 +25,7 @@ NO_IDENTITY = (-1, -1)
 
 
 class PartitionQueue:
-    """The queue of one partition.  `open` is its last batch while that takes records."""
+    """The batches of one partition.  `open` is the last one while it accepts records."""
 
     __slots__ = (
         "due",
@@ -37,29 +37,29 @@ class PartitionQueue:
         "open",
         "queue",
         "rewrite",
+        "topic_partition",
         "topic_queues",
-        "where",
     )
 
-    def __init__(self, topic_queues: TopicQueues, where: TopicPartition) -> None:
+    def __init__(self, topic_queues: TopicQueues, topic_partition: TopicPartition) -> None:
         self.topic_queues = topic_queues
-        self.where = where
+        self.topic_partition = topic_partition
         self.queue: deque[ProducerBatch] = deque()
         self.open: ProducerBatch | None = None
-        # The open batch has waited long enough: it goes with the next request.
+        # The open batch has lingered long enough: it is sent with the next request.
         self.due = False
         self.in_flight: list[ProducerBatch] = []
-        # Producer id and epoch that its sequence numbers count for; a new pair starts them anew.
+        # Producer id and epoch that the sequence numbers belong to; a new pair restarts them.
         self.identity = NO_IDENTITY
         self.next_sequence = 0
         self.last_acked = NO_SEQUENCE
-        # The producer id under which the partition has taken a batch, in whatever epoch, and still knows.
+        # The producer id whose batches the partition has accepted, in any epoch, and still knows.
         self.known_producer_id = NO_PRODUCER_ID
-        # A sequence number was lost: what waits is numbered anew with the next epoch.
+        # A sequence number was lost: queued batches are renumbered with the next epoch.
         self.rewrite = False
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """In front of what comes after it, whatever sequence numbers both have now."""
+        """Requeue a batch in its original order, regardless of the current sequence numbers."""
         place = 0
         for waiting in self.queue:
             if waiting.serial > batch.serial:
@@ -69,7 +69,7 @@ class PartitionQueue:
 
 
 class TopicQueues:
-    """The queues of one topic, and the partition that records without key stick to."""
+    """The queues of one topic, and the current sticky partition for records without a key."""
 
     __slots__ = ("count", "layout", "name", "queues", "sticky", "sticky_bytes", "used_at")
 
@@ -83,7 +83,7 @@ class TopicQueues:
         self.sticky = self.queues[0]
 
     def take(self, layout: Topic) -> None:
-        """The topic may have grown; one that was created anew keeps those in use, and knows no producer."""
+        """Update the layout; partitions may have been added, and a re-created topic knows no producer."""
         if layout.id != self.layout.id:
             for partition_queue in self.queues:
                 partition_queue.known_producer_id = NO_PRODUCER_ID
@@ -99,8 +99,8 @@ class Accumulator:
     def __init__(self, settings: Settings, random: Random) -> None:
         self._loop = asyncio.get_running_loop()
         self._random = random
-        # The sender's: called when something may have become sendable.
-        self.wake: Callable[[], None] = _nobody
+        # Set by the sender: called when a batch may have become sendable.
+        self.wake: Callable[[], None] = _no_sender
         self._batch_bytes: int = min(settings["batch.size"], settings["max.request.size"])
         self._linger_s: float = settings["linger.ms"] / 1000
         self._adaptive: bool = settings["partitioner.adaptive.partitioning.enable"]
@@ -112,37 +112,37 @@ class Accumulator:
         self.used_bytes = 0
         self._batches = 0
         self.by_topic: dict[str, TopicQueues] = {}
-        # Lanes whose first batch may be sent.
+        # Queues whose first batch may be sent.
         self.sendable: dict[PartitionQueue, None] = {}
-        # Every batch that is not done, oldest first.
+        # Every unfinished batch, oldest first.
         self.incomplete: dict[ProducerBatch, PartitionQueue] = {}
         self._lingering: deque[tuple[float, PartitionQueue, ProducerBatch]] = deque()
         self._linger_timer: asyncio.TimerHandle | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
-        # The sender's to keep: which brokers take what is ready for them.
+        # Maintained by the sender: which brokers accept data that is ready for them.
         self.availability = BrokerAvailability(settings)
 
-    # ------------------------------------------------------------------------------------------- the queues
+    # ------------------------------------------------------------------------------------------------- queues
 
     def topic(self, layout: Topic) -> TopicQueues:
-        """The queues of a topic, made when first needed."""
+        """Return the queues of a topic, created on first use."""
         found = self.by_topic.get(layout.name)
         if found is None:
             found = self.by_topic[layout.name] = TopicQueues(layout)
             found.used_at = self._loop.time()
-            self._stick(found)
+            self._switch_sticky(found)
         elif found.layout is not layout:
             found.take(layout)
         return found
 
     def open_batch(self, partition_queue: PartitionQueue, record_bytes: int) -> ProducerBatch:
-        """A new batch at the end of a queue; there must be room for it."""
+        """Append a new batch to a queue; the caller has checked that there is memory for it."""
         self.close_batch(partition_queue)
         limit_bytes = max(self._batch_bytes, record_bytes)
         self._batches += 1
         batch = ProducerBatch(
-            partition_queue.where.topic,
-            partition_queue.where.partition,
+            partition_queue.topic_partition.topic,
+            partition_queue.topic_partition.partition,
             limit_bytes,
             self.charge_for(record_bytes),
             self._loop.time(),
@@ -164,47 +164,47 @@ class Accumulator:
         return batch
 
     def is_idle(self, topic: TopicQueues, idle_s: float) -> bool:
-        """Whether nobody has sent to a topic for so long, and nothing of it is left."""
+        """Whether nothing was sent to a topic for `idle_s`, and none of its records are left."""
         recent = self._loop.time() - topic.used_at < idle_s
         return not recent and not any(
             partition_queue.queue or partition_queue.in_flight for partition_queue in topic.queues
         )
 
     def close_batch(self, partition_queue: PartitionQueue) -> None:
-        """The open batch takes no more: it is full, or another one must follow."""
+        """Close the open batch: it is full, or another one must follow."""
         if partition_queue.open is not None:
-            self._left(partition_queue, partition_queue.open)
+            self._batch_closed(partition_queue, partition_queue.open)
             self.sendable[partition_queue] = None
             self.wake()
 
-    def took(self, partition_queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """The sender has taken a batch out of a queue."""
+    def batch_taken(self, partition_queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Called when the sender has removed a batch from a queue."""
         if batch is partition_queue.open:
-            self._left(partition_queue, batch)
+            self._batch_closed(partition_queue, batch)
 
-    def _left(self, partition_queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """A batch that takes no more records counts for the sticky choice: by bytes, not by records."""
+    def _batch_closed(self, partition_queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Account for a closed batch in the sticky choice: by bytes, not by records."""
         partition_queue.open = None
         partition_queue.due = False
         topic = partition_queue.topic_queues
         if partition_queue is topic.sticky:
             topic.sticky_bytes += batch.size
             if topic.sticky_bytes >= self._batch_bytes:
-                self._stick(topic)
+                self._switch_sticky(topic)
 
-    def _stick(self, topic: TopicQueues) -> None:
+    def _switch_sticky(self, topic: TopicQueues) -> None:
         topic.sticky_bytes = 0
         sizes = [
             len(partition_queue.queue) if self._has_available_leader(partition) else None
             for partition_queue, partition in zip(topic.queues, topic.layout.partitions, strict=False)
         ]
-        current = topic.sticky.where.partition
+        current = topic.sticky.topic_partition.partition
         topic.sticky = topic.queues[next_sticky(current, sizes, self._adaptive, self._random)]
 
     def _has_available_leader(self, partition: Partition) -> bool:
         return partition.leader != NO_NODE and self.availability.is_available(partition.leader)
 
-    # ---------------------------------------------------------------------------------------------- waiting
+    # ------------------------------------------------------------------------------------------------- linger
 
     def _linger(self, partition_queue: PartitionQueue, batch: ProducerBatch) -> None:
         due_at = batch.created_at + self._linger_s
@@ -231,26 +231,26 @@ class Accumulator:
         self.wake()
 
     def make_all_due(self) -> None:
-        """Let nothing wait any longer."""
+        """Make all batches sendable, whether they have lingered or not."""
         while self._lingering:
             _, partition_queue, batch = self._lingering.popleft()
             if batch is partition_queue.open:
                 self._become_due(partition_queue)
         self.wake()
 
-    # ----------------------------------------------------------------------------------------------- memory
+    # ------------------------------------------------------------------------------------------------- memory
 
     def charge_for(self, record_bytes: int) -> int:
         return max(self._batch_bytes, record_bytes)
 
-    def has_room(self, record_bytes: int) -> bool:
+    def has_memory(self, record_bytes: int) -> bool:
         return not self._waiting and self.used_bytes + self.charge_for(record_bytes) <= self.memory_bytes
 
-    async def room(self, record_bytes: int, deadline: Deadline) -> None:
-        """Wait until a batch for a record of this size may be opened; those who came first go first."""
+    async def wait_for_memory(self, record_bytes: int, deadline: Deadline) -> None:
+        """Wait for memory for a batch with a record of this size, first come, first served."""
         charge = self.charge_for(record_bytes)
         while self._waiting or self.used_bytes + charge > self.memory_bytes:
-            # What fills the memory must leave it, whether it has lingered or not.
+            # The memory must be drained, whether the batches have lingered or not.
             self.make_all_due()
             turn: asyncio.Future[None] = self._loop.create_future()
             self._waiting.append(turn)
@@ -267,20 +267,20 @@ class Accumulator:
                     self._waiting.remove(turn)
             if self.used_bytes + charge <= self.memory_bytes:
                 break
-        self._next_turn()
+        self._wake_next()
 
     def release(self, batch: ProducerBatch) -> None:
-        """A batch is done: its memory is free for others."""
+        """Release the memory of a finished batch."""
         if self.incomplete.pop(batch, None) is not None:
             self.used_bytes -= batch.charged_bytes
-            self._next_turn()
+            self._wake_next()
 
-    def _next_turn(self) -> None:
+    def _wake_next(self) -> None:
         if self._waiting and self.used_bytes + self._batch_bytes <= self.memory_bytes:
             turn = self._waiting[0]
             if not turn.done():
                 turn.set_result(None)
 
 
-def _nobody() -> None:
-    """Nothing is sent before there is a sender."""
+def _no_sender() -> None:
+    """Does nothing: there is no sender yet."""

@@ -1,7 +1,4 @@
-"""A batch on its way: filled, sent, perhaps sent again, done.
-
-What lives here: one batch's records and what has become of them.  What may not: queues and requests.
-"""
+"""One producer batch from filling to completion: its records and their outcome."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ OnDelivery = Callable[[RecordMetadata | None, KafkaError | None], object]
 class ProducerBatch:
     """Records for one partition.
 
-    `append` gives a record's number, or -1 when the batch is full; `take` the delivery of it, or None.
+    `append` returns a record's index, or -1 if the batch is full; `take` returns its delivery, or None.
     """
 
     __slots__ = (
@@ -97,7 +94,8 @@ class ProducerBatch:
         self.partition = partition
         self.charged_bytes = charged_bytes
         self.created_at = created_at
-        # Its place among the batches of the producer; a part of it comes after it and before the next.
+        # Its order among the batches of the producer; parts of a split batch sort after it and before the
+        # next.
         self.serial = serial
         self.codec = codec
         self.level = level
@@ -107,10 +105,10 @@ class ProducerBatch:
         self.take: Take = self._gatherer.take
         self._payload: bytes | None = None
         self._future: asyncio.Future[None] | None = None
-        # Who wants to hear what became of which record, and the record's time.
+        # Delivery callbacks, each with the index and the timestamp of its record.
         self.listeners: list[tuple[OnDelivery, int, int]] | None = None
         self.on_done: Callable[[], None] | None = None
-        # When it was too large and was sent in parts: those, in order.
+        # The parts of a batch that was split because it was too large, in order.
         self.parts: list[ProducerBatch] | None = None
         self.is_closed = False
         self.is_done = False
@@ -125,7 +123,7 @@ class ProducerBatch:
 
     @property
     def gatherer(self) -> Gatherer:
-        """For who fills it with many rows at once."""
+        """For callers that append many rows at once."""
         return self._gatherer
 
     @property
@@ -134,12 +132,12 @@ class ProducerBatch:
 
     @property
     def size(self) -> int:
-        """Of the records before compression."""
+        """The size of the records before compression."""
         return HEADER_SIZE + self._gatherer.size
 
     @property
     def future(self) -> asyncio.Future[None]:
-        """Done when the batch is; errors are told by `error`, so that nobody has to look at it."""
+        """Done when the batch is; errors are in `error`, so that the exception need not be retrieved."""
         if self._future is None:
             self._future = asyncio.get_running_loop().create_future()
             if self.is_done:
@@ -151,19 +149,19 @@ class ProducerBatch:
         return self.base_sequence != NO_SEQUENCE
 
     def listen(self, on_delivery: OnDelivery, index: int, timestamp_ms: int) -> None:
-        """Tell what becomes of a record."""
+        """Add a delivery callback for a record."""
         if self.listeners is None:
             self.listeners = []
         self.listeners.append((on_delivery, index, timestamp_ms))
 
     def close(self) -> None:
-        """No further record; what it holds is compressed once, however often it is sent."""
+        """Accept no further records; the content is compressed once, however often it is sent."""
         if not self.is_closed:
             self.is_closed = True
             self._payload = compress(self.codec, self._gatherer.payload(), self.level)
 
     def encoded(self) -> bytearray:
-        """The whole batch, with the sequence number it has now."""
+        """Return the whole batch, with its current sequence number."""
         self.close()
         assert self._payload is not None
         count = self._gatherer.count
@@ -184,7 +182,7 @@ class ProducerBatch:
         )
 
     def sequence(self, producer_id: int, epoch: int, base_sequence: int) -> None:
-        """Give it its place among the producer's batches."""
+        """Assign a sequence number."""
         self.producer_id = producer_id
         self.producer_epoch = epoch
         self.base_sequence = base_sequence
@@ -213,7 +211,7 @@ class ProducerBatch:
             self._tell(listeners)
 
     def _tell(self, listeners: list[tuple[OnDelivery, int, int]]) -> None:
-        # A loop over every record of the batch: what is the same for all is looked up once.
+        # Hot loop over all records of the batch: invariants are looked up once.
         topic, partition, appended_ms = self.topic, self.partition, self.log_append_time_ms
         plain = self.error is None and self.parts is None and self.base_offset >= 0 and appended_ms < 0
         base_offset = self.base_offset
@@ -227,9 +225,9 @@ class ProducerBatch:
                         None if part.error is not None else part.metadata(place, timestamp_ms), part.error
                     )
             except Exception:
-                logger.exception("the callback of a delivery failed")
+                logger.exception("a delivery callback failed")
 
-    # ------------------------------------------------------------------------- what a delivery wants to know
+    # ------------------------------------------------------------------------------------- used by deliveries
 
     def error_of(self, index: int) -> KafkaError | None:
         return self.part_of(index)[0].error
@@ -248,16 +246,16 @@ class ProducerBatch:
         return self.metadata_of(index, timestamp_ms)
 
     def metadata(self, index: int, timestamp_ms: int) -> RecordMetadata:
-        """Where one of its records was written."""
+        """Return where a record was written."""
         offset = NO_OFFSET if self.base_offset == NO_OFFSET else self.base_offset + index
         appended_ms = self.log_append_time_ms
         timestamp = appended_ms if appended_ms >= 0 else timestamp_ms
         return RecordMetadata(self.topic, self.partition, offset, timestamp)
 
-    # -------------------------------------------------------------------------------------------- splitting
+    # ---------------------------------------------------------------------------------------------- splitting
 
     def split(self, part_bytes: int) -> list[ProducerBatch]:
-        """The same records in smaller batches, because the broker found this one too large."""
+        """Divide the records into smaller batches, because the broker rejected this one as too large."""
         parts: list[ProducerBatch] = []
         for record in BatchView(self.encoded()).records():
             row = (record.timestamp, record.key, record.value, record.headers)
@@ -286,7 +284,7 @@ class ProducerBatch:
             self._finish()
 
     def part_of(self, index: int) -> tuple[ProducerBatch, int]:
-        """The batch in which a record really is, and its number there."""
+        """Return the part that contains a record, and its index there."""
         for part in self.parts or ():
             if index < part.record_count:
                 return part.part_of(index)

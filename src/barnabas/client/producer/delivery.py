@@ -1,4 +1,4 @@
-"""What a producer is given, and what it gives back."""
+"""The input and output types of a producer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barnabas.client.producer.batches import RecordMetadata as RecordMetadata
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """A record on its way through interceptors and serialisers."""
+    """A record on its way through interceptors and serializers."""
 
     topic: str
     value: Any = None

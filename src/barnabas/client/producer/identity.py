@@ -1,7 +1,6 @@
-"""Who a producer is to the brokers: its id and epoch, by which repeats are told apart (KIP-98, KIP-360).
+"""Producer id and epoch, by which brokers detect duplicates (KIP-98, KIP-360).
 
-What lives here: asking for them, and moving to the next epoch.  What may not: sequence numbers (sender) and
-transactions.
+Sequence numbers belong in `sender`.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.errors.kinds import RetriableError, check
+from barnabas.client.errors.base import RetriableError, check
 from barnabas.client.producer.accumulator import NO_IDENTITY
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -31,22 +30,23 @@ class Identity:
         self.pair = NO_IDENTITY
 
     def bump(self) -> None:
-        """The next epoch starts sequence numbers anew.  Nobody else has this id, so nobody need be asked."""
+        """Move to the next epoch, which restarts sequence numbers; no other producer has this id, so it is
+        local."""
         producer_id, epoch = self.pair
         self.pair = (producer_id, epoch + 1) if epoch + 1 < MAX_EPOCH else NO_IDENTITY
 
     async def obtain(self) -> None:
-        """A fresh id, however long it takes; raises what no further attempt would change."""
+        """Obtain a producer id, with unlimited retries; raises errors that a retry cannot fix."""
         failures = 0
         while not self.is_known:
             try:
-                await self._ask()
+                await self._init_producer_id()
             except RetriableError:
                 await asyncio.sleep(self._cluster.retries.pause_s(failures))
                 failures += 1
 
-    async def _ask(self) -> None:
+    async def _init_producer_id(self) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
-        answer = await self._cluster.ask_any(request, InitProducerIdResponse)
-        check(answer.error_code)
-        self.pair = (answer.producer_id, answer.producer_epoch)
+        response = await self._cluster.send_to_any(request, InitProducerIdResponse)
+        check(response.error_code)
+        self.pair = (response.producer_id, response.producer_epoch)

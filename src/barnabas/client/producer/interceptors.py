@@ -1,4 +1,4 @@
-"""A user's own code on the way of records: before they are sent, and when it is known what became of them."""
+"""User-defined interceptors: called before a record is sent, and when its outcome is known."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ logger = logging.getLogger(__name__)
 
 
 def interceptors(given: Iterable[Any], settings: Settings) -> list[Any]:
-    """Objects, or classes to make them of; `configure(settings)` is called if they have it."""
+    """Return the interceptors; classes are instantiated, and `configure(settings)` is called if defined."""
     made = []
-    for one in given:
-        if isinstance(one, str):
+    for value in given:
+        if isinstance(value, str):
             raise ConfigError(
-                f"Invalid value {one} for configuration interceptor.classes",
+                f"Invalid value {value} for configuration interceptor.classes",
                 allowed="Python objects or classes; Java's cannot run here",
             )
-        built = one() if isinstance(one, type) else one
+        built = value() if isinstance(value, type) else value
         if hasattr(built, "configure"):
             built.configure(settings)
         made.append(built)
@@ -31,7 +31,7 @@ def interceptors(given: Iterable[Any], settings: Settings) -> list[Any]:
 
 
 class ProducerInterceptors:
-    """They run in order; one that raises is told in the log and passed over, as in Apache Kafka."""
+    """Run in order; one that raises is logged and skipped, as in Apache Kafka."""
 
     def __init__(self, chain: list[Any]) -> None:
         self._chain = chain
@@ -40,25 +40,25 @@ class ProducerInterceptors:
         return bool(self._chain)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        for one in self._chain:
-            if not hasattr(one, "on_send"):
+        for interceptor in self._chain:
+            if not hasattr(interceptor, "on_send"):
                 continue
             try:
-                record = one.on_send(record)
+                record = interceptor.on_send(record)
             except Exception:
-                logger.exception("the interceptor %r failed in on_send", one)
+                logger.exception("the interceptor %r failed in on_send", interceptor)
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
-        for one in self._chain:
-            if not hasattr(one, "on_acknowledgement"):
+        for interceptor in self._chain:
+            if not hasattr(interceptor, "on_acknowledgement"):
                 continue
             try:
-                one.on_acknowledgement(metadata, error)
+                interceptor.on_acknowledgement(metadata, error)
             except Exception:
-                logger.exception("the interceptor %r failed in on_acknowledgement", one)
+                logger.exception("the interceptor %r failed in on_acknowledgement", interceptor)
 
     def close(self) -> None:
-        for one in self._chain:
-            if hasattr(one, "close"):
-                one.close()
+        for interceptor in self._chain:
+            if hasattr(interceptor, "close"):
+                interceptor.close()

@@ -1,8 +1,5 @@
-"""Which partition a record goes to.
-
-What lives here: the key's hash, the sticky and adaptive choice (KIP-794), round robin, random, and how a
-user's own partitioner is called.  What may not: the queues whose lengths the adaptive choice looks at.
-"""
+"""The choice of a record's partition: key hash, sticky and adaptive (KIP-794), round robin, random,
+custom."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ _JAVA_PACKAGE = "org.apache.kafka.clients.producer."
 
 
 class Partitioner(Protocol):
-    """What a user's own partitioner has; `configure` and `close` may be left out."""
+    """The interface of custom partitioners; `configure` and `close` are optional."""
 
     def partition(
         self,
@@ -34,7 +31,7 @@ class Partitioner(Protocol):
 
 
 class RoundRobinPartitioner:
-    """One after the other, whatever the key."""
+    """One partition after the other, regardless of the key."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
@@ -55,7 +52,7 @@ class RoundRobinPartitioner:
 
 
 class HashPartitioner:
-    """By the key's hash (murmur2, as the Java client); a record without key goes to the first partition."""
+    """By the key's hash (murmur2, as the Java client); a missing key is hashed as an empty one."""
 
     def partition(
         self,
@@ -70,7 +67,7 @@ class HashPartitioner:
 
 
 class RandomPartitioner:
-    """Any, each record anew."""
+    """A random partition for each record."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -88,7 +85,7 @@ class RandomPartitioner:
 
 
 class _Function:
-    """A user's function of (key bytes, number of partitions)."""
+    """A user-defined function of (key bytes, number of partitions)."""
 
     def __init__(self, function: Callable[[bytes | None, int], int]) -> None:
         self._function = function
@@ -106,7 +103,7 @@ class _Function:
 
 
 def partitioner(settings: Settings, random: Random) -> Partitioner | None:
-    """What `partitioner.class` names; None is the built-in choice."""
+    """Return the partitioner of `partitioner.class`; None is the built-in one."""
     given = settings["partitioner.class"]
     if given is None:
         return None
@@ -138,9 +135,9 @@ def partitioner(settings: Settings, random: Random) -> Partitioner | None:
 
 
 def next_sticky(current: int, queue_sizes: Sequence[int | None], adaptive: bool, random: Random) -> int:
-    """The partition to stick to next: by chance, likelier the shorter its queue is.
+    """Choose the next sticky partition at random, weighted towards shorter queues.
 
-    A queue of None has nobody to take from it: its partition is chosen only if all are like that.
+    A queue of None has no available leader: it is chosen only if all are like that.
     """
     open_ones = [number for number, size in enumerate(queue_sizes) if size is not None]
     if not open_ones:

@@ -1,7 +1,4 @@
-"""From what a user gives to bytes and a queue: serialisers, then the partitioner.
-
-What lives here: what is done to one record before it is a part of a batch.  What may not: batches.
-"""
+"""From user arguments to bytes and a partition queue: serializers, then the partitioner."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from barnabas.client.serialization import serializer
 from barnabas.config.settings import Settings
 from barnabas.runtime.random import Random
 
-# What the protocol's fields can hold.
+# The limits of the protocol's fields.
 MAX_PARTITION = 2**31 - 1
 MAX_TIMESTAMP_MS = 2**63 - 1
 _BYTES_OR_NONE = (bytes, bytearray, memoryview, type(None))
@@ -30,7 +27,7 @@ HeadersGiven = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
 
 class Placed:
-    """A record as bytes, with the queue it goes to."""
+    """A serialized record with its partition queue."""
 
     __slots__ = ("queue", "row", "size", "sticks")
 
@@ -44,15 +41,15 @@ class Placed:
         timestamp_ms: int,
     ) -> None:
         self.queue = queue
-        # It goes wherever the topic sticks to, not to this queue of all.
+        # It follows the topic's sticky partition, rather than this queue.
         self.sticks = sticks
         self.row = (timestamp_ms, key, value, headers)
-        # Of a batch with this record alone, at most.
+        # The largest possible size of a batch with this record alone.
         self.size = HEADER_SIZE + largest_record(key, value, headers)
 
 
 class Placer:
-    """Serialisers, partitioner and the limits of a record."""
+    """Serializers, partitioner and the limits of a record."""
 
     def __init__(self, settings: Settings, random: Random, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -65,19 +62,19 @@ class Placer:
 
     @property
     def is_plain(self) -> bool:
-        """Whether bytes come in, and the built-in choice of partitions holds."""
+        """Whether there are no serializers, and the built-in partitioner is used."""
         own = self._key_serializer or self._value_serializer or self._partitioner
         return own is None and self._hashes_keys
 
     def check_types(self, key: Any, value: Any) -> None:
-        """Raise TypeError for what no serializer will turn into bytes."""
+        """Raise TypeError for values that no serializer will turn into bytes."""
         if self._key_serializer is None:
             _check_bytes(key, "key")
         if self._value_serializer is None:
             _check_bytes(value, "value")
 
     def place(self, record: ProducerRecord, queues: TopicQueues) -> Placed:
-        """Bytes, time and queue of a record."""
+        """Return the record's bytes, timestamp and queue."""
         key, value = record.key, record.value
         if self._key_serializer is not None:
             key = self._key_serializer(record.topic, key)
@@ -100,7 +97,7 @@ class Placer:
     def _queue(
         self, record: ProducerRecord, key: bytes | None, value: bytes | None, queues: TopicQueues
     ) -> PartitionQueue | None:
-        """The queue of a record; None for the one that the topic sticks to now."""
+        """Return the queue of a record; None for the topic's current sticky partition."""
         number = record.partition
         if number is None:
             if self._partitioner is not None:
@@ -113,7 +110,7 @@ class Placer:
                 return None
         if not 0 <= number < queues.count:
             raise UnknownTopicOrPartitionError(
-                f"the topic {record.topic} has {queues.count} partitions, and none with the number {number}"
+                f"topic {record.topic} has {queues.count} partitions, so there is no partition {number}"
             )
         return queues.queues[number]
 
@@ -132,9 +129,9 @@ def headers_of(given: HeadersGiven) -> Headers:
 
 
 def check_arguments(topic: Any, partition: Any, timestamp_ms: Any, on_delivery: Any) -> None:
-    """Refuse what no record can have, before anything waits for it.
+    """Reject invalid arguments before anything is awaited.
 
-    A name that cannot be a topic's must never be asked for: it would spoil the metadata request of others.
+    An illegal topic name must never be requested: it would fail the metadata request of other topics.
     """
     if not isinstance(topic, str):
         raise TypeError(f"a topic's name is a str, not {type(topic).__name__}")
@@ -144,7 +141,7 @@ def check_arguments(topic: Any, partition: Any, timestamp_ms: Any, on_delivery: 
     _check_number(partition, "partition", MAX_PARTITION)
     _check_number(timestamp_ms, "timestamp_ms", MAX_TIMESTAMP_MS)
     if on_delivery is not None and not callable(on_delivery):
-        raise TypeError(f"on_delivery is called with (metadata, error), but {on_delivery!r} cannot be called")
+        raise TypeError(f"on_delivery must be callable with (metadata, error), but is {on_delivery!r}")
 
 
 def _check_number(given: Any, name: str, most: int) -> None:
@@ -153,7 +150,7 @@ def _check_number(given: Any, name: str, most: int) -> None:
     if not isinstance(given, int):
         raise TypeError(f"{name} is an int or None, not {type(given).__name__}")
     if not 0 <= given <= most:
-        raise ValueError(f"{name} is {given}: it must lie between 0 and {most}")
+        raise ValueError(f"{name} is {given}: it must be between 0 and {most}")
 
 
 def _check_bytes(given: Any, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Batches as a Produce request, and its answer by partition."""
+"""Produce requests from batches, and their responses by partition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from barnabas.client.model import TopicPartition
 from barnabas.client.producer.batches import ProducerBatch
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 
-# From here on topics are named by their ids (KIP-516).
+# From this version on topics are identified by id (KIP-516).
 TOPIC_ID_VERSION = 13
 
 
@@ -39,20 +39,22 @@ def produce_request(
     )
 
 
-def answers_by_partition(
-    answer: ProduceResponse, metadata: Metadata
+def responses_by_partition(
+    response: ProduceResponse, metadata: Metadata
 ) -> dict[TopicPartition, ProduceResponse.PartitionProduceResponse]:
     found = {}
-    for topic in answer.responses:
+    for topic in response.responses:
         name = topic.name or metadata.names.get(topic.topic_id, "")
         for part in topic.partition_responses:
             found[TopicPartition(name, part.index)] = part
     return found
 
 
-def refusal_text(answer: ProduceResponse.PartitionProduceResponse, where: TopicPartition) -> str | None:
-    """What a broker says about its refusal, if it says more than the code."""
-    if answer.error_message is None and not answer.record_errors:
+def refusal_text(response: ProduceResponse.PartitionProduceResponse, partition: TopicPartition) -> str | None:
+    """Return the broker's explanation of an error, if it has more than the code."""
+    if response.error_message is None and not response.record_errors:
         return None
-    reasons = [one.batch_index_error_message for one in answer.record_errors if one.batch_index_error_message]
-    return f"{where}: {'; '.join(reasons) or answer.error_message}"
+    reasons = [
+        error.batch_index_error_message for error in response.record_errors if error.batch_index_error_message
+    ]
+    return f"{partition}: {'; '.join(reasons) or response.error_message}"

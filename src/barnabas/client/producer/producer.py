@@ -1,7 +1,6 @@
-"""The producer.
+"""The producer: the path of a record to its queue, and the public calls.
 
-What lives here: a record's way to its queue, and the calls that users make.  What may not: queues
-(accumulator), requests (sender) and transactions, which it puts together.
+Queues belong in `accumulator`, requests in `sender`, transactions in `transactions`.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from typing import Any, Self
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.engine.murmur import key_partition
 from barnabas.client.cluster import Cluster
+from barnabas.client.errors.base import error_for
 from barnabas.client.errors.data import UnknownTopicOrPartitionError
 from barnabas.client.errors.groups import InvalidTxnStateError
-from barnabas.client.errors.kinds import error_for
 from barnabas.client.errors.local import (
     BufferExhaustedError,
     ClosedError,
@@ -37,7 +36,7 @@ from barnabas.client.producer.interceptors import ProducerInterceptors, intercep
 from barnabas.client.producer.placing import HeadersGiven, Placed, Placer, check_arguments, headers_of
 from barnabas.client.producer.sender import Sender
 from barnabas.client.producer.transactions import State, Transactions
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.runtime.clock import SystemClock
 
 logger = logging.getLogger(__name__)
@@ -70,7 +69,7 @@ class Producer:
                 settings, self.cluster, self._sender.identity, self._sender.wake, self._settle
             )
             self._sender.transactions = self._transactions
-        # Records of these topics can go straight to an open batch; empty when each needs a closer look.
+        # Topics whose records can be appended to an open batch directly; empty if the slow path is needed.
         self._quick: dict[str, TopicQueues] = {}
         self._is_plain = self._placer.is_plain and not self._interceptors and self._transactions is None
         self._is_closed = False
@@ -82,10 +81,10 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # As the synchronous producer: what was taken is sent, however the block was left.
+        # Like the blocking producer: accepted records are sent, even if the block was left by an exception.
         await self.close()
 
-    # ---------------------------------------------------------------------------------------------- sending
+    # ------------------------------------------------------------------------------------------------ sending
 
     async def send(
         self,
@@ -97,11 +96,12 @@ class Producer:
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
-        """Take a record; waits only for metadata and for room (`max.block.ms`).
+        """Accept a record; waits only for metadata and buffer memory (`max.block.ms`).
 
-        Await what is returned to know where it was written.  `on_delivery(metadata, error)` hears it too.
+        Await the returned delivery for the record's offset.  `on_delivery(metadata, error)` is called as
+        well.
         """
-        # The short way of most records is written out here: a call of `_quick_send` would cost them a tenth.
+        # The fast path is inlined here: a call of `_quick_send` would cost a tenth.
         queues = self._quick.get(topic)
         if queues is not None and (on_delivery is None or callable(on_delivery)):
             if partition is None and headers == () and timestamp_ms is None:
@@ -116,7 +116,7 @@ class Producer:
                                 batch.listen(on_delivery, delivery.index, time_ms)
                             return delivery
                 except TypeError:
-                    # Something is not bytes: the long way has words for it.
+                    # A value is not bytes: the slow path raises a descriptive error.
                     pass
             else:
                 taken = self._quick_send(queues, value, key, partition, headers, timestamp_ms, on_delivery)
@@ -135,7 +135,7 @@ class Producer:
         headers: HeadersGiven = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send a record, and wait until it is written."""
+        """Send a record and wait until it is written."""
         metadata: RecordMetadata = await (
             await self.send(topic, value, key, partition, headers, timestamp_ms)
         )
@@ -151,7 +151,7 @@ class Producer:
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
-        """Take a record if that is possible at once; BufferExhaustedError if it is not.
+        """Accept a record if that is possible immediately; raises BufferExhaustedError if it is not.
 
         The topic must be known already (`partitions_for`, or an earlier send).
         """
@@ -167,13 +167,13 @@ class Producer:
         )
         layout = self.cluster.metadata.topics.get(record.topic)
         if layout is None or not layout.partitions:
-            raise BufferExhaustedError(f"the topic {record.topic} is not known yet: send() waits for it")
+            raise BufferExhaustedError(f"topic {record.topic} is not known yet: send() waits for it")
         placed = self._placer.place(record, self._accumulator.topic(layout))
         delivery = self._append(placed, on_delivery)
         if delivery is not None:
             return delivery
-        if not self._accumulator.has_room(placed.size):
-            raise BufferExhaustedError(f"{self._accumulator.used_bytes} bytes wait to be sent already")
+        if not self._accumulator.has_memory(placed.size):
+            raise BufferExhaustedError(f"{self._accumulator.used_bytes} bytes are already waiting to be sent")
         self._accumulator.open_batch(placed.queue, placed.size)
         return self._appended(placed, on_delivery)
 
@@ -187,7 +187,7 @@ class Producer:
         timestamp_ms: int | None,
         on_delivery: OnDelivery | None,
     ) -> Delivery | None:
-        """The short way: bytes into an open batch.  None if there is more to it."""
+        """The fast path: append bytes to an open batch.  Returns None if the slow path is needed."""
         try:
             if partition is None:
                 queue = queues.sticky if key is None else queues.queues[key_partition(key, queues.count)]
@@ -201,7 +201,7 @@ class Producer:
             time_ms = self._now_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
             delivery = batch.take(time_ms, key, value, headers_of(headers))
         except TypeError:
-            # Something is not bytes: the long way has words for it.
+            # A value is not bytes: the slow path raises a descriptive error.
             return None
         if delivery is not None and on_delivery is not None:
             batch.listen(on_delivery, delivery.index, time_ms)
@@ -215,7 +215,7 @@ class Producer:
             deadline = self._block(None)
         record = self._interceptors.on_send(given)
         try:
-            # Before anything is waited for: what is wrong with the record, waiting does not mend.
+            # Check before awaiting anything: waiting does not fix an invalid record.
             self._placer.check_types(record.key, record.value)
             layout = await self.cluster.topic(record.topic, deadline)
             queues = self._accumulator.topic(layout)
@@ -225,8 +225,8 @@ class Producer:
             delivery = self._append(placed, on_delivery)
             if delivery is not None:
                 return delivery
-            if not self._accumulator.has_room(placed.size):
-                await self._accumulator.room(placed.size, deadline)
+            if not self._accumulator.has_memory(placed.size):
+                await self._accumulator.wait_for_memory(placed.size, deadline)
                 self._check_open()
         except KafkaError as error:
             self._interceptors.on_acknowledgement(None, error)
@@ -235,38 +235,38 @@ class Producer:
         delivery = self._appended(placed, on_delivery)
         if self._is_plain and not self._is_closed:
             self._quick[record.topic] = queues
-        # A batch is full or begun: the sender and everybody else on the loop get their turn.
+        # A batch was filled or opened: yield to the sender and other tasks.
         await asyncio.sleep(0)
         return delivery
 
     async def _grown(self, record: ProducerRecord, deadline: Deadline) -> Topic:
-        """The topic with the partition that a record names, which may be newer than what is known."""
+        """Wait for the partition that a record names, which may be newer than the cached metadata."""
 
         async def attempt() -> Topic:
             await self.cluster.update()
             layout = self.cluster.metadata.topics.get(record.topic)
             if layout is None or record.partition not in layout.partition_of:
                 raise UnknownTopicOrPartitionError(
-                    f"the topic {record.topic} has no partition {record.partition}"
+                    f"topic {record.topic} has no partition {record.partition}"
                 )
             return layout
 
         return await self.cluster.retries.until(deadline, f"sending to {record.topic}", attempt)
 
     def _append(self, placed: Placed, on_delivery: OnDelivery | None) -> Delivery | None:
-        """Into the open batch of its queue, if there is one with room for it."""
+        """Append to the open batch of its queue, if there is one with enough space."""
         for _ in range(2):
             if placed.queue.open is not None and placed.queue.open.append(*placed.row) >= 0:
                 return self._taken(placed, placed.queue.open, on_delivery)
             self._accumulator.close_batch(placed.queue)
             if not placed.sticks or placed.queue is placed.queue.topic_queues.sticky:
                 return None
-            # The full batch was the last one there for now: the topic sticks to another partition.
+            # Closing the full batch has moved the topic's sticky partition.
             placed.queue = placed.queue.topic_queues.sticky
         return None
 
     def _appended(self, placed: Placed, on_delivery: OnDelivery | None) -> Delivery:
-        """Into the batch that was just opened for it."""
+        """Append to the batch that was just opened for it."""
         batch = placed.queue.open
         assert batch is not None
         batch.append(*placed.row)
@@ -283,7 +283,7 @@ class Producer:
     # ------------------------------------------------------------------------------------------- flush, close
 
     async def flush(self, *, timeout_ms: int | None = None) -> None:
-        """Wait until everything that was taken so far is written, or has failed."""
+        """Wait until all accepted records are written or have failed."""
         batches = list(self._accumulator.incomplete)
         self._accumulator.make_all_due()
         try:
@@ -293,17 +293,17 @@ class Producer:
                         await asyncio.shield(batch.future)
         except TimeoutError:
             left = sum(batch.record_count for batch in batches if not batch.is_done)
-            raise KafkaTimeoutError(f"{left} records are still on their way after {timeout_ms} ms") from None
+            raise KafkaTimeoutError(f"{left} records are still undelivered after {timeout_ms} ms") from None
 
     async def _settle(self, drop_unsent: bool) -> None:
-        """For the end of a transaction."""
+        """Called at the end of a transaction."""
         if drop_unsent:
             message = "the transaction was aborted before the record was sent"
             self._sender.abort(error_for(ErrorCode.TRANSACTION_ABORTABLE, message), unsent_only=True)
         await self.flush()
 
     async def close(self, *, timeout_ms: int | None = None) -> None:
-        """Send what waits, for at most `timeout_ms`; the rest fails.  An open transaction is aborted."""
+        """Send waiting records for at most `timeout_ms`; the others fail.  An open transaction is aborted."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -315,7 +315,7 @@ class Producer:
                 await transactions.abort(deadline)
             await self.flush(timeout_ms=timeout_ms)
         except KafkaError as error:
-            logger.warning("the producer is closed before all was settled: %s", error)
+            logger.warning("the producer was closed before everything was completed: %s", error)
             self._sender.abort(
                 error_for(ErrorCode.REQUEST_TIMED_OUT, "the producer was closed before the record was sent"),
                 unsent_only=False,
@@ -333,7 +333,7 @@ class Producer:
             self._transactions.check_can_send()
 
     def _metadata_changed(self) -> None:
-        """Topics may have grown; those that nobody has sent to for long are not asked for any more."""
+        """Update layouts, and stop requesting metadata of topics that have been idle for long."""
         idle_s = self.settings["metadata.max.idle.ms"] / 1000
         for name, queues in list(self._accumulator.by_topic.items()):
             layout = self.cluster.metadata.topics.get(name)
@@ -346,14 +346,15 @@ class Producer:
                     self.cluster.wanted.discard(name)
 
     async def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> tuple[Partition, ...]:
-        """The partitions of a topic, with their leaders and replicas."""
+        """Return the partitions of a topic, with their leaders and replicas."""
         check_arguments(topic, None, None, None)
         return (await self.cluster.topic(topic, self._block(timeout_ms))).partitions
 
-    # ------------------------------------------------------------------------------------------ transactions
+    # ------------------------------------------------------------------------------------------- transactions
 
     async def init_transactions(self, *, timeout_ms: int | None = None) -> None:
-        """Once, before the first transaction: fences earlier producers with the same `transactional.id`."""
+        """Call once, before the first transaction; fences earlier producers with the same
+        `transactional.id`."""
         await self._transactional().init(self._block(timeout_ms))
 
     def begin_transaction(self) -> None:
@@ -366,16 +367,15 @@ class Producer:
         *,
         timeout_ms: int | None = None,
     ) -> None:
-        """Commit a consumer's offsets with the transaction; `group` is what the consumer's group_metadata()
-        gives."""
+        """Commit a consumer's offsets with the transaction; `group` is the consumer's group_metadata()."""
         await self._transactional().send_offsets(offsets, group, self._block(timeout_ms))
 
     async def commit_transaction(self, *, timeout_ms: int | None = None) -> None:
-        """Send what waits and commit: all of it becomes visible, or an error says that it must be aborted."""
+        """Send waiting records and commit: all become visible, or an error says that it must be aborted."""
         await self._transactional().commit(self._block(timeout_ms))
 
     async def abort_transaction(self, *, timeout_ms: int | None = None) -> None:
-        """Drop what waits, and let readers of committed records see nothing of the rest."""
+        """Drop waiting records and abort: read_committed consumers see none of the transaction."""
         await self._transactional().abort(self._block(timeout_ms))
 
     def _block(self, timeout_ms: int | None) -> Deadline:

@@ -1,7 +1,7 @@
-"""From queues to brokers: which batches go in which request, and what becomes of them.
+"""From queues to brokers: composing Produce requests and handling their responses.
 
-What lives here: requests in flight, sequence numbers, retries, expiry.  What may not: records (producer) and
-what a transaction is (transactions).
+Contains requests in flight, sequence numbers, retries and expiry.  Records belong in `producer`, transaction
+state in `transactions`.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from barnabas.batch.records import NO_PRODUCER_ID, NO_SEQUENCE
 from barnabas.client.background_tasks import BackgroundTasks
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import Cluster
-from barnabas.client.errors.kinds import RetriableError, error_for
+from barnabas.client.errors.base import RetriableError, error_for
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.model import TopicPartition
 from barnabas.client.producer.accumulator import Accumulator, PartitionQueue
 from barnabas.client.producer.batches import NO_OFFSET, NO_TIME, ProducerBatch
 from barnabas.client.producer.identity import Identity
-from barnabas.client.producer.produce_request import answers_by_partition, produce_request, refusal_text
+from barnabas.client.producer.produce_request import produce_request, refusal_text, responses_by_partition
 from barnabas.client.producer.sequences import is_later, sequence_after
 from barnabas.config.settings import Settings
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.schema import Message
 
 PRODUCE_KEY = ProduceRequest.schema.key or 0
-# The last version in which a transaction's partitions are announced beforehand (KIP-890).
+# The last version in which the client adds partitions to a transaction beforehand (KIP-890).
 LAST_ANNOUNCED_VERSION = 11
 _Taken = list[tuple[PartitionQueue, ProducerBatch]]
 _LOST_SEQUENCE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 
 
 class TransactionGate(Protocol):
-    """What the sender asks of a transaction."""
+    """The sender's view of a transaction."""
 
     @property
     def announces_partitions(self) -> bool: ...
 
-    def may_send(self, where: TopicPartition) -> bool: ...
+    def may_send(self, partition: TopicPartition) -> bool: ...
 
     def batch_failed(self, error: KafkaError) -> None: ...
 
 
 class Sender:
-    """Runs on the loop's callbacks: when something may have become possible, `pump` looks."""
+    """Runs in callbacks on the loop: `_pump` sends whatever has become sendable."""
 
     def __init__(self, settings: Settings, cluster: Cluster, accumulator: Accumulator) -> None:
         self._loop = asyncio.get_running_loop()
@@ -69,10 +69,10 @@ class Sender:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._is_closed = False
 
-    # -------------------------------------------------------------------------------------------- the pump
+    # ------------------------------------------------------------------------------------------------ sending
 
     def wake(self) -> None:
-        """Something may be possible: look in the loop's next turn."""
+        """Schedule `_pump` in the next iteration of the loop."""
         if not self._pump_due and not self._is_closed:
             self._pump_due = True
             self._loop.call_soon(self._pump)
@@ -93,7 +93,7 @@ class Sender:
             if not partition_queue.queue:
                 del sendable[partition_queue]
                 continue
-            leader = leader_of(partition_queue.where)
+            leader = leader_of(partition_queue.topic_partition)
             if leader is None:
                 leaderless = True
             else:
@@ -122,7 +122,7 @@ class Sender:
             self._send(connection, taken)
 
     def _take(self, queues: list[PartitionQueue]) -> _Taken:
-        """At most one batch of each lane, as many bytes as a request may have."""
+        """Take at most one batch of each queue, up to the maximum request size."""
         taken: _Taken = []
         size = 0
         now = self._loop.time()
@@ -133,54 +133,55 @@ class Sender:
             if taken and size + batch.size > self._max_request_bytes:
                 break
             partition_queue.queue.popleft()
-            self._accumulator.took(partition_queue, batch)
+            self._accumulator.batch_taken(partition_queue, batch)
             if self.identity is not None:
                 self._number(partition_queue, batch, self.identity)
             size += batch.size
             taken.append((partition_queue, batch))
             partition_queue.in_flight.append(batch)
-        # One broker after the other comes first, so that a full request does not always leave out the same.
+        # Rotate the queues, so that a full request does not always leave out the same ones.
         if len(queues) > 1:
             queues.append(queues.pop(0))
         return taken
 
     def _next(self, partition_queue: PartitionQueue, now: float) -> ProducerBatch | None:
-        """The batch of a lane that may be sent now."""
+        """Return the batch of a queue that may be sent now."""
         if not partition_queue.queue:
             self._accumulator.sendable.pop(partition_queue, None)
             return None
-        head = partition_queue.queue[0]
-        if head is partition_queue.open and not partition_queue.due:
+        first = partition_queue.queue[0]
+        if first is partition_queue.open and not partition_queue.due:
             self._accumulator.sendable.pop(partition_queue, None)
             return None
-        if head.not_before > now:
-            self._wake_in("retry", head.not_before - now)
+        if first.not_before > now:
+            self._wake_in("retry", first.not_before - now)
             return None
-        if self.transactions is not None and not self.transactions.may_send(partition_queue.where):
+        if self.transactions is not None and not self.transactions.may_send(partition_queue.topic_partition):
             return None
-        if partition_queue.in_flight and not self._may_follow(partition_queue, head):
+        if partition_queue.in_flight and not self._may_follow(partition_queue, first):
             return None
-        return head
+        return first
 
-    def _may_follow(self, partition_queue: PartitionQueue, head: ProducerBatch) -> bool:
-        """Whether a batch may be sent while others of its lane are under way."""
+    def _may_follow(self, partition_queue: PartitionQueue, first: ProducerBatch) -> bool:
+        """Whether a batch may be sent while others of its partition are in flight."""
         if self.identity is None:
             return self._max_in_flight > 1
         pair = self.identity.pair
-        # A partition that knows nothing of a producer takes any first number.  So the first batch goes alone:
-        # were it refused for a moment and the next one taken, it could never come in its place.  A partition
-        # that knows it takes only 0 as the first number of another epoch (KIP-360), so no epoch has to wait.
+        # A partition that does not know a producer accepts any first sequence number.  So the first batch
+        # goes alone: if it failed temporarily and the next one were accepted, it could never be written in
+        # its place.  A partition that knows the producer accepts only 0 as the first number of a new epoch
+        # (KIP-360), so a new epoch need not wait.
         if (
             partition_queue.identity != pair
             or partition_queue.rewrite
             or partition_queue.known_producer_id != pair[0]
         ):
             return False
-        # A batch that is sent again waits until it is the first: then the order cannot change.
-        return not head.has_sequence or head.base_sequence < partition_queue.in_flight[0].base_sequence
+        # A retried batch waits until it is the first, so that the order cannot change.
+        return not first.has_sequence or first.base_sequence < partition_queue.in_flight[0].base_sequence
 
     def _number(self, partition_queue: PartitionQueue, batch: ProducerBatch, identity: Identity) -> None:
-        """Give a batch its sequence number; a batch that is sent again keeps the one it has."""
+        """Assign a sequence number; a retried batch keeps its own."""
         if partition_queue.identity != identity.pair and (partition_queue.rewrite or not batch.has_sequence):
             partition_queue.identity = identity.pair
             partition_queue.next_sequence = 0
@@ -210,31 +211,37 @@ class Sender:
         for batch in batches:
             batch.attempts += 1
         if not self._acks:
-            connection.tell(request, version, None)
+            connection.send_with_callback(request, version, None)
             for partition_queue, batch in taken:
                 partition_queue.in_flight.remove(batch)
                 self._succeed(batch, NO_OFFSET, NO_TIME)
             return
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        connection.tell(request, version, partial(self._answered, node_id, taken), self._request_timeout_ms)
+        connection.send_with_callback(
+            request, version, partial(self._on_response, node_id, taken), self._request_timeout_ms
+        )
 
-    # ----------------------------------------------------------------------------------------- the answers
+    # ---------------------------------------------------------------------------------------------- responses
 
-    def _answered(
+    def _on_response(
         self, node_id: int, taken: _Taken, message: Message | None, error: Exception | None
     ) -> None:
         self._in_flight[node_id] -= 1
         if isinstance(message, ProduceResponse):
-            answers = answers_by_partition(message, self._cluster.metadata)
+            responses = responses_by_partition(message, self._cluster.metadata)
             for partition_queue, batch in taken:
-                answer = answers.get(partition_queue.where)
+                response = responses.get(partition_queue.topic_partition)
                 partition_queue.in_flight.remove(batch)
-                if answer is None:
+                if response is None:
                     self._failed(
-                        partition_queue, batch, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "no word of it")
+                        partition_queue,
+                        batch,
+                        error_for(
+                            ErrorCode.UNKNOWN_SERVER_ERROR, "the response does not contain the partition"
+                        ),
                     )
                 else:
-                    self._judge(partition_queue, batch, answer)
+                    self._handle_response(partition_queue, batch, response)
         else:
             failure = error if isinstance(error, KafkaError) else error_for(ErrorCode.NETWORK_EXCEPTION)
             for partition_queue, batch in taken:
@@ -242,36 +249,36 @@ class Sender:
                 self._failed(partition_queue, batch, failure)
         self.wake()
 
-    def _judge(
+    def _handle_response(
         self,
         partition_queue: PartitionQueue,
         batch: ProducerBatch,
-        answer: ProduceResponse.PartitionProduceResponse,
+        response: ProduceResponse.PartitionProduceResponse,
     ) -> None:
-        code = answer.error_code
+        code = response.error_code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             if batch.has_sequence and (batch.producer_id, batch.producer_epoch) == partition_queue.identity:
                 last = sequence_after(batch.base_sequence, batch.record_count - 1)
                 if is_later(last, partition_queue.last_acked):
                     partition_queue.last_acked = last
                 partition_queue.known_producer_id = batch.producer_id
-            self._succeed(batch, answer.base_offset, answer.log_append_time_ms)
+            self._succeed(batch, response.base_offset, response.log_append_time_ms)
             return
         if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.is_done:
             self._split(partition_queue, batch)
             return
-        error = error_for(code, refusal_text(answer, partition_queue.where))
+        error = error_for(code, refusal_text(response, partition_queue.topic_partition))
         if isinstance(error, RetriableError):
             self._cluster.metadata.expire()
         self._failed(partition_queue, batch, error)
 
     def _failed(self, partition_queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
-        """Send it again if that may help, else give it up."""
+        """Retry the batch if that may help, else fail it."""
         if batch.is_done:
-            # It was given up while it was under way, and its numbers with it.
+            # It was failed while it was in flight, and its sequence numbers with it.
             return
         if error.code in _LOST_SEQUENCE:
-            # Perhaps the partition has forgotten the producer.
+            # The partition may have expired the producer's state.
             partition_queue.known_producer_id = NO_PRODUCER_ID
         if self._is_retried(partition_queue, batch, error):
             pause_s = self._cluster.retries.pause_s(batch.attempts - 1)
@@ -294,7 +301,7 @@ class Sender:
             return False
         is_next = batch.base_sequence == sequence_after(partition_queue.last_acked)
         if not is_next or partition_queue.rewrite:
-            # One before it failed and is sent again, or has been given up: this one follows it.
+            # An earlier batch failed and is retried, or was given up: this one follows it.
             return True
         if self.transactions is not None:
             return False
@@ -305,7 +312,7 @@ class Sender:
         if self.transactions is not None:
             self.transactions.batch_failed(error)
         elif self.identity is not None and batch.has_sequence:
-            # The broker waits for the number that is now missing: go on under the next epoch.
+            # The broker expects the missing sequence number: continue with the next epoch.
             self._renumber(partition_queue)
         self._accumulator.release(batch)
         batch.fail(error)
@@ -336,7 +343,7 @@ class Sender:
         batch.on_done = partial(self._accumulator.release, batch)
         self._accumulator.sendable[partition_queue] = None
 
-    # --------------------------------------------------------------------------------------------- time-outs
+    # ---------------------------------------------------------------------------------------------- time-outs
 
     def _watch_age(self) -> None:
         if "age" not in self._timers and self._accumulator.incomplete:
@@ -352,17 +359,17 @@ class Sender:
                 continue
             if batch in partition_queue.queue:
                 partition_queue.queue.remove(batch)
-                self._accumulator.took(partition_queue, batch)
+                self._accumulator.batch_taken(partition_queue, batch)
             self._give_up(partition_queue, batch, _expired(batch, self._delivery_timeout_s))
         self._watch_age()
         self.wake()
 
     def abort(self, error: KafkaError, *, unsent_only: bool) -> None:
-        """Give up what waits, and unless told otherwise also what is under way."""
+        """Fail queued batches, and unless `unsent_only` also those in flight."""
         for batch, partition_queue in list(self._accumulator.incomplete.items()):
             if batch in partition_queue.queue:
                 partition_queue.queue.remove(batch)
-                self._accumulator.took(partition_queue, batch)
+                self._accumulator.batch_taken(partition_queue, batch)
             elif unsent_only:
                 continue
             self._accumulator.release(batch)
@@ -378,11 +385,14 @@ class Sender:
             known.cancel()
         self._timers[name] = self._loop.call_at(when, self.wake)
 
-    # ---------------------------------------------------------------------------- what has to be waited for
+    # --------------------------------------------------------------------------------------- background tasks
 
     def _lacks_leaders(self) -> bool:
         leader_of = self._cluster.metadata.leader_of
-        return any(leader_of(partition_queue.where) is None for partition_queue in self._accumulator.sendable)
+        return any(
+            leader_of(partition_queue.topic_partition) is None
+            for partition_queue in self._accumulator.sendable
+        )
 
     def _acquire_identity(self) -> None:
         if self._acquiring is None or self._acquiring.done():
@@ -391,7 +401,7 @@ class Sender:
     async def _acquired(self) -> None:
         assert self.identity is not None
         if self.transactions is not None:
-            # A transactional producer's identity comes with its transactions.
+            # A transactional producer gets its identity from init_transactions().
             return
         try:
             await self.identity.obtain()

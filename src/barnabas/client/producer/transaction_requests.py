@@ -1,11 +1,11 @@
-"""Requests about a transaction's partitions and offsets, and their answers."""
+"""Requests about a transaction's partitions and offsets, and checks of their responses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from barnabas.base.errors import ErrorCode
-from barnabas.client.errors.kinds import check
+from barnabas.client.errors.base import check
 from barnabas.client.errors.local import CommitFailedError
 from barnabas.client.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, by_topic
 from barnabas.protocol.messages.add_partitions_to_txn import (
@@ -14,7 +14,7 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
 )
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
-_FALLEN_OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+_MEMBERSHIP_LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 
 
 def add_partitions_request(
@@ -31,11 +31,11 @@ def add_partitions_request(
     )
 
 
-def check_added(answer: AddPartitionsToTxnResponse) -> None:
-    """Raise the first error that says something: the others only say that they were not tried."""
+def check_added(response: AddPartitionsToTxnResponse) -> None:
+    """Raise the first significant error: OPERATION_NOT_ATTEMPTED only follows from others."""
     codes = [
         one.partition_error_code
-        for topic in answer.results_by_topic_v3_and_below
+        for topic in response.results_by_topic_v3_and_below
         for one in topic.results_by_partition
     ]
     for code in sorted(codes, key=lambda each: each == ErrorCode.OPERATION_NOT_ATTEMPTED):
@@ -75,9 +75,9 @@ def _committed(number: int, offset: OffsetAndMetadata) -> TxnOffsetCommitRequest
     )
 
 
-def check_committed(answer: TxnOffsetCommitResponse) -> None:
-    for topic in answer.topics:
-        for one in topic.partitions:
-            if one.error_code in _FALLEN_OUT:
-                raise CommitFailedError(f"the group has rebalanced: {ErrorCode(one.error_code).name}")
-            check(one.error_code)
+def check_committed(response: TxnOffsetCommitResponse) -> None:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            if partition.error_code in _MEMBERSHIP_LOST:
+                raise CommitFailedError(f"the group has rebalanced: {ErrorCode(partition.error_code).name}")
+            check(partition.error_code)

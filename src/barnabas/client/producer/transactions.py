@@ -1,7 +1,6 @@
-"""A producer's transactions (KIP-98, KIP-447, KIP-890): from init to commit or abort, and what errors mean.
+"""A producer's transactions (KIP-98, KIP-447, KIP-890): states, and requests to the coordinators.
 
-What lives here: the states and the requests to the coordinators.  What may not: batches and sequence numbers
-(sender).
+Batches and sequence numbers belong in `sender`.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from enum import Enum
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import COORDINATOR_MOVED, Cluster, CoordinatorType
+from barnabas.client.errors.base import ClientError, RetriableError, check
 from barnabas.client.errors.groups import (
     InvalidProducerEpochError,
     InvalidTxnStateError,
     ProducerFencedError,
     TransactionAbortableError,
 )
-from barnabas.client.errors.kinds import ClientError, RetriableError, check
 from barnabas.client.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from barnabas.client.producer.accumulator import NO_IDENTITY
 from barnabas.client.producer.identity import Identity
@@ -29,7 +28,7 @@ from barnabas.client.producer.transaction_requests import (
     check_committed,
     txn_offset_commit_request,
 )
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.config.settings import Settings
 from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from barnabas.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
@@ -38,9 +37,9 @@ from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, I
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 
 FEATURE = "transaction.version"
-# From this level on brokers add partitions by themselves, and every transaction has an epoch of its own.
+# From this level on brokers add partitions themselves, and every transaction has its own epoch.
 IMPLICIT_LEVEL = 2
-# The newest versions for brokers below that level.
+# The highest versions for brokers below that level.
 LAST_CLIENT_ADD_PARTITIONS = 3
 LAST_EXPLICIT_END_TXN = 4
 LAST_EXPLICIT_OFFSET_COMMIT = 4
@@ -63,11 +62,11 @@ class State(Enum):
     OPEN = "a transaction is open"
     ENDING = "the transaction is being committed or aborted"
     FAILED = "the transaction has failed and can only be aborted"
-    DEAD = "the producer cannot go on"
+    DEAD = "the producer cannot continue"
 
 
 class Transactions:
-    """The one transaction that a producer may have open, and its coordinator."""
+    """The current transaction of a producer, and its coordinator."""
 
     def __init__(
         self,
@@ -80,7 +79,7 @@ class Transactions:
         self._cluster = cluster
         self._identity = identity
         self._wake = wake
-        # Waits until all batches are done; True drops those that were not sent yet.
+        # Waits until all batches are finished; True drops those that were not sent yet.
         self._settle = settle
         self._id: str = settings["transactional.id"]
         self._timeout_ms: int = settings["transaction.timeout.ms"]
@@ -93,23 +92,23 @@ class Transactions:
         self._has_work = False
         self._epoch_is_spent = False
 
-    # ------------------------------------------------------------------------------------- for the sender
+    # ----------------------------------------------------------------------------------------- for the sender
 
     @property
     def is_implicit(self) -> bool:
-        """Whether brokers add partitions by themselves and give every transaction its own epoch (KIP-890)."""
+        """Whether brokers add partitions themselves and give every transaction its own epoch (KIP-890)."""
         return self._implicit
 
     @property
     def announces_partitions(self) -> bool:
-        """Whether each partition must be announced before it is written to (brokers before KIP-890)."""
+        """Whether partitions must be added before they are written to (brokers before KIP-890)."""
         return not self._implicit
 
-    def may_send(self, where: TopicPartition) -> bool:
-        if self._implicit or where in self._added:
+    def may_send(self, partition: TopicPartition) -> bool:
+        if self._implicit or partition in self._added:
             self._has_work = True
             return True
-        self._pending.add(where)
+        self._pending.add(partition)
         if self._adding is None or self._adding.done():
             self._adding = asyncio.ensure_future(self._add_partitions())
         return False
@@ -138,18 +137,18 @@ class Transactions:
             return TransactionAbortableError(f"cannot {what}: the transaction has failed: {self.error}")
         return InvalidTxnStateError(f"cannot {what}: {self.state.value}")
 
-    # --------------------------------------------------------------------------------------- for the user
+    # ------------------------------------------------------------------------------------------- for the user
 
     async def init(self, deadline: Deadline) -> None:
-        """Take the transactional id over: earlier producers with it are fenced, what they left is aborted."""
+        """Acquire the transactional id: fences earlier producers and aborts their open transactions."""
         if self.state is not State.NEW:
             raise self._refusal("init_transactions()")
         await self._init_producer_id(deadline, NO_IDENTITY)
         self.state = State.READY
 
     def adopt(self, identity: tuple[int, int], *, implicit: bool) -> None:
-        """Go on in the place of a producer that is gone, with the id and epoch it had and as it did
-        (`is_implicit`); unlike init() this fences nobody, and brokers refuse it once somebody else did."""
+        """Continue in place of a former producer, with its id, epoch and protocol (`is_implicit`); unlike
+        init() this fences no producer, and brokers reject it once another producer has taken over."""
         if self.state is not State.NEW:
             raise self._refusal("adopt an identity")
         self._identity.pair = identity
@@ -166,12 +165,12 @@ class Transactions:
 
         async def attempt() -> None:
             connection = await self._coordinator()
-            answer = await connection.ask(request, InitProducerIdResponse)
-            check(answer.error_code)
-            self._identity.pair = (answer.producer_id, answer.producer_epoch)
-            self._implicit = connection.conversation.feature_levels.get(FEATURE, 0) >= IMPLICIT_LEVEL
+            response = await connection.send(request, InitProducerIdResponse)
+            check(response.error_code)
+            self._identity.pair = (response.producer_id, response.producer_epoch)
+            self._implicit = connection.protocol.feature_levels.get(FEATURE, 0) >= IMPLICIT_LEVEL
 
-        await self._asked(deadline, "InitProducerId", attempt)
+        await self._request(deadline, "InitProducerId", attempt)
 
     def begin(self) -> None:
         if self.state is not State.READY:
@@ -189,13 +188,13 @@ class Transactions:
         group: ConsumerGroupMetadata,
         deadline: Deadline,
     ) -> None:
-        """Make commits of a consumer a part of the transaction."""
+        """Add a consumer's commits to the transaction."""
         if self.state is not State.OPEN:
             raise self._refusal("send_offsets_to_transaction()")
         if not offsets:
             return
         if not self._implicit:
-            await self._asked(deadline, "AddOffsetsToTxn", lambda: self._add_offsets(group.group_id))
+            await self._request(deadline, "AddOffsetsToTxn", lambda: self._add_offsets(group.group_id))
         self._has_work = True
         request = txn_offset_commit_request(self._id, self._identity.pair, offsets, group)
         highest = None if self._implicit else LAST_EXPLICIT_OFFSET_COMMIT
@@ -203,16 +202,16 @@ class Transactions:
         async def attempt() -> None:
             connection = await self._cluster.coordinator(group.group_id, CoordinatorType.GROUP)
             try:
-                check_committed(await connection.ask(request, TxnOffsetCommitResponse, highest=highest))
+                check_committed(await connection.send(request, TxnOffsetCommitResponse, highest=highest))
             except RetriableError as error:
                 if error.code in COORDINATOR_MOVED:
                     self._cluster.forget_coordinator(group.group_id, CoordinatorType.GROUP)
                 raise
 
-        await self._asked(deadline, "TxnOffsetCommit", attempt)
+        await self._request(deadline, "TxnOffsetCommit", attempt)
 
     async def commit(self, deadline: Deadline) -> None:
-        """Send what waits, then commit.  After an error: abort."""
+        """Send waiting records, then commit.  After an error: abort."""
         if self.state is not State.OPEN:
             raise self._refusal("commit_transaction()")
         await self._settle(False)
@@ -222,7 +221,7 @@ class Transactions:
         await self._end(deadline, committed=True)
 
     async def abort(self, deadline: Deadline) -> None:
-        """Drop what waits, then let nobody see what was written."""
+        """Drop waiting records, then abort."""
         if self.state not in (State.OPEN, State.FAILED):
             raise self._refusal("abort_transaction()")
         self.state = State.ENDING
@@ -240,25 +239,25 @@ class Transactions:
             async def attempt() -> None:
                 connection = await self._coordinator()
                 highest = None if self._implicit else LAST_EXPLICIT_END_TXN
-                answer = await connection.ask(request, EndTxnResponse, highest=highest)
-                check(answer.error_code)
-                if answer.producer_id >= 0:
-                    self._identity.pair = (answer.producer_id, answer.producer_epoch)
+                response = await connection.send(request, EndTxnResponse, highest=highest)
+                check(response.error_code)
+                if response.producer_id >= 0:
+                    self._identity.pair = (response.producer_id, response.producer_epoch)
 
-            await self._asked(deadline, "EndTxn", attempt)
+            await self._request(deadline, "EndTxn", attempt)
         if self._epoch_is_spent and not self._implicit:
-            # Numbers were given to batches that were dropped: a new epoch starts them anew (KIP-360).
+            # Dropped batches had sequence numbers: a new epoch restarts them (KIP-360).
             await self._init_producer_id(deadline, self._identity.pair)
         self.state = State.READY
         self.error = None
 
-    # ------------------------------------------------------------------------------------ the coordinator
+    # -------------------------------------------------------------------------------------------- coordinator
 
     async def _coordinator(self) -> BrokerConnection:
         return await self._cluster.coordinator(self._id, CoordinatorType.TRANSACTION)
 
-    async def _asked(self, deadline: Deadline, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
-        """Until it works or the time is over; other errors fail the transaction, or the producer."""
+    async def _request(self, deadline: Deadline, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
+        """Retry until success or the deadline; other errors fail the transaction, or the producer."""
 
         async def watched() -> None:
             try:
@@ -271,7 +270,7 @@ class Transactions:
         try:
             await self._cluster.retries.until(deadline, what, watched)
         except RetriableError:
-            # Whether it was done is not known; the same call may be made again.
+            # The outcome is unknown; the caller may make the same call again.
             if self.state is State.ENDING:
                 self.state = State.OPEN
             raise
@@ -284,8 +283,8 @@ class Transactions:
         request = AddOffsetsToTxnRequest(
             transactional_id=self._id, producer_id=producer_id, producer_epoch=epoch, group_id=group_id
         )
-        answer = await (await self._coordinator()).ask(request, AddOffsetsToTxnResponse)
-        check(answer.error_code)
+        response = await (await self._coordinator()).send(request, AddOffsetsToTxnResponse)
+        check(response.error_code)
 
     async def _add_partitions(self) -> None:
         failures = 0
@@ -294,10 +293,10 @@ class Transactions:
             request = add_partitions_request(self._id, self._identity.pair, asked)
             try:
                 connection = await self._coordinator()
-                answer = await connection.ask(
+                response = await connection.send(
                     request, AddPartitionsToTxnResponse, highest=LAST_CLIENT_ADD_PARTITIONS
                 )
-                check_added(answer)
+                check_added(response)
             except RetriableError as error:
                 if error.code in COORDINATOR_MOVED:
                     self._cluster.forget_coordinator(self._id, CoordinatorType.TRANSACTION)

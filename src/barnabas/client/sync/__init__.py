@@ -1,4 +1,4 @@
-"""Producer, Consumer and Admin for programs without asyncio: one loop in a thread, not a second client."""
+"""Blocking Producer, Consumer and Admin: the asyncio clients on a loop in a thread, not a second client."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Admin", "Consumer", "Delivery", "Producer"]
 
-_HOMES = {"Admin": "admin", "Consumer": "consumer", "Delivery": "producer", "Producer": "producer"}
+_MODULES = {"Admin": "admin", "Consumer": "consumer", "Delivery": "producer", "Producer": "producer"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"barnabas.client.sync has no {name}")
-    return getattr(import_module(f"barnabas.client.sync.{_HOMES[name]}"), name)
+    return getattr(import_module(f"barnabas.client.sync.{_MODULES[name]}"), name)

@@ -1,14 +1,14 @@
-"""The admin client for programs without asyncio: the same calls, waited for."""
+"""The blocking admin client."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from barnabas.client.admin.admin import Admin as AsyncAdmin
-from barnabas.client.sync.face import Face, blocking, started
+from barnabas.client.sync.blocking_client import BlockingClient, blocking, start_client
 
 
-class Admin(Face[AsyncAdmin]):
+class Admin(BlockingClient[AsyncAdmin]):
     """See `barnabas.client.Admin`.
 
     with Admin(bootstrap_servers="localhost:9092") as admin:
@@ -16,7 +16,7 @@ class Admin(Face[AsyncAdmin]):
     """
 
     def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
-        super().__init__(*started("barnabas-admin", lambda: AsyncAdmin(config, **options)))
+        super().__init__(*start_client("barnabas-admin", lambda: AsyncAdmin(config, **options)))
 
     def close(self) -> None:
         self._end(self._client.close())

@@ -1,4 +1,4 @@
-"""The consumer for programs without asyncio."""
+"""The blocking consumer."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from barnabas.client.consumer.consumer import DEFAULT_CLOSE_MS
 from barnabas.client.consumer.consumer import Consumer as AsyncConsumer
 from barnabas.client.consumer.subscription import RebalanceListener
 from barnabas.client.model import TopicPartition
-from barnabas.client.sync.face import Face, blocking, plain, started
+from barnabas.client.sync.blocking_client import BlockingClient, blocking, on_loop, start_client
 from barnabas.runtime.loop.loop_thread import in_caller
 
 
-class Consumer(Face[AsyncConsumer]):
+class Consumer(BlockingClient[AsyncConsumer]):
     """See `barnabas.client.Consumer`.
 
     with Consumer(bootstrap_servers="localhost:9092", group_id="billing") as consumer:
@@ -26,7 +26,7 @@ class Consumer(Face[AsyncConsumer]):
     """
 
     def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
-        super().__init__(*started("barnabas-consumer", lambda: AsyncConsumer(config, **options)))
+        super().__init__(*start_client("barnabas-consumer", lambda: AsyncConsumer(config, **options)))
 
     def subscribe(
         self,
@@ -36,18 +36,18 @@ class Consumer(Face[AsyncConsumer]):
         server_pattern: str | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """As a member of the group; the listener is called on the thread that polls."""
-        heard = None if listener is None else _OnCallersThread(listener)
-        self._subscribe(topics, pattern=pattern, server_pattern=server_pattern, listener=heard)
+        """Subscribe as a member of the group; the listener is called on the polling thread."""
+        on_caller = None if listener is None else _OnCallersThread(listener)
+        self._subscribe(topics, pattern=pattern, server_pattern=server_pattern, listener=on_caller)
 
-    _subscribe = plain(AsyncConsumer.subscribe)
+    _subscribe = on_loop(AsyncConsumer.subscribe)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while not self._is_closed:
             yield from self._one_by_one(self.poll())
 
     def _one_by_one(self, records: list[ConsumerRecord]) -> Iterator[ConsumerRecord]:
-        """So that a commit within the loop commits what was taken, not all that was polled."""
+        """Yield records so that a commit within the loop commits consumed records, not all polled ones."""
         out = self._client._out
         out.begin(records)
         for record in records:
@@ -57,7 +57,8 @@ class Consumer(Face[AsyncConsumer]):
                 return
 
     def wakeup(self) -> None:
-        """Let a poll that waits end at once, without records; any thread, and a signal, may call this."""
+        """Make a waiting poll return at once, without records; may be called by any thread and by signal
+        handlers."""
         self._thread.call_soon(self._client.wakeup)
 
     def close(self, *, timeout_ms: int = DEFAULT_CLOSE_MS) -> None:
@@ -65,23 +66,23 @@ class Consumer(Face[AsyncConsumer]):
 
     poll = blocking(AsyncConsumer.poll)
     poll_arrow = blocking(AsyncConsumer.poll_arrow)
-    assign = plain(AsyncConsumer.assign)
+    assign = on_loop(AsyncConsumer.assign)
     unsubscribe = blocking(AsyncConsumer.unsubscribe)
-    subscription = plain(AsyncConsumer.subscription)
-    assignment = plain(AsyncConsumer.assignment)
-    seek = plain(AsyncConsumer.seek)
-    seek_to_beginning = plain(AsyncConsumer.seek_to_beginning)
-    seek_to_end = plain(AsyncConsumer.seek_to_end)
-    seek_to_time = plain(AsyncConsumer.seek_to_time)
+    subscription = on_loop(AsyncConsumer.subscription)
+    assignment = on_loop(AsyncConsumer.assignment)
+    seek = on_loop(AsyncConsumer.seek)
+    seek_to_beginning = on_loop(AsyncConsumer.seek_to_beginning)
+    seek_to_end = on_loop(AsyncConsumer.seek_to_end)
+    seek_to_time = on_loop(AsyncConsumer.seek_to_time)
     position = blocking(AsyncConsumer.position)
-    pause = plain(AsyncConsumer.pause)
-    resume = plain(AsyncConsumer.resume)
-    paused = plain(AsyncConsumer.paused)
-    current_lag = plain(AsyncConsumer.current_lag)
+    pause = on_loop(AsyncConsumer.pause)
+    resume = on_loop(AsyncConsumer.resume)
+    paused = on_loop(AsyncConsumer.paused)
+    current_lag = on_loop(AsyncConsumer.current_lag)
     commit = blocking(AsyncConsumer.commit)
-    commit_async = plain(AsyncConsumer.commit_async)
+    commit_async = on_loop(AsyncConsumer.commit_async)
     committed = blocking(AsyncConsumer.committed)
-    group_metadata = plain(AsyncConsumer.group_metadata)
+    group_metadata = on_loop(AsyncConsumer.group_metadata)
     beginning_offsets = blocking(AsyncConsumer.beginning_offsets)
     end_offsets = blocking(AsyncConsumer.end_offsets)
     offsets_for_times = blocking(AsyncConsumer.offsets_for_times)
@@ -90,7 +91,7 @@ class Consumer(Face[AsyncConsumer]):
 
 
 class _OnCallersThread:
-    """A listener whose methods run where the user polls, so that they may call the consumer."""
+    """A listener whose methods run on the polling thread, so that they may call the consumer."""
 
     def __init__(self, listener: RebalanceListener) -> None:
         self._listener = listener

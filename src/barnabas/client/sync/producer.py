@@ -1,4 +1,4 @@
-"""The producer for programs without asyncio."""
+"""The blocking producer."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from barnabas.client.errors.local import ClosedError, KafkaTimeoutError
 from barnabas.client.producer.delivery import OnDelivery, RecordMetadata
 from barnabas.client.producer.placing import HeadersGiven, check_arguments, headers_of
 from barnabas.client.producer.producer import Producer as AsyncProducer
-from barnabas.client.sync.face import Face, blocking, plain, started
-from barnabas.client.sync.inbox import Handover, Inbox, closed_too_early
+from barnabas.client.sync.blocking_client import BlockingClient, blocking, on_loop, start_client
+from barnabas.client.sync.inbox import Inbox, PendingRecord, closed_too_early
 
 
-class Delivery(Handover):
-    """A record that was given to send(); `result()` waits until it is written."""
+class Delivery(PendingRecord):
+    """A record passed to send(); `result()` waits until it is written."""
 
-    __slots__ = ("_face",)
+    __slots__ = ("_producer",)
 
-    def __init__(self, face: Producer) -> None:
+    def __init__(self, client: Producer) -> None:
         super().__init__()
-        self._face = face
+        self._producer = client
 
     @property
     def error(self) -> Exception | None:
-        """Why it was refused, or not written."""
+        """The error if it was rejected or not written."""
         taken = self.taken
         return self.refusal if taken is None else taken.error
 
@@ -35,11 +35,11 @@ class Delivery(Handover):
         return self.refusal is not None or (self.taken is not None and self.taken.done)
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
-        """Where it was written; raises why not."""
-        return self._face._result(self, timeout_s)
+        """Wait until it is written and return its metadata; raises if that failed."""
+        return self._producer._result(self, timeout_s)
 
 
-class Producer(Face[AsyncProducer]):
+class Producer(BlockingClient[AsyncProducer]):
     """See `barnabas.client.Producer`.
 
     with Producer(bootstrap_servers="localhost:9092") as producer:
@@ -48,9 +48,9 @@ class Producer(Face[AsyncProducer]):
     """
 
     def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
-        super().__init__(*started("barnabas-producer", lambda: AsyncProducer(config, **options)))
+        super().__init__(*start_client("barnabas-producer", lambda: AsyncProducer(config, **options)))
         self._inbox = Inbox(self._thread, self._client)
-        # Interceptors may make bytes of anything: then only they know what may be given.
+        # Interceptors may convert any type to bytes, so types cannot be checked here.
         self._check_types = None if self._client._interceptors else self._client._placer.check_types
 
     def send(
@@ -63,9 +63,9 @@ class Producer(Face[AsyncProducer]):
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
-        """Take a record; what cannot be sent at all raises here (TypeError, ValueError, InvalidTopicError).
+        """Accept a record; invalid arguments raise here (TypeError, ValueError, InvalidTopicError).
 
-        What comes to light later, `result()` and `on_delivery` report, the latter on the client's own thread.
+        Later errors are reported by `result()` and `on_delivery`; the latter runs on the client's own thread.
         """
         if self._is_closed:
             raise ClosedError("the producer is closed; open a new one")
@@ -100,17 +100,17 @@ class Producer(Face[AsyncProducer]):
         except KafkaError:
             raise
         except TimeoutError:
-            raise KafkaTimeoutError(f"the record is not written after {timeout_s} s") from None
+            raise KafkaTimeoutError(f"the record was not written within {timeout_s} s") from None
 
     def flush(self, *, timeout_ms: int | None = None) -> None:
-        """Wait until everything that was taken so far is written, or has failed."""
+        """Wait until all accepted records are written or have failed."""
         self._thread.run(self._flushed(timeout_ms))
 
     async def _flushed(self, timeout_ms: int | None) -> None:
         await self._client.flush(timeout_ms=await self._moved_within(timeout_ms))
 
     async def _moved_within(self, timeout_ms: int | None) -> int | None:
-        """How many milliseconds are left when the inbox is empty."""
+        """Wait until the inbox is empty; returns the remaining milliseconds."""
         loop = asyncio.get_running_loop()
         start_s = loop.time()
         try:
@@ -118,7 +118,7 @@ class Producer(Face[AsyncProducer]):
                 await self._inbox.at_most(0)
         except TimeoutError:
             left = self._inbox.size
-            raise KafkaTimeoutError(f"{left} records are still on their way after {timeout_ms} ms") from None
+            raise KafkaTimeoutError(f"{left} records are still undelivered after {timeout_ms} ms") from None
         return None if timeout_ms is None else max(0, timeout_ms - int((loop.time() - start_s) * 1000))
 
     def close(self, *, timeout_ms: int | None = None) -> None:
@@ -137,7 +137,7 @@ class Producer(Face[AsyncProducer]):
         await self._client.commit_transaction(timeout_ms=timeout_ms)
 
     def commit_transaction(self, *, timeout_ms: int | None = None) -> None:
-        """Send what waits and commit."""
+        """Send waiting records and commit."""
         self._thread.run(self._committed(timeout_ms))
 
     async def _aborted(self, timeout_ms: int | None) -> None:
@@ -149,5 +149,5 @@ class Producer(Face[AsyncProducer]):
 
     partitions_for = blocking(AsyncProducer.partitions_for)
     init_transactions = blocking(AsyncProducer.init_transactions)
-    begin_transaction = plain(AsyncProducer.begin_transaction)
+    begin_transaction = on_loop(AsyncProducer.begin_transaction)
     send_offsets_to_transaction = blocking(AsyncProducer.send_offsets_to_transaction)

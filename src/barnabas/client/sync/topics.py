@@ -1,6 +1,6 @@
-"""The part of the synchronous admin client that is about topics, for programs that are over in a moment.
+"""The topic calls of the blocking admin client, for short-lived programs.
 
-The whole admin client imports a hundred messages; whoever only lists topics need not wait for them.
+The whole admin client imports a hundred messages, which a program that only lists topics need not load.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from barnabas.client.admin.topics import TopicCalls
 from barnabas.client.cluster import Cluster
 from barnabas.client.options import admin_options
-from barnabas.client.sync.face import Face, blocking, started
+from barnabas.client.sync.blocking_client import BlockingClient, blocking, start_client
 
 
-class TopicAdmin(Face[TopicCalls]):
+class TopicAdmin(BlockingClient[TopicCalls]):
     """See `barnabas.client.sync.Admin`."""
 
     def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
-        super().__init__(*started("barnabas-topics", lambda: _made(config, options)))
+        super().__init__(*start_client("barnabas-topics", lambda: _made(config, options)))
 
     def close(self) -> None:
         self._end(self._client.cluster.close())

@@ -1,4 +1,4 @@
-"""Brokers: registration, heartbeats, fencing and leaving (KIP-631, KIP-841, KIP-858, KIP-966)."""
+"""Brokers: registration, heartbeats, fencing and unregistration (KIP-631, KIP-841, KIP-858, KIP-966)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.controller.brokers.heartbeats import BrokerState
 from barnabas.controller.decision import Context, Decision
-from barnabas.controller.replication.elections import updates_after
+from barnabas.controller.replication.elections import leader_and_isr_updates
 from barnabas.controller.state import RESERVED_DIRECTORIES, ControllerState
 from barnabas.metadata.cluster import Broker
 from barnabas.metadata.features import KRAFT_VERSION, METADATA_VERSION
@@ -27,14 +27,14 @@ from barnabas.protocol.schema import Message
 
 FENCE, UNFENCE = 1, -1
 SHUTTING_DOWN = 1
-# From this version on a registration tells the epoch of a broker that stopped cleanly.
+# From this version on, a registration contains the epoch of a broker that shut down cleanly.
 PREVIOUS_EPOCH_VERSION = 3
 
 # Registration
 
 
 def register_broker(state: ControllerState, request: BrokerRegistrationRequest, context: Context) -> Decision:
-    """BrokerRegistration: a new incarnation gets a new epoch, and what the old one led is sorted out."""
+    """BrokerRegistration: a new incarnation gets a new epoch; the partitions of the old one are updated."""
     if request.cluster_id != state.options.cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -57,7 +57,7 @@ def register_broker(state: ControllerState, request: BrokerRegistrationRequest, 
         log_dirs=list(request.log_dirs) if state.directories_supported else [],
     )
     if is_new:
-        records += _after_shutdown(state, request, existing, context.version)
+        records += _handle_shutdown(state, request, existing, context.version)
     elif existing is not None:
         record.fenced = existing.fenced
         record.in_controlled_shutdown = existing.in_controlled_shutdown
@@ -100,14 +100,14 @@ def _check_directories(state: ControllerState, request: BrokerRegistrationReques
                 raise _invalid(f"Broker {other.id} is already registered with directory {directory}")
 
 
-def _invalid(why: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REGISTRATION, why)
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REGISTRATION, message)
 
 
 def _checked_features(
     state: ControllerState, request: BrokerRegistrationRequest
 ) -> list[RegisterBrokerRecord.BrokerFeature]:
-    """A broker must support what the cluster has settled on."""
+    """A broker must support the finalized feature levels."""
     finalized = {**state.image.features, KRAFT_VERSION: state.options.kraft_version}
     named = {feature.name for feature in request.features}
     features = []
@@ -138,16 +138,19 @@ def _check_feature(name: str, finalized: int, lowest: int, highest: int) -> None
 def _endpoints(request: BrokerRegistrationRequest) -> list[RegisterBrokerRecord.BrokerEndpoint]:
     return [
         RegisterBrokerRecord.BrokerEndpoint(
-            name=one.name, host=one.host, port=one.port, security_protocol=one.security_protocol
+            name=listener.name,
+            host=listener.host,
+            port=listener.port,
+            security_protocol=listener.security_protocol,
         )
-        for one in request.listeners
+        for listener in request.listeners
     ]
 
 
-def _after_shutdown(
+def _handle_shutdown(
     state: ControllerState, request: BrokerRegistrationRequest, existing: Broker | None, version: int
 ) -> list[Message]:
-    """What the incarnation before left behind: unless it stopped cleanly it may have lost records."""
+    """Update the partitions of the previous incarnation; after an unclean shutdown it may lack records."""
     broker_id = request.broker_id
     clean = (
         version >= PREVIOUS_EPOCH_VERSION
@@ -156,19 +159,19 @@ def _after_shutdown(
     )
     if state.elr_enabled and not clean:
         return [
-            *updates_after(state, state.in_isr(broker_id), unclean=broker_id),
-            *updates_after(state, state.in_elr(broker_id), unclean=broker_id),
+            *leader_and_isr_updates(state, state.in_isr(broker_id), broker_with_unclean_shutdown=broker_id),
+            *leader_and_isr_updates(state, state.in_elr(broker_id), broker_with_unclean_shutdown=broker_id),
         ]
-    return updates_after(state, state.in_isr(broker_id), leaving=broker_id)
+    return leader_and_isr_updates(state, state.in_isr(broker_id), broker_to_remove=broker_id)
 
 
 # Heartbeats
 
 
 def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, context: Context) -> Decision:
-    """BrokerHeartbeat: renews the lease, and fences, unfences or lets go as the broker asks."""
+    """BrokerHeartbeat: renews the lease, and fences, unfences or shuts down the broker as it requests."""
     broker_id = request.broker_id
-    state.heartbeats.heard_of(broker_id, request.broker_epoch, context.now_ns)
+    state.heartbeats.record_contact(broker_id, request.broker_epoch, context.now_ns)
     registered_at = state.registered_at.get(broker_id)
     if registered_at is None:
         raise KafkaError(
@@ -184,9 +187,11 @@ def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, context: 
         caught_up=caught_up,
         leads=request.want_shut_down and state.leads_any(broker_id),
     )
-    records = [] if current is following else _transition(state, broker, following)
+    records = [] if current is following else _state_change_records(state, broker, following)
     if state.directories_supported:
-        records += _directories_offline(state, broker, [Uuid(one) for one in request.offline_log_dirs])
+        records += _handle_offline_directories(
+            state, broker, [Uuid(directory) for directory in request.offline_log_dirs]
+        )
 
     def accepted(last_offset: int) -> None:
         leases = state.heartbeats
@@ -204,24 +209,24 @@ def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, context: 
     return Decision(records, reply, accepted, atomic=False)
 
 
-def _transition(state: ControllerState, broker: Broker, following: BrokerState) -> list[Message]:
+def _state_change_records(state: ControllerState, broker: Broker, following: BrokerState) -> list[Message]:
     if following is BrokerState.UNFENCED:
         return [
             _change(broker, fenced=UNFENCE),
-            *updates_after(state, state.leaderless(), arriving=broker.id),
+            *leader_and_isr_updates(state, state.leaderless(), broker_to_add=broker.id),
         ]
     if following is BrokerState.CONTROLLED_SHUTDOWN:
         records: list[Message] = []
         if not broker.in_controlled_shutdown:
             records.append(_change(broker, in_controlled_shutdown=SHUTTING_DOWN))
-        return records + updates_after(state, state.in_isr(broker.id), leaving=broker.id)
+        return records + leader_and_isr_updates(state, state.in_isr(broker.id), broker_to_remove=broker.id)
     return fence(state, broker)
 
 
 def fence(state: ControllerState, broker: Broker) -> list[Message]:
-    """It leads no more and leaves every ISR."""
+    """The broker loses its leaderships and leaves every ISR."""
     return [
-        *updates_after(state, state.in_isr(broker.id), leaving=broker.id),
+        *leader_and_isr_updates(state, state.in_isr(broker.id), broker_to_remove=broker.id),
         _change(broker, fenced=FENCE),
     ]
 
@@ -238,21 +243,21 @@ def _change(
     )
 
 
-def _directories_offline(state: ControllerState, broker: Broker, offline: list[Uuid]) -> list[Message]:
-    """Replicas in a directory that failed neither lead nor count as in sync (KIP-858)."""
-    lost = [directory for directory in broker.directories if directory in offline]
-    if not lost:
+def _handle_offline_directories(state: ControllerState, broker: Broker, offline: list[Uuid]) -> list[Message]:
+    """Replicas in a failed directory can neither lead nor be in sync (KIP-858)."""
+    failed = [directory for directory in broker.directories if directory in offline]
+    if not failed:
         return []
     records: list[Message] = []
-    for directory in lost:
-        there = [found for found in state.partitions() if directory in found[2].directories]
-        records += updates_after(state, there, leaving=broker.id)
+    for directory in failed:
+        affected = [entry for entry in state.partitions() if directory in entry[2].directories]
+        records += leader_and_isr_updates(state, affected, broker_to_remove=broker.id)
     online = [directory for directory in broker.directories if directory not in offline]
     return [*records, _change(broker, log_dirs=online)]
 
 
-def fence_one_stale(state: ControllerState, now_ns: int) -> list[Message]:
-    """A broker whose session is over, if there is one; the caller asks again with these applied if so."""
+def maybe_fence_stale_broker(state: ControllerState, now_ns: int) -> list[Message]:
+    """Fence a broker with an expired session, if any; call again after applying the records."""
     for broker_id in state.heartbeats.expired(now_ns):
         broker = state.image.brokers.get(broker_id)
         if broker is not None and not broker.fenced:
@@ -260,11 +265,11 @@ def fence_one_stale(state: ControllerState, now_ns: int) -> list[Message]:
     return []
 
 
-# Leaving for good
+# Unregistration
 
 
 def unregister_broker(state: ControllerState, request: UnregisterBrokerRequest, context: Context) -> Decision:
-    """UnregisterBroker: forget it; what it held stays with the other replicas."""
+    """UnregisterBroker: remove the registration; the other replicas keep the data."""
     broker = state.image.brokers.get(request.broker_id)
     if broker is None:
         raise KafkaError(
@@ -272,8 +277,8 @@ def unregister_broker(state: ControllerState, request: UnregisterBrokerRequest, 
             f"Broker ID {request.broker_id} is not currently registered",
         )
     records = [
-        *updates_after(state, state.in_isr(broker.id), leaving=broker.id),
-        *updates_after(state, state.in_elr(broker.id), leaving=broker.id),
+        *leader_and_isr_updates(state, state.in_isr(broker.id), broker_to_remove=broker.id),
+        *leader_and_isr_updates(state, state.in_elr(broker.id), broker_to_remove=broker.id),
         UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch),
     ]
     reply = UnregisterBrokerResponse(throttle_time_ms=0, error_code=0, error_message=None)

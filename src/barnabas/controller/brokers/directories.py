@@ -1,11 +1,11 @@
-"""AssignReplicasToDirs: a broker tells which directory holds which replica (KIP-858)."""
+"""AssignReplicasToDirs: a broker reports which directory contains which replica (KIP-858)."""
 
 from __future__ import annotations
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.controller.decision import Context, Decision
-from barnabas.controller.replication.elections import updates_after
+from barnabas.controller.replication.elections import leader_and_isr_updates
 from barnabas.controller.replication.partition_change import PartitionChange
 from barnabas.controller.state import ControllerState, has_online_directory
 from barnabas.metadata.topics import Partition, Topic
@@ -21,7 +21,7 @@ _Response = AssignReplicasToDirsResponse
 def assign_replicas(
     state: ControllerState, request: AssignReplicasToDirsRequest, context: Context
 ) -> Decision:
-    """Replicas found in a directory that is offline leave their ISRs."""
+    """AssignReplicasToDirs: replicas in an offline directory leave their ISRs."""
     if not state.directories_supported:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
     broker = state.check_broker_epoch(request.broker_id, request.broker_epoch)
@@ -32,20 +32,20 @@ def assign_replicas(
         directory_id = Uuid(directory.id)
         is_online = has_online_directory(broker, directory_id)
         topics = []
-        for asked in directory.topics:
+        for topic_data in directory.topics:
             results = []
-            for number in (one.partition_index for one in asked.partitions):
-                found = _find(state, broker.id, Uuid(asked.topic_id), number)
-                if isinstance(found, ErrorCode):
-                    results.append(_Response.PartitionData(partition_index=number, error_code=found))
+            for number in (partition.partition_index for partition in topic_data.partitions):
+                entry = _find(state, broker.id, Uuid(topic_data.topic_id), number)
+                if isinstance(entry, ErrorCode):
+                    results.append(_Response.PartitionData(partition_index=number, error_code=entry))
                     continue
-                records += _assigned(state, found, broker.id, directory_id)
+                records += _assignment_records(state, entry, broker.id, directory_id)
                 if not is_online:
-                    in_offline[found[0].id, number] = found
+                    in_offline[entry[0].id, number] = entry
                 results.append(_Response.PartitionData(partition_index=number, error_code=0))
-            topics.append(_Response.TopicData(topic_id=asked.topic_id, partitions=results))
+            topics.append(_Response.TopicData(topic_id=topic_data.topic_id, partitions=results))
         directories.append(_Response.DirectoryData(id=directory_id, topics=topics))
-    records += updates_after(state, in_offline.values(), leaving=broker.id)
+    records += leader_and_isr_updates(state, in_offline.values(), broker_to_remove=broker.id)
     reply = _Response(throttle_time_ms=0, error_code=0, directories=directories)
     return Decision(records, reply, atomic=False)
 
@@ -64,10 +64,10 @@ def _find(
     return topic, number, partition
 
 
-def _assigned(
-    state: ControllerState, found: tuple[Topic, int, Partition], broker_id: int, directory: Uuid
+def _assignment_records(
+    state: ControllerState, entry: tuple[Topic, int, Partition], broker_id: int, directory: Uuid
 ) -> list[Message]:
-    change = PartitionChange(state, *found)
+    change = PartitionChange(state, *entry)
     change.directories[broker_id] = directory
     record = change.build()
     return [] if record is None else [record]

@@ -1,7 +1,6 @@
-"""Soft state: when each broker was last heard of, and what it is about to do.
+"""Soft state of the controller: broker leases, and the state transition each heartbeat requests (KIP-631).
 
-What lives here: leases and the next state of a broker, as its heartbeat asks for it (KIP-631).  What may not:
-anything durable.  On a new leader every unfenced broker gets a whole session anew.
+Durable state belongs in the image.  After a controller failover every unfenced broker gets a full session.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ NEVER = 2**63 - 1
 
 
 class BrokerState(Enum):
-    """A broker as the controller sees it."""
+    """The controller's view of a broker's state."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -31,7 +30,7 @@ class BrokerState(Enum):
 
 @dataclass(slots=True)
 class _Lease:
-    """What is known of one registration."""
+    """The soft state of one registration."""
 
     epoch: int
     fenced: bool
@@ -51,21 +50,21 @@ class Heartbeats:
         self.session_timeout_ns = session_timeout_ns
         self._leases: dict[int, _Lease] = {}
 
-    def activate(self, brokers: Iterable[Broker], now_ns: int, *, ended: int | None = None) -> None:
-        """This node leads now: leases begin anew.  `ended` is a broker whose process is known to be over."""
+    def activate(self, brokers: Iterable[Broker], now_ns: int, *, stopped_broker: int | None = None) -> None:
+        """Start new leases on activation.  The process of `stopped_broker` is known to have ended."""
         self._leases.clear()
         for broker in sorted(brokers, key=lambda broker: broker.id):
             lease = self._leases[broker.id] = _Lease(broker.epoch, broker.fenced)
             if not broker.fenced:
                 lease.contact_ns = now_ns
-                if broker.id == ended:
+                if broker.id == stopped_broker:
                     lease.contact_ns = now_ns - self.session_timeout_ns - 1
 
     def deactivate(self) -> None:
         self._leases.clear()
 
     def registered(self, broker: Broker) -> None:
-        """A record has registered or changed a broker."""
+        """Called when a record has registered or changed a broker."""
         lease = self._leases.get(broker.id)
         if lease is None or lease.epoch != broker.epoch:
             self._leases[broker.id] = _Lease(broker.epoch, broker.fenced)
@@ -77,34 +76,38 @@ class Heartbeats:
     def removed(self, broker_id: int) -> None:
         self._leases.pop(broker_id, None)
 
-    def heard_of(self, broker_id: int, broker_epoch: int, now_ns: int) -> None:
-        """A heartbeat has come, whatever becomes of it."""
+    def record_contact(self, broker_id: int, broker_epoch: int, now_ns: int) -> None:
+        """Called for every heartbeat, even if it is rejected later."""
         lease = self._leases.get(broker_id)
         if lease is not None and lease.epoch == broker_epoch:
             lease.contact_ns = now_ns
 
     def has_session(self, broker_id: int, broker_epoch: int, now_ns: int) -> bool:
-        """Whether that registration may still be in use.  One that is fenced serves nobody."""
+        """Whether the registration may still be in use.  A fenced broker serves no clients."""
         lease = self._leases.get(broker_id)
         return (
             lease is not None
             and lease.epoch == broker_epoch
             and not lease.fenced
             and lease.contact_ns is not None
-            and not self._is_over(lease.contact_ns, now_ns)
+            and not self._is_expired(lease.contact_ns, now_ns)
         )
 
     def expired(self, now_ns: int) -> Iterator[int]:
-        """Brokers whose session is over and that are not fenced yet; each is named until it is."""
+        """Brokers with an expired session that are not fenced yet; each is returned until it is fenced."""
         for broker_id, lease in self._leases.items():
-            if not lease.fenced and lease.contact_ns is not None and self._is_over(lease.contact_ns, now_ns):
+            if (
+                not lease.fenced
+                and lease.contact_ns is not None
+                and self._is_expired(lease.contact_ns, now_ns)
+            ):
                 yield broker_id
 
-    def _is_over(self, contact_ns: int, now_ns: int) -> bool:
+    def _is_expired(self, contact_ns: int, now_ns: int) -> bool:
         return contact_ns + self.session_timeout_ns < now_ns
 
     def touch(self, broker_id: int, *, fenced: bool, metadata_offset: int) -> None:
-        """What a heartbeat led to."""
+        """Called when a heartbeat was accepted."""
         lease = self._leases[broker_id]
         lease.fenced = fenced
         lease.metadata_offset = metadata_offset
@@ -112,7 +115,7 @@ class Heartbeats:
             lease.controlled_shutdown_offset = NOT_SHUTTING_DOWN
 
     def start_shutdown(self, broker_id: int, offset: int) -> None:
-        """Its leaders move away with the record at this offset, unless it had begun before."""
+        """Start a controlled shutdown: leaders move with the record at this offset.  Idempotent."""
         lease = self._leases[broker_id]
         if not lease.shutting_down:
             lease.controlled_shutdown_offset = offset
@@ -130,7 +133,7 @@ class Heartbeats:
         caught_up: bool,
         leads: bool,
     ) -> tuple[BrokerState, BrokerState]:
-        """The state a broker is in, and the one that its heartbeat leads to."""
+        """Returns the current state of a broker and the state that its heartbeat leads to."""
         lease = self._leases[broker_id]
         if lease.shutting_down:
             current = BrokerState.CONTROLLED_SHUTDOWN
@@ -149,6 +152,6 @@ class Heartbeats:
         return current, current
 
     def _lowest_active_offset(self) -> int:
-        """How far all brokers that stay have read: from there on nobody asks the leaving one any more."""
+        """The offset that all remaining brokers have reached: they no longer use the one shutting down."""
         active = (lease for lease in self._leases.values() if not lease.fenced and not lease.shutting_down)
         return min((lease.metadata_offset for lease in active), default=NEVER)

@@ -1,4 +1,4 @@
-"""AllocateProducerIds: each broker hands out producer ids from blocks of its own (KIP-730)."""
+"""AllocateProducerIds: each broker assigns producer ids from its own blocks (KIP-730)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Options, quotas, features, and the policies that restrict them."""
+"""Configs, quotas, features, and policies."""

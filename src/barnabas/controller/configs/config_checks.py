@@ -1,7 +1,7 @@
-"""Whether a resource may have these options: its name, its existence, and every value.
+"""Validates the configs of a resource: its name, its existence, and every value.
 
-What lives here: the checks of Apache Kafka's controller, by kind of resource, with its words.  What may not:
-which options change (configs).
+The checks per resource type and their messages are those of Apache Kafka's controller.  Applying changes
+belongs in `configs`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from barnabas.controller.configs.group_options import check_group_options
 from barnabas.controller.state import ControllerState
 from barnabas.metadata.image import ConfigResource
 
-# The kind and the name of what has options; a broker without a name stands for all.
+# The type and name of a resource with configs; a broker with an empty name means all brokers.
 Resource = tuple[int, str]
 
 KNOWN_RESOURCES = frozenset(ConfigResource)
-# Client metrics subscriptions (KIP-714): how often, which metrics, of which clients.
+# Client metrics subscriptions (KIP-714): push interval, metrics, and client match patterns.
 INTERVAL_MS, METRICS, MATCH = "interval.ms", "metrics", "match"
 SHORTEST_INTERVAL_MS, LONGEST_INTERVAL_MS = 100, 3_600_000
 MATCH_PARAMETERS = frozenset(
@@ -38,9 +38,9 @@ _BROKER_NAME = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 
 def list_default(kind: int, name: str) -> str | None:
-    """The default of an option that holds a list, as text; None if it does not.
+    """Returns the default of a LIST config as text; None if the config is not a list.
 
-    The lists of client metrics and groups can only be set whole, as Apache Kafka has it.
+    Lists of client metrics and groups can only be replaced as a whole, as in Apache Kafka.
     """
     table = {ConfigResource.TOPIC: TOPIC, ConfigResource.BROKER: BROKER}
     option: Option | None = table[ConfigResource(kind)].option(name) if kind in table else None
@@ -52,7 +52,7 @@ def list_default(kind: int, name: str) -> str | None:
 def check_resource(
     state: ControllerState, resource: Resource, options: Mapping[str, str], *, is_new: bool
 ) -> None:
-    """First the values, then whether the resource is there."""
+    """Check the values first, then whether the resource exists."""
     kind, name = resource
     match kind:
         case ConfigResource.TOPIC:
@@ -110,8 +110,8 @@ def _check_interval(value: str) -> None:
     try:
         interval_ms = int(value)
     except ValueError as error:
-        why = f"Invalid value {value} for configuration {INTERVAL_MS}: Not a number of type INT"
-        raise ConfigError(why) from error
+        message = f"Invalid value {value} for configuration {INTERVAL_MS}: Not a number of type INT"
+        raise ConfigError(message) from error
     if not SHORTEST_INTERVAL_MS <= interval_ms <= LONGEST_INTERVAL_MS:
         raise _invalid(
             f"Invalid value {interval_ms} for {INTERVAL_MS}, interval must be between 100 and 3600000"
@@ -130,5 +130,5 @@ def _check_match(pattern: str) -> None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pattern}")
 
 
-def _invalid(why: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, why)
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

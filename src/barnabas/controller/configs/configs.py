@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs (KIP-339) and AlterConfigs: options of topics, brokers, groups, client metrics.
+"""IncrementalAlterConfigs (KIP-339) and AlterConfigs: configs of topics, brokers, groups, client metrics.
 
-What lives here: what becomes of the options of a resource, and the records of it.  What may not: what a value
-may be (config_checks), and what only the broker that was asked can judge (broker_configs).
+Contains the resulting configs of a resource and their records.  Validation of values belongs in
+`config_checks`; what only the receiving broker can check belongs in the broker.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import IntEnum
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.java_order import hash_map_order
 from barnabas.controller.configs.config_checks import KNOWN_RESOURCES, Resource, check_resource, list_default
-from barnabas.controller.decision import NO_FAULT, Context, Decision, Fault
+from barnabas.controller.decision import NO_ERROR, ApiError, Context, Decision
 from barnabas.controller.state import MIN_ISR, ControllerState
 from barnabas.metadata.image import ConfigResource
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -27,7 +27,7 @@ MAX_VALUE_LENGTH = 2**15 - 1
 
 
 class OpType(IntEnum):
-    """What is done to an option, by its number in requests."""
+    """The operation on a config, by its number in requests."""
 
     SET = 0
     DELETE = 1
@@ -35,96 +35,108 @@ class OpType(IntEnum):
     SUBTRACT = 3
 
 
-# What is done, by its number, and the value with which.
+# The operation, by its number, and its value.
 Change = tuple[int, str | None]
 
 
 def incremental_alter_configs(
     state: ControllerState, request: IncrementalAlterConfigsRequest, context: Context
 ) -> Decision:
-    """Set, delete, append to or subtract from single options."""
+    """Set, delete, append to or subtract from individual configs."""
     changes: dict[Resource, dict[str, Change]] = {
-        (one.resource_type, one.resource_name): {
-            config.name: (config.config_operation, config.value) for config in one.configs
+        (resource.resource_type, resource.resource_name): {
+            config.name: (config.config_operation, config.value) for config in resource.configs
         }
-        for one in request.resources
+        for resource in request.resources
     }
-    outcome = _Outcome([(one.resource_type, one.resource_name) for one in request.resources])
-    outcome.take(lambda resource: alter_resource(state, resource, changes[resource]))
+    result = _AlterResult(
+        [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    )
+    result.alter_all(lambda resource: alter_resource(state, resource, changes[resource]))
     response = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
     reply = IncrementalAlterConfigsResponse(
         throttle_time_ms=0,
         responses=[
             response(
-                error_code=fault.code, error_message=fault.message, resource_type=kind, resource_name=name
+                error_code=api_error.code,
+                error_message=api_error.message,
+                resource_type=kind,
+                resource_name=name,
             )
-            for (kind, name), fault in outcome.faults
+            for (kind, name), api_error in result.api_errors
         ],
     )
-    return Decision([] if request.validate_only else outcome.records, reply)
+    return Decision([] if request.validate_only else result.records, reply)
 
 
 def alter_configs(state: ControllerState, request: AlterConfigsRequest, context: Context) -> Decision:
-    """Replace all options of a resource."""
-    wanted = {
-        (one.resource_type, one.resource_name): {config.name: config.value for config in one.configs}
-        for one in request.resources
+    """Replace all configs of a resource."""
+    requested = {
+        (resource.resource_type, resource.resource_name): {
+            config.name: config.value for config in resource.configs
+        }
+        for resource in request.resources
     }
-    outcome = _Outcome([(one.resource_type, one.resource_name) for one in request.resources])
-    outcome.take(lambda resource: _replace_all(state, resource, wanted[resource]))
+    result = _AlterResult(
+        [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    )
+    result.alter_all(lambda resource: _replace_all(state, resource, requested[resource]))
     response = AlterConfigsResponse.ResourceResponse
     reply = AlterConfigsResponse(
         throttle_time_ms=0,
         responses=[
             response(
-                error_code=fault.code, error_message=fault.message, resource_type=kind, resource_name=name
+                error_code=api_error.code,
+                error_message=api_error.message,
+                resource_type=kind,
+                resource_name=name,
             )
-            for (kind, name), fault in outcome.faults
+            for (kind, name), api_error in result.api_errors
         ],
     )
-    return Decision([] if request.validate_only else outcome.records, reply)
+    return Decision([] if request.validate_only else result.records, reply)
 
 
-class _Outcome:
-    """What becomes of each resource: each is taken or refused by itself, the records make one batch."""
+class _AlterResult:
+    """Each resource is altered or rejected individually; the records form one batch."""
 
-    def __init__(self, named: Sequence[Resource]) -> None:
+    def __init__(self, resources: Sequence[Resource]) -> None:
         self.records: list[Message] = []
-        self.faults: list[tuple[Resource, Fault]] = []
-        self._named = named
+        self.api_errors: list[tuple[Resource, ApiError]] = []
+        self._resources = resources
 
-    def take(self, alter: Callable[[Resource], list[Message]]) -> None:
-        for resource in dict.fromkeys(self._named):
-            self.faults.append((resource, self._take_one(resource, alter)))
+    def alter_all(self, alter: Callable[[Resource], list[Message]]) -> None:
+        for resource in dict.fromkeys(self._resources):
+            self.api_errors.append((resource, self._alter_one(resource, alter)))
 
-    def _take_one(self, resource: Resource, alter: Callable[[Resource], list[Message]]) -> Fault:
+    def _alter_one(self, resource: Resource, alter: Callable[[Resource], list[Message]]) -> ApiError:
         kind = resource[0]
         if kind not in KNOWN_RESOURCES:
-            return Fault(ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {kind}.")
-        if self._named.count(resource) > 1:
-            return Fault(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
+            return ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {kind}.")
+        if self._resources.count(resource) > 1:
+            return ApiError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
         try:
             self.records += alter(resource)
         except KafkaError as error:
-            return Fault.of(error)
-        return NO_FAULT
+            return ApiError.of(error)
+        return NO_ERROR
 
 
 def alter_resource(
     state: ControllerState, resource: Resource, changes: Mapping[str, Change], *, is_new: bool = False
 ) -> list[Message]:
-    """The records of these changes; of a topic that is about to be created, too."""
+    """Returns the records of these changes; also used for a topic that is being created."""
     current = state.image.configs_of(*resource)
     altered: dict[str, str | None] = {}
     for name in hash_map_order(changes):
-        value = _changed(resource, name, current.get(name), changes[name])
-        # A broker reads its files anew when an option is set to what it was (KIP-226).
+        value = _new_value(resource, name, current.get(name), changes[name])
+        # A broker reloads its files when a config is set to its current value (KIP-226).
         if value != current.get(name) or resource[0] == ConfigResource.BROKER:
             altered[name] = value
-    return _checked(state, resource, altered, (), is_new=is_new)
+    return _checked_records(state, resource, altered, (), is_new=is_new)
 
 
-def _changed(resource: Resource, name: str, current: str | None, change: Change) -> str | None:
+def _new_value(resource: Resource, name: str, current: str | None, change: Change) -> str | None:
     operation, value = change
     match operation:
         case OpType.SET:
@@ -132,12 +144,12 @@ def _changed(resource: Resource, name: str, current: str | None, change: Change)
         case OpType.DELETE:
             return None
         case OpType.APPEND | OpType.SUBTRACT:
-            return _changed_list(resource, name, current, OpType(operation), value or "")
-    # Apache Kafka stumbles over such a number, and says so little.
+            return _new_list(resource, name, current, OpType(operation), value or "")
+    # Apache Kafka fails on an unknown operation with this error and no message.
     raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def _changed_list(resource: Resource, name: str, current: str | None, operation: OpType, value: str) -> str:
+def _new_list(resource: Resource, name: str, current: str | None, operation: OpType, value: str) -> str:
     default = list_default(resource[0], name)
     if default is None:
         raise KafkaError(
@@ -154,19 +166,19 @@ def _changed_list(resource: Resource, name: str, current: str | None, operation:
 
 
 def _replace_all(
-    state: ControllerState, resource: Resource, wanted: Mapping[str, str | None]
+    state: ControllerState, resource: Resource, requested: Mapping[str, str | None]
 ) -> list[Message]:
     current = state.image.configs_of(*resource)
     altered = {
-        name: wanted[name]
-        for name in hash_map_order(wanted)
-        if wanted[name] != current.get(name) or resource[0] == ConfigResource.BROKER
+        name: requested[name]
+        for name in hash_map_order(requested)
+        if requested[name] != current.get(name) or resource[0] == ConfigResource.BROKER
     }
-    removed = [name for name in hash_map_order(sorted(current)) if name not in wanted]
-    return _checked(state, resource, altered, removed, is_new=False)
+    removed = [name for name in hash_map_order(sorted(current)) if name not in requested]
+    return _checked_records(state, resource, altered, removed, is_new=False)
 
 
-def _checked(
+def _checked_records(
     state: ControllerState,
     resource: Resource,
     altered: Mapping[str, str | None],
@@ -174,7 +186,7 @@ def _checked(
     *,
     is_new: bool,
 ) -> list[Message]:
-    """The records, if the resource may look like that."""
+    """Returns the records if the resulting configs are valid."""
     before = dict(state.image.configs_of(*resource))
     after = dict(before)
     for name, value in (*altered.items(), *((name, None) for name in removed)):
@@ -198,14 +210,14 @@ def _checked(
         for name, value in changed
     ]
     if state.elr_enabled and any(name == MIN_ISR for name, _ in changed):
-        # Who was eligible under the old number need not be under the new one (KIP-966).
+        # Replicas that were eligible under the old value may not be under the new one (KIP-966).
         is_topic = resource[0] == ConfigResource.TOPIC
         records.append(ClearElrRecord(topic_name=resource[1] if is_topic else ""))
     return records
 
 
 def _check_min_isr(state: ControllerState, resource: Resource, name: str, value: str | None) -> None:
-    """With eligible leader replicas the number must be the same for all brokers, and known."""
+    """With eligible leader replicas the value must be the same for all brokers, and known."""
     if name != MIN_ISR or resource[0] != ConfigResource.BROKER or not state.elr_enabled:
         return
     if resource[1]:

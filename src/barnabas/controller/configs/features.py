@@ -1,10 +1,10 @@
-"""UpdateFeatures: the cluster settles on other levels (KIP-584, KIP-1022)."""
+"""UpdateFeatures: the cluster finalizes other feature levels (KIP-584, KIP-1022)."""
 
 from __future__ import annotations
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.java_order import hash_map_order
-from barnabas.controller.decision import NO_FAULT, Context, Decision, Fault
+from barnabas.controller.decision import NO_ERROR, ApiError, Context, Decision
 from barnabas.controller.state import MIN_ISR, ControllerState
 from barnabas.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
@@ -20,27 +20,27 @@ from barnabas.protocol.records.metadata import ConfigRecord, FeatureLevelRecord
 from barnabas.protocol.schema import Message
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-# Up to this version the answer has an entry for each feature.
+# Up to this version the response has an entry for each feature.
 LAST_VERSION_WITH_RESULTS = 1
 NOT_SUPPORTED = (0, 0)
 
-Asked = UpdateFeaturesRequest.FeatureUpdateKey
+FeatureUpdate = UpdateFeaturesRequest.FeatureUpdateKey
 
 
 def update_features(state: ControllerState, request: UpdateFeaturesRequest, context: Context) -> Decision:
-    """All updates or none."""
-    asked = {update.feature: update for update in request.feature_updates}
+    """Applies all updates or none."""
+    update = {update.feature: update for update in request.feature_updates}
     proposed = {
         **state.image.features,
         METADATA_VERSION: state.image.metadata_version,
-        **{name: update.max_version_level for name, update in asked.items()},
+        **{name: update.max_version_level for name, update in update.items()},
     }
     records: list[Message] = []
-    for name in hash_map_order(asked):
-        fault = _update(state, asked[name], proposed, records)
-        if fault:
-            return Decision([], _failed(fault))
-    elr = asked.get(ELIGIBLE_LEADER_REPLICAS_VERSION)
+    for name in hash_map_order(update):
+        api_error = _update(state, update[name], proposed, records)
+        if api_error:
+            return Decision([], _failed(api_error))
+    elr = update.get(ELIGIBLE_LEADER_REPLICAS_VERSION)
     if elr is not None and elr.max_version_level > 0:
         records = [*_elr_safety_records(state), *records]
     reply = UpdateFeaturesResponse(throttle_time_ms=0, error_code=0, error_message=None)
@@ -53,40 +53,42 @@ def update_features(state: ControllerState, request: UpdateFeaturesRequest, cont
     return Decision([] if request.validate_only else records, reply)
 
 
-def _failed(fault: Fault) -> UpdateFeaturesResponse:
-    start = "The update failed for all features since the following feature had an error: "
+def _failed(api_error: ApiError) -> UpdateFeaturesResponse:
+    prefix = "The update failed for all features since the following feature had an error: "
     return UpdateFeaturesResponse(
-        throttle_time_ms=0, error_code=fault.code, error_message=f"{start}{fault.message}"
+        throttle_time_ms=0, error_code=api_error.code, error_message=f"{prefix}{api_error.message}"
     )
 
 
-def _update(state: ControllerState, asked: Asked, proposed: dict[str, int], records: list[Message]) -> Fault:
-    name, level = asked.feature, asked.max_version_level
-    if asked.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-        return _invalid(asked, "The controller does not support the given upgrade type.")
+def _update(
+    state: ControllerState, update: FeatureUpdate, proposed: dict[str, int], records: list[Message]
+) -> ApiError:
+    name, level = update.feature, update.max_version_level
+    if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return _invalid(update, "The controller does not support the given upgrade type.")
     current = _current(state, name)
     if level < 0:
-        return _invalid(asked, "A feature version cannot be less than 0.")
+        return _invalid(update, "A feature version cannot be less than 0.")
     reason = _not_supported(state, name, level)
     if reason is not None:
-        return _invalid(asked, reason)
-    if level < current and asked.upgrade_type == UPGRADE:
+        return _invalid(update, reason)
+    if level < current and update.upgrade_type == UPGRADE:
         return _invalid(
-            asked,
+            update,
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or"
             " unsafe downgrade.",
         )
-    if level > current and asked.upgrade_type != UPGRADE:
-        return _invalid(asked, "Can't downgrade to a newer version.")
+    if level > current and update.upgrade_type != UPGRADE:
+        return _invalid(update, "Can't downgrade to a newer version.")
     if name == METADATA_VERSION:
-        fault = _metadata_version_fault(asked, current)
+        api_error = _metadata_version_error(update, current)
     elif name == KRAFT_VERSION:
-        return _kraft_version_fault(asked, current)
+        return _kraft_version_error(update, current)
     else:
-        fault = _dependency_fault(asked, proposed)
-    if not fault:
+        api_error = _dependency_error(update, proposed)
+    if not api_error:
         records.append(FeatureLevelRecord(name=name, feature_level=level))
-    return fault
+    return api_error
 
 
 def _current(state: ControllerState, name: str) -> int:
@@ -97,49 +99,49 @@ def _current(state: ControllerState, name: str) -> int:
     return state.image.features.get(name, 0)
 
 
-def _invalid(asked: Asked, why: str) -> Fault:
-    return Fault(
+def _invalid(update: FeatureUpdate, reason: str) -> ApiError:
+    return ApiError(
         ErrorCode.INVALID_UPDATE_VERSION,
-        f"Invalid update version {asked.max_version_level} for feature {asked.feature}. {why}",
+        f"Invalid update version {update.max_version_level} for feature {update.feature}. {reason}",
     )
 
 
-def _metadata_version_fault(asked: Asked, current: int) -> Fault:
-    level = asked.max_version_level
+def _metadata_version_error(update: FeatureUpdate, current: int) -> ApiError:
+    level = update.max_version_level
     lost = [step for step in LEVELS_WITH_NEW_RECORDS if level < step <= current]
     if not lost:
-        return NO_FAULT
-    if asked.upgrade_type == UNSAFE_DOWNGRADE:
-        why = "Unsafe metadata downgrade is not supported in this version."
+        return NO_ERROR
+    if update.upgrade_type == UNSAFE_DOWNGRADE:
+        reason = "Unsafe metadata downgrade is not supported in this version."
     else:
-        why = "Refusing to perform the requested downgrade because it might delete metadata information."
-    return Fault(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid {METADATA_VERSION} {level}. {why}")
+        reason = "Refusing to perform the requested downgrade because it might delete metadata information."
+    return ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid {METADATA_VERSION} {level}. {reason}")
 
 
-def _kraft_version_fault(asked: Asked, current: int) -> Fault:
-    """The quorum's own version is kept in its control records; it does not move while nodes run."""
-    if asked.max_version_level == current:
-        return NO_FAULT
-    if asked.upgrade_type != UPGRADE:
-        return _invalid(asked, "Can't downgrade the version of this feature.")
+def _kraft_version_error(update: FeatureUpdate, current: int) -> ApiError:
+    """kraft.version is stored in control records of the quorum and cannot change while nodes are running."""
+    if update.max_version_level == current:
+        return NO_ERROR
+    if update.upgrade_type != UPGRADE:
+        return _invalid(update, "Can't downgrade the version of this feature.")
     return _invalid(
-        asked, "This controller keeps the voters it was formatted with; format a dynamic quorum instead."
+        update, "This controller keeps the voters it was formatted with; format a dynamic quorum instead."
     )
 
 
-def _dependency_fault(asked: Asked, proposed: dict[str, int]) -> Fault:
-    feature = FEATURES_BY_NAME.get(asked.feature)
+def _dependency_error(update: FeatureUpdate, proposed: dict[str, int]) -> ApiError:
+    feature = FEATURES_BY_NAME.get(update.feature)
     if feature is None:
-        return _invalid(asked, f"Feature {asked.feature} not found.")
+        return _invalid(update, f"Feature {update.feature} not found.")
     try:
-        feature.check(asked.max_version_level, proposed, unstable=True)
+        feature.check(update.max_version_level, proposed, unstable=True)
     except ValueError as error:
-        return _invalid(asked, str(error))
-    return NO_FAULT
+        return _invalid(update, str(error))
+    return NO_ERROR
 
 
 def _not_supported(state: ControllerState, name: str, level: int) -> str | None:
-    """Why some node of the cluster could not follow."""
+    """Returns why a node of the cluster does not support the level; None if all nodes do."""
     node_id = state.options.node_id
     unstable = bool(state.options.static["unstable.feature.versions.enable"])
     local = supported_features(unstable=unstable).get(name, NOT_SUPPORTED)
@@ -155,12 +157,12 @@ def _not_supported(state: ControllerState, name: str, level: int) -> str | None:
             for _, controller in sorted(state.image.controllers.items())
             if controller.id != node_id
         ]
-    for who, (lowest, highest) in nodes:
+    for node, (lowest, highest) in nodes:
         if not lowest <= level <= highest:
             if highest == 0:
-                return f"{who} does not support this feature."
+                return f"{node} does not support this feature."
             span = str(lowest) if lowest == highest else f"{lowest}-{highest}"
-            return f"{who} only supports versions {span}"
+            return f"{node} only supports versions {span}"
     if knows_controllers:
         known = {node_id, *state.image.controllers}
         for controller_id in sorted(state.options.controller_ids - known):
@@ -169,7 +171,7 @@ def _not_supported(state: ControllerState, name: str, level: int) -> str | None:
 
 
 def _elr_safety_records(state: ControllerState) -> list[Message]:
-    """Before eligible leader replicas may be, min.insync.replicas must be one number for all brokers."""
+    """To enable eligible leader replicas, min.insync.replicas must have one value for all brokers."""
     records: list[Message] = []
     kind = ConfigResource.BROKER
     if MIN_ISR not in state.image.configs_of(kind, ""):

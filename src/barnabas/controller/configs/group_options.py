@@ -1,4 +1,4 @@
-"""The options of a group within the bounds that the broker sets for its kind (KIP-848, KIP-932)."""
+"""Checks the configs of a group against the bounds in the broker's configs (KIP-848, KIP-932)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from barnabas.config import GROUP, ConfigError, Settings
 
-# Options, and the broker's options that are the least and the most of them.
+# Group configs, and the broker configs with their minimum and maximum.
 _BOUNDED = (
     (
         "consumer.heartbeat.interval.ms",
@@ -45,18 +45,18 @@ _KINDS = ("consumer", "share", "streams")
 
 
 def check_group_options(options: Mapping[str, str], broker: Settings) -> None:
-    """Stop at the first rule that these options break."""
+    """Raises ConfigError for the first violated bound."""
     GROUP.refuse_unknown(options)
-    for broken in _broken_rules(GROUP.parse(options), broker):
-        raise ConfigError(broken)
+    for violation in _violations(GROUP.parse(options), broker):
+        raise ConfigError(violation)
 
 
-def _broken_rules(group: Settings, broker: Settings) -> Iterator[str]:
-    for name, least, most in _BOUNDED:
-        if group[name] < broker[least]:
-            yield f"{name} must be greater than or equal to {least}"
-        if group[name] > broker[most]:
-            yield f"{name} must be less than or equal to {most}"
+def _violations(group: Settings, broker: Settings) -> Iterator[str]:
+    for name, minimum, maximum in _BOUNDED:
+        if group[name] < broker[minimum]:
+            yield f"{name} must be greater than or equal to {minimum}"
+        if group[name] > broker[maximum]:
+            yield f"{name} must be less than or equal to {maximum}"
     if group[_STANDBYS] > broker[_MOST_STANDBYS]:
         yield f"{_STANDBYS} must be less than or equal to {_MOST_STANDBYS}"
     for kind in _KINDS:

@@ -1,7 +1,6 @@
-"""Policies: what an operator forbids beyond what the protocol allows (KIP-108, KIP-133).
+"""The interfaces of policies: restrictions set by the operator (KIP-108, KIP-133).
 
-What lives here: their shapes.  A policy is a callable that raises KafkaError(POLICY_VIOLATION, why) or
-returns.  What may not: how one is found and made.
+A policy is a callable that raises KafkaError(POLICY_VIOLATION, message) or returns.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be created: by numbers, or by an assignment; the other is None."""
+    """A topic to be created, given either by counts or by an assignment; the other is None."""
 
     name: str
     partitions: int | None

@@ -1,6 +1,6 @@
-"""AlterClientQuotas and DescribeClientQuotas: what users, clients and addresses may use (KIP-546, KIP-612).
+"""AlterClientQuotas and DescribeClientQuotas: quotas of users, clients and IP addresses (KIP-546, KIP-612).
 
-What lives here: which quotas exist.  What may not: holding anybody to them (security/).
+Enforcement belongs in the broker.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.java_order import hash_map_order
-from barnabas.controller.decision import Context, Decision, Fault
+from barnabas.controller.decision import ApiError, Context, Decision
 from barnabas.controller.state import ControllerState
 from barnabas.metadata.image import Image, QuotaEntity
 from barnabas.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
@@ -24,7 +24,7 @@ from barnabas.protocol.schema import Message
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 ENTITY_TYPES = frozenset((USER, CLIENT_ID, IP))
 MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
-# Keys with the largest value of their type, and its name; None where a value need not be whole.
+# Keys with the maximum of their type and its name; None if a fractional value is allowed.
 USER_AND_CLIENT_KEYS: Mapping[str, tuple[int, str] | None] = {
     "producer_byte_rate": (2**63 - 1, "a LONG"),
     "consumer_byte_rate": (2**63 - 1, "a LONG"),
@@ -33,52 +33,52 @@ USER_AND_CLIENT_KEYS: Mapping[str, tuple[int, str] | None] = {
 }
 IP_KEYS: Mapping[str, tuple[int, str] | None] = {"connection_creation_rate": (2**31 - 1, "an INT")}
 SMALLEST_FRACTION = 1e-6
-# Apache Kafka's map of an entity is made for two parts.
+# The capacity of the entity map in Apache Kafka; it determines the order of the parts.
 _ENTITY_BUCKETS = 4
 LOCALHOST = "localhost"
 
 
 def alter_quotas(state: ControllerState, request: AlterClientQuotasRequest, context: Context) -> Decision:
-    """Each entity is taken or refused by itself; named again it is ignored, and nothing of it is done."""
+    """Each entity is altered or rejected individually; a duplicate entity is rejected."""
     records: list[Message] = []
-    faults: dict[QuotaEntity, Fault] = {}
+    api_errors: dict[QuotaEntity, ApiError] = {}
     for entry in request.entries:
-        # An entity type that is given twice counts once, the last name wins.
+        # If an entity type occurs twice, the last name wins.
         entity = tuple(sorted({part.entity_type: part.entity_name for part in entry.entity}.items()))
-        if entity in faults:
-            faults[entity] = _invalid(f"Ignoring duplicate entity {_shown(entity)}")
+        if entity in api_errors:
+            api_errors[entity] = _invalid(f"Ignoring duplicate entity {_format_entity(entity)}")
             continue
-        faults[entity] = Fault()
+        api_errors[entity] = ApiError()
         try:
             records += _alter(state, entity, entry)
         except KafkaError as error:
-            faults[entity] = Fault.of(error)
+            api_errors[entity] = ApiError.of(error)
     reply = AlterClientQuotasResponse(
         throttle_time_ms=0,
         entries=[
             AlterClientQuotasResponse.EntryData(
-                error_code=fault.code,
-                error_message=fault.message,
+                error_code=api_error.code,
+                error_message=api_error.message,
                 entity=[
                     AlterClientQuotasResponse.EntityData(entity_type=kind, entity_name=dict(entity)[kind])
                     for kind in hash_map_order(dict(entity), _ENTITY_BUCKETS)
                 ],
             )
-            for entity, fault in faults.items()
+            for entity, api_error in api_errors.items()
         ],
     )
     return Decision([] if request.validate_only else records, reply)
 
 
-def _invalid(why: str) -> Fault:
-    return Fault(ErrorCode.INVALID_REQUEST, why)
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _refuse(why: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, why)
+def _refuse(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _shown(entity: QuotaEntity) -> str:
+def _format_entity(entity: QuotaEntity) -> str:
     names = {kind: "null" if name is None else name for kind, name in entity}
     return f"ClientQuotaEntity(entries={{{', '.join(f'{kind}={names[kind]}' for kind in names)}}})"
 
@@ -86,17 +86,17 @@ def _shown(entity: QuotaEntity) -> str:
 def _alter(
     state: ControllerState, entity: QuotaEntity, entry: AlterClientQuotasRequest.EntryData
 ) -> list[Message]:
-    wanted: dict[str, float | None] = {}
+    requested: dict[str, float | None] = {}
     for op in entry.ops:
-        if op.key in wanted:
-            # Apache Kafka notes the double key and then takes the whole entity for named twice.
-            raise _refuse(f"Ignoring duplicate entity {_shown(entity)}")
-        wanted[op.key] = None if op.remove else op.value
-    keys = _keys_of(entity)
+        if op.key in requested:
+            # Apache Kafka reports a duplicate key as a duplicate entity.
+            raise _refuse(f"Ignoring duplicate entity {_format_entity(entity)}")
+        requested[op.key] = None if op.remove else op.value
+    keys = _valid_keys(entity)
     current: Mapping[str, float] = state.image.quotas.get(entity, {})
     records: list[Message] = []
-    for key in hash_map_order(wanted):
-        value = wanted[key]
+    for key in hash_map_order(requested):
+        value = requested[key]
         if value is None:
             if key in current:
                 records.append(_record(entity, key, 0.0, remove=True))
@@ -112,8 +112,8 @@ def _record(entity: QuotaEntity, key: str, value: float, *, remove: bool) -> Cli
     return ClientQuotaRecord(entity=parts, key=key, value=value, remove=remove)
 
 
-def _keys_of(entity: QuotaEntity) -> Mapping[str, tuple[int, str] | None]:
-    """The quota keys of an entity of this kind."""
+def _valid_keys(entity: QuotaEntity) -> Mapping[str, tuple[int, str] | None]:
+    """Returns the quota keys that are valid for this entity."""
     kinds = [kind for kind, _ in entity]
     if not kinds:
         raise _refuse("Invalid empty client quota entity")
@@ -135,7 +135,7 @@ def _keys_of(entity: QuotaEntity) -> Mapping[str, tuple[int, str] | None]:
 
 
 def _is_address(text: str) -> bool:
-    """A literal address; names other than the one everybody knows are not looked up."""
+    """Whether this is a literal address; names other than localhost are not resolved."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -161,11 +161,11 @@ def _check_value(keys: Mapping[str, tuple[int, str] | None], key: str, value: fl
 
 
 def describe_quotas(image: Image, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
-    """DescribeClientQuotas: from the image, without the controller."""
+    """DescribeClientQuotas: served from the image, without the controller."""
     exact: dict[str, str | None] = {}
     specified: set[str] = set()
     for component in request.components:
-        _take_component(component, exact, specified)
+        _add_component(component, exact, specified)
     named = exact.keys() | specified
     if IP in named and len(named) > 1:
         raise _refuse(
@@ -189,7 +189,7 @@ def describe_quotas(image: Image, request: DescribeClientQuotasRequest) -> Descr
     return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=0, error_message="", entries=entries)
 
 
-def _take_component(
+def _add_component(
     component: DescribeClientQuotasRequest.ComponentData, exact: dict[str, str | None], specified: set[str]
 ) -> None:
     kind = component.entity_type
@@ -199,21 +199,21 @@ def _take_component(
         raise _refuse(f"Entity type {kind} cannot appear more than once in the filter.")
     if kind not in ENTITY_TYPES:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
-    how = component.match_type
-    if how == MATCH_EXACT:
+    match_type = component.match_type
+    if match_type == MATCH_EXACT:
         if component.match is None:
             raise _refuse("Request specified MATCH_TYPE_EXACT, but set match string to null.")
         exact[kind] = component.match
-    elif how in (MATCH_DEFAULT, MATCH_SPECIFIED):
+    elif match_type in (MATCH_DEFAULT, MATCH_SPECIFIED):
         if component.match is not None:
-            name = "DEFAULT" if how == MATCH_DEFAULT else "SPECIFIED"
+            name = "DEFAULT" if match_type == MATCH_DEFAULT else "SPECIFIED"
             raise _refuse(f"Request specified MATCH_TYPE_{name}, but also specified a match string.")
-        if how == MATCH_DEFAULT:
+        if match_type == MATCH_DEFAULT:
             exact[kind] = None
         else:
             specified.add(kind)
     else:
-        raise _refuse(f"Unknown match type {how}")
+        raise _refuse(f"Unknown match type {match_type}")
 
 
 def _matches(

@@ -1,6 +1,7 @@
-"""Who leads: after brokers come and go, on request, and to bring leadership back to the preferred replicas.
+"""Leader elections: after broker changes, on request, and to rebalance to the preferred replicas.
 
-What lives here: which partitions change, and ElectLeaders.  What may not: how one changes (partition_change).
+Contains the choice of partitions, and ElectLeaders.  The change of one partition belongs in
+`partition_change`.
 """
 
 from __future__ import annotations
@@ -9,42 +10,46 @@ from collections.abc import Iterable
 from itertools import islice
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.controller.decision import NO_FAULT, Context, Decision, Fault
+from barnabas.controller.decision import NO_ERROR, ApiError, Context, Decision
 from barnabas.controller.replication.partition_change import Election, PartitionChange
 from barnabas.controller.state import ControllerState
 from barnabas.metadata.topics import NO_LEADER, Partition, Topic
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from barnabas.protocol.schema import Message
 
-# Elections of one round of balancing, or of looking for unclean leaders; the rest waits for the next round.
+# The maximum number of elections per round of a periodic task; the remaining ones wait for the next round.
 MAX_ELECTIONS_PER_ROUND = 1_000
 NO_BROKER = -1
 _KINDS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
-def updates_after(
+def leader_and_isr_updates(
     state: ControllerState,
     partitions: Iterable[tuple[Topic, int, Partition]],
     *,
-    leaving: int = NO_BROKER,
-    arriving: int = NO_BROKER,
-    unclean: int = NO_BROKER,
+    broker_to_remove: int = NO_BROKER,
+    broker_to_add: int = NO_BROKER,
+    broker_with_unclean_shutdown: int = NO_BROKER,
 ) -> list[Message]:
-    """What becomes of these partitions when a broker leaves, arrives, or has lost what it did not sync."""
+    """The records of these partitions after a broker is removed, added, or had an unclean shutdown."""
 
-    def may_lead(replica: int) -> bool:
-        if replica in (leaving, unclean):
+    def is_acceptable_leader(replica: int) -> bool:
+        if replica in (broker_to_remove, broker_with_unclean_shutdown):
             return False
-        return replica == arriving or state.is_active(replica)
+        return replica == broker_to_add or state.is_active(replica)
 
     records: list[Message] = []
     for topic, number, partition in partitions:
-        change = PartitionChange(state, topic, number, partition, may_lead=may_lead)
+        change = PartitionChange(state, topic, number, partition, is_acceptable_leader=is_acceptable_leader)
         if state.allows_unclean_election(topic.name):
             change.election = Election.UNCLEAN
-        if unclean != NO_BROKER:
-            change.unclean_shutdown = unclean
-        change.isr = [replica for replica in partition.isr if replica not in (leaving, unclean)]
+        if broker_with_unclean_shutdown != NO_BROKER:
+            change.unclean_shutdown = broker_with_unclean_shutdown
+        change.isr = [
+            replica
+            for replica in partition.isr
+            if replica not in (broker_to_remove, broker_with_unclean_shutdown)
+        ]
         record = change.build()
         if record is not None:
             records.append(record)
@@ -52,7 +57,7 @@ def updates_after(
 
 
 def elect_leaders(state: ControllerState, request: ElectLeadersRequest, context: Context) -> Decision:
-    """ElectLeaders (KIP-460): for the partitions named, or for all that need it."""
+    """ElectLeaders (KIP-460): for the given partitions, or for all that need an election."""
     election = _KINDS.get(request.election_type)
     if election is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
@@ -61,27 +66,29 @@ def elect_leaders(state: ControllerState, request: ElectLeadersRequest, context:
     if request.topic_partitions is None:
         for name in sorted(state.image.topic_ids):
             numbers = sorted(state.image.topics[state.image.topic_ids[name]].partitions)
-            outcome = _elect_in(state, name, numbers, election, records)
-            outcome.partition_result = [
-                one for one in outcome.partition_result if one.error_code != ErrorCode.ELECTION_NOT_NEEDED
+            result = _elect_partitions(state, name, numbers, election, records)
+            result.partition_result = [
+                partition
+                for partition in result.partition_result
+                if partition.error_code != ErrorCode.ELECTION_NOT_NEEDED
             ]
-            results.append(outcome)
+            results.append(result)
     else:
-        for asked in request.topic_partitions:
-            results.append(_elect_in(state, asked.topic, asked.partitions, election, records))
+        for topic in request.topic_partitions:
+            results.append(_elect_partitions(state, topic.topic, topic.partitions, election, records))
     reply = ElectLeadersResponse(throttle_time_ms=0, error_code=0, replica_election_results=results)
     return Decision(records, reply, atomic=False)
 
 
-def _elect_in(
+def _elect_partitions(
     state: ControllerState, topic: str, numbers: Iterable[int], election: Election, records: list[Message]
 ) -> ElectLeadersResponse.ReplicaElectionResult:
     results = []
     for number in numbers:
-        fault = elect(state, topic, number, election, records)
+        api_error = elect(state, topic, number, election, records)
         results.append(
             ElectLeadersResponse.PartitionResult(
-                partition_id=number, error_code=fault.code, error_message=fault.message
+                partition_id=number, error_code=api_error.code, error_message=api_error.message
             )
         )
     return ElectLeadersResponse.ReplicaElectionResult(topic=topic, partition_result=results)
@@ -89,14 +96,14 @@ def _elect_in(
 
 def elect(
     state: ControllerState, name: str, number: int, election: Election, records: list[Message]
-) -> Fault:
-    """One partition; its record is added, or the reason why there is none is given."""
+) -> ApiError:
+    """Elect a leader for one partition; appends its record, or returns why there is none."""
     topic = state.image.topic_named(name)
     if topic is None:
-        return Fault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
     partition = topic.partitions.get(number)
     if partition is None:
-        return Fault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}")
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}")
     if election is Election.PREFERRED:
         needed = partition.leader != partition.replicas[0]
         unavailable = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
@@ -104,17 +111,17 @@ def elect(
         needed = partition.leader == NO_LEADER
         unavailable = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     if not needed:
-        return Fault.general(ErrorCode.ELECTION_NOT_NEEDED)
+        return ApiError.default_for(ErrorCode.ELECTION_NOT_NEEDED)
     record = PartitionChange(state, topic, number, partition, election).build()
     if record is None:
-        return Fault.general(unavailable)
+        return ApiError.default_for(unavailable)
     records.append(record)
-    return NO_FAULT
+    return NO_ERROR
 
 
 def balance_leaders(state: ControllerState) -> list[Message]:
-    """Give partitions back to their preferred leaders (auto.leader.rebalance.enable)."""
-    unbalanced = (found for found in state.partitions() if found[2].leader != found[2].replicas[0])
+    """Move leadership back to the preferred replicas (auto.leader.rebalance.enable)."""
+    unbalanced = (entry for entry in state.partitions() if entry[2].leader != entry[2].replicas[0])
     changes = (
         PartitionChange(state, topic, number, partition, Election.PREFERRED).build()
         for topic, number, partition in unbalanced
@@ -123,7 +130,7 @@ def balance_leaders(state: ControllerState) -> list[Message]:
 
 
 def elect_unclean_leaders(state: ControllerState) -> list[Message]:
-    """For partitions without a leader whose topics would rather lose records than wait."""
+    """Elect leaders for offline partitions of topics that prefer availability over durability."""
     records: list[Message] = []
     for topic, number, _ in state.leaderless():
         if len(records) >= MAX_ELECTIONS_PER_ROUND:

@@ -1,7 +1,6 @@
-"""How one partition changes: its ISR, leader, eligible leaders, replicas and directories, in one record.
+"""Builds the change record of one partition: ISR, leader, ELR, replicas and directories.
 
-What lives here: the rules of Apache Kafka's PartitionChangeBuilder (KIP-455, KIP-704, KIP-858, KIP-966).
-What may not: which partitions are to change, and why.
+The rules are those of Apache Kafka's PartitionChangeBuilder (KIP-455, KIP-704, KIP-858, KIP-966).
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ from barnabas.protocol.records.metadata import PartitionChangeRecord
 
 
 class Election(Enum):
-    """Which replica may lead."""
+    """Which replica may become the leader."""
 
     PREFERRED = "the first replica, if it is in sync"
-    ONLINE = "one that is in sync"
-    UNCLEAN = "any that lives, if none is in sync"
+    ONLINE = "an in-sync replica"
+    UNCLEAN = "any live replica, if none is in sync"
 
 
 @dataclass(slots=True)
 class PartitionChange:
-    """A change in the making: the targets, which start out as what is."""
+    """A change under construction: the target state, initialized from the current one."""
 
     state: ControllerState
     topic: Topic
     number: int
     partition: Partition
     election: Election = Election.ONLINE
-    may_lead: Callable[[int], bool] | None = None
+    is_acceptable_leader: Callable[[int], bool] | None = None
     unclean_shutdown: int | None = None
     isr: list[int] = field(init=False)
     replicas: list[int] = field(init=False)
@@ -55,30 +54,30 @@ class PartitionChange:
     _known_directories: dict[int, Uuid] = field(init=False)
 
     def __post_init__(self) -> None:
-        now = self.partition
-        self.isr = list(now.isr)
-        self.replicas = list(now.replicas)
-        self.removing = list(now.removing_replicas)
-        self.adding = list(now.adding_replicas)
-        self.elr = list(now.elr)
-        self.recovery_state = now.leader_recovery_state
-        self._known_directories = dict(zip(now.replicas, now.directories, strict=True))
+        current = self.partition
+        self.isr = list(current.isr)
+        self.replicas = list(current.replicas)
+        self.removing = list(current.removing_replicas)
+        self.adding = list(current.adding_replicas)
+        self.elr = list(current.elr)
+        self.recovery_state = current.leader_recovery_state
+        self._known_directories = dict(zip(current.replicas, current.directories, strict=True))
         self.directories = dict(self._known_directories)
         self.elr_enabled = self.state.elr_enabled
 
     def build(self) -> PartitionChangeRecord | None:
-        """The record; None if nothing changes."""
+        """Returns the record; None if nothing changes."""
         record = PartitionChangeRecord(partition_id=self.number, topic_id=self.topic.id)
-        done = completed(self.replicas, self.isr, self.removing, self.adding)
-        if done is not None:
-            self.replicas, self.isr = done
+        completion = completed(self.replicas, self.isr, self.removing, self.adding)
+        if completion is not None:
+            self.replicas, self.isr = completion
             self.removing, self.adding = [], []
-        self._find_eligible()
+        self._update_elr()
         self._elect(record)
         if record.leader == LEADER_UNCHANGED and not set(self.partition.replicas) <= set(self.replicas):
-            # A replica that leaves must not be taken for a member of the ISR by its leader of old.
+            # The new epoch keeps the leader from treating the removed replica as an ISR member.
             record.leader = self.partition.leader
-        self._set_eligible(record)
+        self._set_elr(record)
         if record.isr is None and (self.isr or self.elr_enabled) and tuple(self.isr) != self.partition.isr:
             record.isr = self.isr
         self._bump_epoch_for_shrink(record)
@@ -86,45 +85,45 @@ class PartitionChange:
         self._set_assignment(record)
         if self.recovery_state != self.partition.leader_recovery_state:
             record.leader_recovery_state = self.recovery_state
-        return None if _says_nothing(record) else record
+        return None if _is_no_op(record) else record
 
-    # Electing
+    # Leader election
 
-    def _acceptable(self, replica: int) -> bool:
-        may_lead = self.may_lead or self.state.is_active
-        if not may_lead(replica):
+    def _is_acceptable(self, replica: int) -> bool:
+        is_acceptable_leader = self.is_acceptable_leader or self.state.is_active
+        if not is_acceptable_leader(replica):
             return False
         directory = self._known_directories.get(replica, UNASSIGNED_DIR)
         return self.state.has_online_directory(replica, directory)
 
-    def _valid(self, replica: int) -> bool:
+    def _is_valid_leader(self, replica: int) -> bool:
         member = replica in self.isr or (not self.isr and replica in self.elr)
-        return member and self._acceptable(replica)
+        return member and self._is_acceptable(replica)
 
-    def _leader(self) -> tuple[int, bool]:
-        """The new leader, or NO_LEADER; and whether records may be lost with it."""
+    def _choose_leader(self) -> tuple[int, bool]:
+        """Returns the new leader, or NO_LEADER, and whether the election is unclean."""
         order = [self.partition.leader, *self.replicas]
         if self.election is Election.PREFERRED:
             order = [self.replicas[0], *order]
         for replica in order:
-            if self._valid(replica):
+            if self._is_valid_leader(replica):
                 return replica, False
-        if self._may_elect_last_known():
+        if self._can_elect_last_known_leader():
             return self.partition.last_known_elr[0], True
         if self.election is Election.UNCLEAN:
             for replica in self.replicas:
-                if self._acceptable(replica):
+                if self._is_acceptable(replica):
                     return replica, True
         return NO_LEADER, False
 
-    def _may_elect_last_known(self) -> bool:
-        """The last leader may come back with what it has when nobody else is eligible (KIP-966)."""
+    def _can_elect_last_known_leader(self) -> bool:
+        """The last known leader may be elected if no other replica is eligible (KIP-966)."""
         if not self.elr_enabled or self.elr or self.isr or len(self.partition.last_known_elr) != 1:
             return False
-        return self._acceptable(self.partition.last_known_elr[0])
+        return self._is_acceptable(self.partition.last_known_elr[0])
 
     def _elect(self, record: PartitionChangeRecord) -> None:
-        leader, unclean = self._leader()
+        leader, unclean = self._choose_leader()
         if leader == self.partition.leader:
             return
         if leader in self.elr:
@@ -138,8 +137,8 @@ class PartitionChange:
 
     # Eligible leader replicas (KIP-966)
 
-    def _find_eligible(self) -> None:
-        """Who leaves an ISR below min.insync.replicas stays eligible, unless it lost what it had."""
+    def _update_elr(self) -> None:
+        """A replica that leaves an ISR below min.insync.replicas stays eligible, unless it crashed."""
         if not self.elr_enabled:
             return
         if len(self.isr) >= self.state.min_isr(self.topic):
@@ -148,7 +147,7 @@ class PartitionChange:
         candidates = {*self.elr, *self.partition.isr} - set(self.isr)
         self.elr = sorted(candidates - {self.unclean_shutdown})
 
-    def _set_eligible(self, record: PartitionChangeRecord) -> None:
+    def _set_elr(self, record: PartitionChangeRecord) -> None:
         if record.isr is not None or not self.elr_enabled:
             self.elr = []
         if tuple(self.elr) != self.partition.elr:
@@ -157,15 +156,15 @@ class PartitionChange:
     def _set_last_known_leader(self, record: PartitionChangeRecord) -> None:
         if not self.elr_enabled:
             return
-        now = self.partition
-        if record.isr is not None and not record.isr and now.last_known_elr != (now.leader,):
-            record.last_known_elr = [now.leader]
-        elif now.last_known_elr and (
-            record.leader >= 0 or (now.leader != NO_LEADER and record.leader != NO_LEADER)
+        current = self.partition
+        if record.isr is not None and not record.isr and current.last_known_elr != (current.leader,):
+            record.last_known_elr = [current.leader]
+        elif current.last_known_elr and (
+            record.leader >= 0 or (current.leader != NO_LEADER and record.leader != NO_LEADER)
         ):
             record.last_known_elr = []
 
-    # The rest
+    # Epoch and assignment
 
     def _bump_epoch_for_shrink(self, record: PartitionChangeRecord) -> None:
         if self.state.image.metadata_version >= ISR_SHRINK_KEEPS_EPOCH_LEVEL or record.isr is None:
@@ -174,24 +173,24 @@ class PartitionChange:
             record.leader = self.partition.leader
 
     def _set_assignment(self, record: PartitionChangeRecord) -> None:
-        now = self.partition
+        current = self.partition
         if self.replicas:
             if self.state.image.metadata_version >= DIRECTORIES_LEVEL:
                 directories = [
                     self.directories.get(replica) or self.state.default_directory(replica)
                     for replica in self.replicas
                 ]
-                if tuple(directories) != now.directories:
+                if tuple(directories) != current.directories:
                     record.directories = directories
-            if tuple(self.replicas) != now.replicas:
+            if tuple(self.replicas) != current.replicas:
                 record.replicas = self.replicas
-        if tuple(self.removing) != now.removing_replicas:
+        if tuple(self.removing) != current.removing_replicas:
             record.removing_replicas = self.removing
-        if tuple(self.adding) != now.adding_replicas:
+        if tuple(self.adding) != current.adding_replicas:
             record.adding_replicas = self.adding
 
 
-def _says_nothing(record: PartitionChangeRecord) -> bool:
+def _is_no_op(record: PartitionChangeRecord) -> bool:
     lists: Sequence[object] = (
         record.isr,
         record.replicas,

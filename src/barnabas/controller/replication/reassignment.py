@@ -1,4 +1,4 @@
-"""A partition on its way to other replicas (KIP-455): how that starts, when it is done, how it is undone."""
+"""The reassignment of a partition's replicas (KIP-455): start, completion, and revert."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.metadata.topics import Partition
 
 
 class Reassignment(NamedTuple):
-    """What a partition gets while it is under way: the targets first, those that leave behind them."""
+    """The assignment during a reassignment: target replicas first, then those being removed."""
 
     replicas: list[int]
     removing: list[int]
@@ -29,7 +29,7 @@ def in_progress(partition: Partition) -> bool:
 def completed(
     replicas: Sequence[int], isr: Sequence[int], removing: Sequence[int], adding: Sequence[int]
 ) -> tuple[list[int], list[int]] | None:
-    """The final replicas and ISR once all targets are in sync; None before that, or if nothing is moving."""
+    """The final replicas and ISR once all targets are in sync; None before that or without reassignment."""
     if not removing and not adding:
         return None
     final = [replica for replica in replicas if replica not in removing]
@@ -40,7 +40,7 @@ def completed(
 
 
 class Revert(NamedTuple):
-    """Where a reassignment that is taken back ends; it is unclean if no old replica is in sync."""
+    """The assignment after a reassignment is cancelled; unclean if no original replica is in sync."""
 
     replicas: list[int]
     isr: list[int]
@@ -61,8 +61,8 @@ def revert(partition: Partition) -> Revert:
     return Revert(replicas, replicas[:1], unclean=True)
 
 
-def size_without_move(partition: Partition) -> int:
-    """The replication factor, whatever is under way."""
+def replication_factor_of(partition: Partition) -> int:
+    """The replication factor, independent of an ongoing reassignment."""
     return len(
         {*partition.replicas, *partition.adding_replicas} - set(partition.removing_replicas)
         if in_progress(partition)

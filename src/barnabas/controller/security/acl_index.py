@@ -1,4 +1,4 @@
-"""Which access rules there are, by what they say: so that none is stored twice, however many there are."""
+"""An index of the existing ACLs by content, to detect duplicates without scanning."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from barnabas.metadata.delta import Delta
 from barnabas.protocol.records.metadata import AccessControlEntryRecord
 
-# Kind of resource, name, pattern, principal, host, operation, permission.
+# Resource type, name, pattern type, principal, host, operation, permission type.
 Rule = tuple[int, str, int, str, str, int, int]
 
 
@@ -24,7 +24,7 @@ def rule_of(record: AccessControlEntryRecord) -> Rule:
 
 
 class AclIndex:
-    """Follows the image.  A log may hold the same rule under two ids, so they are counted."""
+    """Follows the image.  A log may contain the same ACL under two ids, so they are counted."""
 
     def __init__(self) -> None:
         self._counts: dict[Rule, int] = {}

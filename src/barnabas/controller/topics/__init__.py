@@ -1,1 +1,1 @@
-"""Topics and partitions: creation, growth, placement, deletion."""
+"""Topics and partitions: creation, expansion, placement, deletion."""

@@ -1,4 +1,4 @@
-"""New partitions: assignments by hand and by the placer, checked, and as partitions to be."""
+"""Replica assignments of new partitions: manual ones, checked, and those of the replica placer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.metadata.topics import Partition
 
 
 def check_assignment(state: ControllerState, replicas: Sequence[int], replication_factor: int | None) -> None:
-    """An assignment by hand: known brokers, each once, as many as the partitions before have."""
+    """Check a manual assignment: registered brokers, no duplicates, a consistent replication factor."""
     if not replicas:
         raise _refused("The manual partition assignment includes an empty replica list.")
     previous = None
@@ -31,12 +31,12 @@ def check_assignment(state: ControllerState, replicas: Sequence[int], replicatio
         )
 
 
-def _refused(why: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def assigned(state: ControllerState, number: int, replicas: Sequence[int]) -> Partition:
-    """A new partition on these brokers; at least one of them must be up."""
+def manual_partition(state: ControllerState, number: int, replicas: Sequence[int]) -> Partition:
+    """A new partition on these brokers, at least one of which must be active."""
     partition = new_partition(state, replicas)
     if partition is None:
         raise _refused(
@@ -46,14 +46,14 @@ def assigned(state: ControllerState, number: int, replicas: Sequence[int]) -> Pa
     return partition
 
 
-def placements(state: ControllerState, partitions: int, replication_factor: int) -> list[list[int]]:
-    """Replicas for new partitions, where the placer puts them."""
+def choose_placements(state: ControllerState, partitions: int, replication_factor: int) -> list[list[int]]:
+    """The replicas of new partitions, chosen by the replica placer."""
     return place(state.usable_brokers(), partitions, replication_factor, state.random)
 
 
-def placed(state: ControllerState, placements: Sequence[Sequence[int]]) -> list[Partition]:
+def placed_partitions(state: ControllerState, placements: Sequence[Sequence[int]]) -> list[Partition]:
     """New partitions with these replicas."""
-    found = []
+    partitions = []
     for replicas in placements:
         partition = new_partition(state, replicas)
         if partition is None:
@@ -62,12 +62,12 @@ def placed(state: ControllerState, placements: Sequence[Sequence[int]]) -> list[
                 f"Unable to replicate the partition {len(replicas)} time(s): All brokers are currently fenced"
                 " or in controlled shutdown.",
             )
-        found.append(partition)
-    return found
+        partitions.append(partition)
+    return partitions
 
 
 def new_partition(state: ControllerState, replicas: Sequence[int]) -> Partition | None:
-    """In sync are those that are up, the first of them leads; None if none is."""
+    """The active replicas form the ISR and the first of them leads; None if none is active."""
     isr = tuple(replica for replica in replicas if state.is_active(replica))
     if not isr:
         return None

@@ -1,4 +1,4 @@
-"""Topic names that metrics could not tell apart: which of them are taken."""
+"""Topic names that would collide in metric names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.base.topic_names import collision_key
 
 
 class CollidingNames:
-    """The names that hold a period or an underscore, by what they become in metrics."""
+    """Topic names with a period or an underscore, by their form in metric names."""
 
     __slots__ = ("_names",)
 
@@ -32,7 +32,7 @@ class CollidingNames:
             self.add(name)
 
     def find(self, name: str) -> str | None:
-        """A topic that is there and that this name would collide with; perhaps the very same."""
+        """Returns an existing topic whose name collides with this one, or is equal to it."""
         same = self._names.get(collision_key(name)) if _may_collide(name) else None
         return None if same is None else next(iter(same))
 

@@ -6,18 +6,18 @@ from collections import Counter
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
-from barnabas.controller.decision import NO_FAULT, Context, Decision, Fault
+from barnabas.controller.decision import NO_ERROR, ApiError, Context, Decision
 from barnabas.controller.state import ControllerState
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.protocol.records.metadata import RemoveTopicRecord
 
 Result = DeleteTopicsResponse.DeletableTopicResult
-# Before it, deletion that is switched off was called an invalid request.
+# Before this version, disabled deletion was reported as an invalid request.
 DISABLED_ERROR_VERSION = 3
 
 
 def delete_topics(state: ControllerState, request: DeleteTopicsRequest, context: Context) -> Decision:
-    """DeleteTopics: each topic may be named once, in one of the two ways."""
+    """DeleteTopics: each topic may be specified once, by name or by id."""
     if not state.settings["delete.topic.enable"]:
         if context.version < DISABLED_ERROR_VERSION:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "This version does not support topic deletion.")
@@ -38,7 +38,7 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest, context:
         else:
             results.append(_refused(None, ZERO_UUID, "Neither topic name nor id were specified."))
     chosen = _choose(state, names, ids, results)
-    results += [_result(name, topic_id, NO_FAULT) for topic_id, name in chosen.items()]
+    results += [_result(name, topic_id, NO_ERROR) for topic_id, name in chosen.items()]
     records = [RemoveTopicRecord(topic_id=topic_id) for topic_id in chosen]
     return Decision(records, DeleteTopicsResponse(throttle_time_ms=0, responses=results))
 
@@ -46,38 +46,40 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest, context:
 def _choose(
     state: ControllerState, names: Counter[str], ids: Counter[Uuid], results: list[Result]
 ) -> dict[Uuid, str]:
-    """The topics to delete, by id; what cannot be one of them is refused."""
+    """Returns the topics to delete, by id; adds an error to the results for the others."""
     results += [_refused(name, ZERO_UUID, "Duplicate topic name.") for name, n in names.items() if n > 1]
     results += [_refused(None, topic_id, "Duplicate topic id.") for topic_id, n in ids.items() if n > 1]
-    doubled = {topic_id for topic_id, count in ids.items() if count > 1}
+    duplicates = {topic_id for topic_id, count in ids.items() if count > 1}
     chosen: dict[Uuid, str] = {}
     for topic_id, count in ids.items():
         if count == 1:
             topic = state.image.topics.get(topic_id)
             if topic is None:
-                results.append(_result(None, topic_id, Fault.general(ErrorCode.UNKNOWN_TOPIC_ID)))
+                results.append(_result(None, topic_id, ApiError.default_for(ErrorCode.UNKNOWN_TOPIC_ID)))
             else:
                 chosen[topic_id] = topic.name
     for name, count in names.items():
         if count > 1:
             continue
-        found = state.image.topic_ids.get(name)
-        if found is None:
-            results.append(_result(name, ZERO_UUID, Fault.general(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
-        elif found in doubled or found in chosen:
-            doubled.add(found)
-            chosen.pop(found, None)
+        known_id = state.image.topic_ids.get(name)
+        if known_id is None:
             results.append(
-                _refused(name, found, "The provided topic name maps to an ID that was already supplied.")
+                _result(name, ZERO_UUID, ApiError.default_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            )
+        elif known_id in duplicates or known_id in chosen:
+            duplicates.add(known_id)
+            chosen.pop(known_id, None)
+            results.append(
+                _refused(name, known_id, "The provided topic name maps to an ID that was already supplied.")
             )
         else:
-            chosen[found] = name
+            chosen[known_id] = name
     return chosen
 
 
-def _refused(name: str | None, topic_id: Uuid, why: str) -> Result:
-    return _result(name, topic_id, Fault(ErrorCode.INVALID_REQUEST, why))
+def _refused(name: str | None, topic_id: Uuid, message: str) -> Result:
+    return _result(name, topic_id, ApiError(ErrorCode.INVALID_REQUEST, message))
 
 
-def _result(name: str | None, topic_id: Uuid, fault: Fault) -> Result:
-    return Result(name=name, topic_id=topic_id, error_code=fault.code, error_message=fault.message)
+def _result(name: str | None, topic_id: Uuid, api_error: ApiError) -> Result:
+    return Result(name=name, topic_id=topic_id, error_code=api_error.code, error_message=api_error.message)

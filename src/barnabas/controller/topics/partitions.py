@@ -1,19 +1,24 @@
-"""CreatePartitions: a topic grows.  Each topic is refused by itself; the records go into one batch."""
+"""CreatePartitions: each topic is handled or rejected individually; the records form one batch."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.controller.decision import NO_FAULT, Context, Decision, Fault, too_large
+from barnabas.controller.decision import NO_ERROR, ApiError, Context, Decision, too_large
 from barnabas.controller.state import ControllerState
-from barnabas.controller.topics.assignments import assigned, check_assignment, placed, placements
+from barnabas.controller.topics.assignments import (
+    check_assignment,
+    choose_placements,
+    manual_partition,
+    placed_partitions,
+)
 from barnabas.controller.topics.topics import MAX_PARTITIONS_PER_REQUEST
 from barnabas.metadata.topics import Partition
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from barnabas.protocol.schema import Message
 
-Asked = CreatePartitionsRequest.Topic
+CreatePartitionsTopic = CreatePartitionsRequest.Topic
 Result = CreatePartitionsResponse.TopicResult
 
 
@@ -21,68 +26,72 @@ def create_partitions(state: ControllerState, request: CreatePartitionsRequest, 
     """CreatePartitions (KIP-195)."""
     counts = Counter(topic.name for topic in request.topics)
     results = [
-        _result(name, Fault(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        _result(name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         for name, count in counts.items()
         if count > 1
     ]
     records: list[Message] = []
     for topic in request.topics:
         if counts[topic.name] == 1:
-            results.append(_result(topic.name, _grow(state, topic, records)))
+            results.append(_result(topic.name, _add_partitions(state, topic, records)))
     reply = CreatePartitionsResponse(throttle_time_ms=0, results=results)
     return Decision([] if request.validate_only else records, reply)
 
 
-def _result(name: str, fault: Fault) -> Result:
-    return Result(name=name, error_code=fault.code, error_message=fault.message)
+def _result(name: str, api_error: ApiError) -> Result:
+    return Result(name=name, error_code=api_error.code, error_message=api_error.message)
 
 
-def _grow(state: ControllerState, asked: Asked, records: list[Message]) -> Fault:
+def _add_partitions(
+    state: ControllerState, requested: CreatePartitionsTopic, records: list[Message]
+) -> ApiError:
     try:
-        records += _new_records(state, asked)
+        records += _new_records(state, requested)
     except KafkaError as error:
         if error.code is ErrorCode.POLICY_VIOLATION:
             raise
-        return Fault.of(error)
-    return NO_FAULT
+        return ApiError.of(error)
+    return NO_ERROR
 
 
-def _new_records(state: ControllerState, asked: Asked) -> list[Message]:
-    topic = state.image.topic_named(asked.name)
+def _new_records(state: ControllerState, requested: CreatePartitionsTopic) -> list[Message]:
+    topic = state.image.topic_named(requested.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     present = len(topic.partitions)
-    if asked.count == present:
+    if requested.count == present:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
-    if asked.count < present:
+    if requested.count < present:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {asked.name} currently has {present} partition(s); {asked.count} would not be an"
-            " increase.",
+            f"The topic {requested.name} currently has {present} partition(s); {requested.count} would not"
+            " be an increase.",
         )
-    additional = asked.count - present
-    if asked.assignments is not None and len(asked.assignments) != additional:
+    additional = requested.count - present
+    if requested.assignments is not None and len(requested.assignments) != additional:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Attempted to add {additional} additional partition(s), but only {len(asked.assignments)}"
+            f"Attempted to add {additional} additional partition(s), but only {len(requested.assignments)}"
             " assignment(s) were specified.",
         )
     if additional > MAX_PARTITIONS_PER_REQUEST:
-        # Before they are placed: a count comes from outside.
+        # Checked before placement because the count is untrusted input.
         raise too_large()
-    partitions = _partitions(state, asked, present, len(topic.partitions[0].replicas))
+    partitions = _partitions(state, requested, present, len(topic.partitions[0].replicas))
     return [
         partition.to_record(topic.id, number) for number, partition in enumerate(partitions, start=present)
     ]
 
 
 def _partitions(
-    state: ControllerState, asked: Asked, present: int, replication_factor: int
+    state: ControllerState, requested: CreatePartitionsTopic, present: int, replication_factor: int
 ) -> list[Partition]:
-    if asked.assignments is None:
-        return placed(state, placements(state, asked.count - present, replication_factor))
+    if requested.assignments is None:
+        return placed_partitions(
+            state, choose_placements(state, requested.count - present, replication_factor)
+        )
     partitions = []
-    for number, assignment in enumerate(asked.assignments, start=present):
+    for number, assignment in enumerate(requested.assignments, start=present):
         check_assignment(state, assignment.broker_ids, replication_factor)
-        partitions.append(assigned(state, number, assignment.broker_ids))
+        partitions.append(manual_partition(state, number, assignment.broker_ids))
     return partitions

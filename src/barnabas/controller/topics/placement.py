@@ -1,9 +1,9 @@
-"""Where the replicas of new partitions go: spread over brokers and racks, leaders evenly.
+"""Places the replicas of new partitions, as Apache Kafka's StripedReplicaPlacer does.
 
-What lives here: the way of Apache Kafka's StripedReplicaPlacer.  Racks take turns; within a rack brokers take
-turns, those that are fenced last; the first replica, which will lead, is never on a fenced broker.  A
-partition starts one broker further than the one before, and when all brokers have been first the order is
-shuffled, so that the followers of a failing leader are spread, too.  What may not: which brokers there are.
+Replicas are spread over racks round-robin, and over the brokers within a rack, fenced brokers last; the first
+replica, the preferred leader, is never on a fenced broker.  Each partition starts one broker further than the
+previous one.  Once every broker has been first, the order is shuffled, so that the followers of a failed
+leader are spread as well.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class UsableBroker(NamedTuple):
 def place(
     brokers: Iterable[UsableBroker], partitions: int, replication_factor: int, random: Random
 ) -> list[list[int]]:
-    """The replicas of each partition, the preferred leader first."""
-    racks = _Racks(brokers, random)
+    """Returns the replicas of each partition, the preferred leader first."""
+    racks = _RackList(brokers, random)
     if replication_factor <= 0:
         raise _refused(
             f"Invalid replication factor {replication_factor}: the replication factor must be positive."
@@ -44,12 +44,12 @@ def place(
     return [racks.place(replication_factor) for _ in range(partitions)]
 
 
-def _refused(why: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
 
-class _Turns:
-    """Brokers that take turns.  Each round starts one further than the last."""
+class _BrokerList:
+    """Brokers in round-robin order.  Each round starts one broker further than the previous one."""
 
     def __init__(self, brokers: list[int], random: Random) -> None:
         self._brokers = sorted(brokers)
@@ -58,7 +58,7 @@ class _Turns:
         self._round = 0
 
     def next(self, round_: int) -> int | None:
-        """None when all had their turn in this round."""
+        """Returns None once every broker was used in this round."""
         if not self._brokers:
             return None
         if self._round != round_:
@@ -79,20 +79,20 @@ class _Rack:
     """The brokers of one rack."""
 
     def __init__(self, brokers: list[UsableBroker], random: Random) -> None:
-        self.unfenced = _Turns([broker.id for broker in brokers if not broker.fenced], random)
-        self._fenced = _Turns([broker.id for broker in brokers if broker.fenced], random)
+        self.unfenced = _BrokerList([broker.id for broker in brokers if not broker.fenced], random)
+        self._fenced = _BrokerList([broker.id for broker in brokers if broker.fenced], random)
 
     def next(self, round_: int) -> int | None:
-        found = self.unfenced.next(round_)
-        return self._fenced.next(round_) if found is None else found
+        broker = self.unfenced.next(round_)
+        return self._fenced.next(round_) if broker is None else broker
 
     def shuffle(self, random: Random) -> None:
         self._fenced.shuffle(random)
         self.unfenced.shuffle(random)
 
 
-class _Racks:
-    """All racks, and whose turn it is."""
+class _RackList:
+    """All racks in round-robin order."""
 
     def __init__(self, brokers: Iterable[UsableBroker], random: Random) -> None:
         by_rack: dict[str | None, list[UsableBroker]] = {}
@@ -101,7 +101,7 @@ class _Racks:
         self.total = sum(map(len, by_rack.values()))
         self.unfenced = sum(not broker.fenced for rack in by_rack.values() for broker in rack)
         self._random = random
-        # Brokers without a rack are a rack of their own, before all others.
+        # Brokers without a rack form a rack of their own, which comes first.
         names = sorted(by_rack, key=lambda name: (name is not None, name or ""))
         self._racks = [_Rack(by_rack[name], random) for name in names]
         self._offset = random.integer(0, len(names) - 1) if names else 0
@@ -119,25 +119,25 @@ class _Racks:
         index, skipped = self._offset, False
         while len(brokers) < replication_factor:
             if index == first_rack and not skipped:
-                # The leader's rack has had its turn.
+                # The leader's rack was already used.
                 skipped = True
             else:
-                found = self._racks[index].next(self._round)
-                if found is not None:
-                    brokers.append(found)
+                broker = self._racks[index].next(self._round)
+                if broker is not None:
+                    brokers.append(broker)
             index = (index + 1) % len(self._racks)
         self._round += 1
         self._offset += 1
         return brokers
 
     def _leader(self) -> tuple[int, int]:
-        """The first unfenced broker from the rack whose turn it is on; there is one."""
+        """The first unfenced broker, starting from the current rack; there always is one."""
         for step in range(len(self._racks)):
             index = (self._offset + step) % len(self._racks)
-            found = self._racks[index].unfenced.next(self._round)
-            if found is not None:
-                return index, found
-        raise AssertionError("the rounds are as many as the unfenced brokers")
+            broker = self._racks[index].unfenced.next(self._round)
+            if broker is not None:
+                return index, broker
+        raise AssertionError("a round never exceeds the number of unfenced brokers")
 
 
 def _shuffle(items: list[T], random: Random) -> None:

@@ -1,7 +1,7 @@
-"""CreateTopics: names, numbers, assignments and options, checked and turned into records.
+"""CreateTopics: validates names, counts, assignments and configs, and turns them into records.
 
-The order of the checks and their words are Apache Kafka's.  A topic that is refused does not keep the others
-from being created; the records of all go into one batch.
+The order of the checks and their messages are Apache Kafka's.  A rejected topic does not prevent the others
+from being created; the records of all form one batch.
 """
 
 from __future__ import annotations
@@ -13,9 +13,14 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import CLUSTER_METADATA, check_topic_name
 from barnabas.controller.configs.configs import OpType, alter_resource
 from barnabas.controller.configs.policies import NewTopic
-from barnabas.controller.decision import Context, Decision, Fault
+from barnabas.controller.decision import ApiError, Context, Decision
 from barnabas.controller.state import ControllerState
-from barnabas.controller.topics.assignments import assigned, check_assignment, placed, placements
+from barnabas.controller.topics.assignments import (
+    check_assignment,
+    choose_placements,
+    manual_partition,
+    placed_partitions,
+)
 from barnabas.metadata.image import ConfigResource
 from barnabas.metadata.topics import Partition
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -23,18 +28,18 @@ from barnabas.protocol.records.metadata import TopicRecord
 from barnabas.protocol.schema import Message
 from barnabas.runtime.random import random_uuid
 
-# Partitions that one request may create (Apache Kafka's own limit).
+# The maximum number of partitions per request (Apache Kafka's limit).
 MAX_PARTITIONS_PER_REQUEST = 10_000
-BY_DEFAULT = -1
+USE_DEFAULT = -1
 
-Asked = CreateTopicsRequest.CreatableTopic
+CreatableTopic = CreateTopicsRequest.CreatableTopic
 Result = CreateTopicsResponse.CreatableTopicResult
-# The options in an answer by those that a topic is given: topics of one request mostly have the same.
+# The configs in the response by those given for a topic: topics of one request often share them.
 Described = dict[tuple[tuple[str, str], ...], list[CreateTopicsResponse.CreatableTopicConfigs]]
 
 
 def create_topics(state: ControllerState, request: CreateTopicsRequest, context: Context) -> Decision:
-    """CreateTopics (KIP-4, KIP-525 for the options in the answer)."""
+    """CreateTopics (KIP-4; KIP-525 for the configs in the response)."""
     counts = Counter(topic.name for topic in request.topics)
     accepted = [
         topic for topic in request.topics if counts[topic.name] == 1 and topic.name != CLUSTER_METADATA
@@ -42,41 +47,41 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest, context:
     _check_total(accepted, state.settings["num.partitions"])
     records: list[Message] = []
     described: Described = {}
-    results = [_create_or_refuse(state, topic, records, described) for topic in accepted]
+    results = [_create(state, topic, records, described) for topic in accepted]
     for name, count in counts.items():
         if count > 1:
-            results.append(_refusal(name, Fault(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+            results.append(_rejection(name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
         elif name == CLUSTER_METADATA:
-            why = f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
-            results.append(_refusal(name, Fault(ErrorCode.INVALID_REQUEST, why)))
+            message = f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
+            results.append(_rejection(name, ApiError(ErrorCode.INVALID_REQUEST, message)))
     reply = CreateTopicsResponse(throttle_time_ms=0, topics=results)
     return Decision([] if request.validate_only else records, reply)
 
 
-def _check_total(topics: Sequence[Asked], default: int) -> None:
+def _check_total(topics: Sequence[CreatableTopic], default: int) -> None:
     total = 0
     for topic in topics:
         if topic.assignments:
             total += len(topic.assignments)
         else:
-            total += default if topic.num_partitions == BY_DEFAULT else max(topic.num_partitions, 0)
+            total += default if topic.num_partitions == USE_DEFAULT else max(topic.num_partitions, 0)
     if total > MAX_PARTITIONS_PER_REQUEST:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
-def _refusal(name: str, fault: Fault) -> Result:
-    return Result(name=name, error_code=fault.code, error_message=fault.message)
+def _rejection(name: str, api_error: ApiError) -> Result:
+    return Result(name=name, error_code=api_error.code, error_message=api_error.message)
 
 
-def _create_or_refuse(
-    state: ControllerState, topic: Asked, records: list[Message], described: Described
+def _create(
+    state: ControllerState, topic: CreatableTopic, records: list[Message], described: Described
 ) -> Result:
     try:
         _check_new_name(state, topic.name)
         config_records = _config_records(state, topic)
         partitions = _partitions(state, topic)
     except KafkaError as error:
-        return _refusal(topic.name, Fault.of(error))
+        return _rejection(topic.name, ApiError.of(error))
     topic_id = random_uuid(state.random)
     records.append(TopicRecord(name=topic.name, topic_id=topic_id))
     records += config_records
@@ -84,10 +89,10 @@ def _create_or_refuse(
     result = Result(name=topic.name, topic_id=topic_id, error_code=0, error_message=None)
     result.num_partitions = len(partitions)
     result.replication_factor = len(partitions[0].replicas)
-    own = tuple((config.name, config.value or "") for config in topic.configs)
-    if own not in described:
-        described[own] = _effective_configs(state, dict(own))
-    result.configs = described[own]
+    overrides = tuple((config.name, config.value or "") for config in topic.configs)
+    if overrides not in described:
+        described[overrides] = _effective_configs(state, dict(overrides))
+    result.configs = described[overrides]
     return result
 
 
@@ -102,7 +107,7 @@ def _check_new_name(state: ControllerState, name: str) -> None:
     check_topic_name(name)
 
 
-def _config_records(state: ControllerState, topic: Asked) -> list[Message]:
+def _config_records(state: ControllerState, topic: CreatableTopic) -> list[Message]:
     without_value = [config.name for config in topic.configs if config.value is None]
     if without_value:
         raise KafkaError(
@@ -115,58 +120,58 @@ def _config_records(state: ControllerState, topic: Asked) -> list[Message]:
     return alter_resource(state, (ConfigResource.TOPIC, topic.name), changes, is_new=True)
 
 
-def _partitions(state: ControllerState, topic: Asked) -> dict[int, Partition]:
+def _partitions(state: ControllerState, topic: CreatableTopic) -> dict[int, Partition]:
     policy = state.options.create_topic_policy
     configs = {config.name: config.value for config in topic.configs}
     if topic.assignments:
-        partitions = _by_hand(state, topic)
+        partitions = _manual_partitions(state, topic)
         if policy is not None:
             assignments = {number: partition.replicas for number, partition in partitions.items()}
             policy(NewTopic(topic.name, None, None, assignments, configs))
         return partitions
-    if topic.replication_factor < BY_DEFAULT or topic.replication_factor == 0:
+    if topic.replication_factor < USE_DEFAULT or topic.replication_factor == 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
-    if topic.num_partitions < BY_DEFAULT or topic.num_partitions == 0:
+    if topic.num_partitions < USE_DEFAULT or topic.num_partitions == 0:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
         )
-    count, replication_factor = _numbers(state, topic)
-    partitions = dict(enumerate(_by_placer(state, count, replication_factor)))
+    count, replication_factor = _counts(state, topic)
+    partitions = dict(enumerate(_placed_partitions(state, count, replication_factor)))
     if policy is not None:
         policy(NewTopic(topic.name, count, replication_factor, None, configs))
     return partitions
 
 
-def _numbers(state: ControllerState, topic: Asked) -> tuple[int, int]:
-    """As asked for, or as the broker options say."""
+def _counts(state: ControllerState, topic: CreatableTopic) -> tuple[int, int]:
+    """The requested counts, or the defaults from the broker configs."""
     count, replication_factor = topic.num_partitions, topic.replication_factor
-    if count == BY_DEFAULT:
+    if count == USE_DEFAULT:
         count = state.settings["num.partitions"]
-    if replication_factor == BY_DEFAULT:
+    if replication_factor == USE_DEFAULT:
         replication_factor = state.settings["default.replication.factor"]
     return count, replication_factor
 
 
-def _by_placer(state: ControllerState, count: int, replication_factor: int) -> list[Partition]:
+def _placed_partitions(state: ControllerState, count: int, replication_factor: int) -> list[Partition]:
     try:
-        chosen = placements(state, count, replication_factor)
+        chosen = choose_placements(state, count, replication_factor)
     except KafkaError as error:
-        why = f"Unable to replicate the partition {replication_factor} time(s): {error.message}"
-        raise KafkaError(error.code, why) from error
-    return placed(state, chosen)
+        message = f"Unable to replicate the partition {replication_factor} time(s): {error.message}"
+        raise KafkaError(error.code, message) from error
+    return placed_partitions(state, chosen)
 
 
-def _by_hand(state: ControllerState, topic: Asked) -> dict[int, Partition]:
-    start = "A manual partition assignment was specified, but"
-    if topic.replication_factor != BY_DEFAULT:
+def _manual_partitions(state: ControllerState, topic: CreatableTopic) -> dict[int, Partition]:
+    prefix = "A manual partition assignment was specified, but"
+    if topic.replication_factor != USE_DEFAULT:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"{start} replication factor was not set to {BY_DEFAULT}."
+            ErrorCode.INVALID_REQUEST, f"{prefix} replication factor was not set to {USE_DEFAULT}."
         )
-    if topic.num_partitions != BY_DEFAULT:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{start} numPartitions was not set to {BY_DEFAULT}.")
+    if topic.num_partitions != USE_DEFAULT:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{prefix} numPartitions was not set to {USE_DEFAULT}.")
     partitions: dict[int, Partition] = {}
     replication_factor = None
     for assignment in topic.assignments:
@@ -178,7 +183,7 @@ def _by_hand(state: ControllerState, topic: Asked) -> dict[int, Partition]:
             )
         check_assignment(state, assignment.broker_ids, replication_factor)
         replication_factor = len(assignment.broker_ids)
-        partitions[number] = assigned(state, number, assignment.broker_ids)
+        partitions[number] = manual_partition(state, number, assignment.broker_ids)
     if set(partitions) != set(range(len(partitions))):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,

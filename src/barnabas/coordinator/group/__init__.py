@@ -1,1 +1,1 @@
-"""Groups: classic ones, consumer groups of KIP-848, and the offsets that both commit."""
+"""Groups: classic groups, consumer groups (KIP-848), and committed offsets."""

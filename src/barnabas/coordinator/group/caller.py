@@ -1,4 +1,4 @@
-"""Who asks: what a member's connection says of it."""
+"""The client that sent a request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Caller(NamedTuple):
-    """`client_host` is as Apache Kafka writes it: a slash and the address."""
+    """`client_host` has Apache Kafka's format: a slash and the address."""
 
     client_id: str
     client_host: str

@@ -1,6 +1,6 @@
-"""The group machine: all groups of one partition of `__consumer_offsets`, and their offsets.
+"""The group machine: all groups of one `__consumer_offsets` partition, and their offsets.
 
-What lives here: its parts, which of them an entry belongs to, and loading.  What may not: what the parts do.
+Dispatches entries to its components, and loads the log.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from barnabas.coordinator.decision import Context, Decision, ProducerStamp
 from barnabas.coordinator.entry import GROUP, Entry, Unknown, decode
 from barnabas.coordinator.events import EventKind, Events
 from barnabas.coordinator.group.classic.classic import ClassicGroups
+from barnabas.coordinator.group.component import GroupComponent
 from barnabas.coordinator.group.consumer.consumer import ConsumerGroups
 from barnabas.coordinator.group.offsets.offsets import Offsets
-from barnabas.coordinator.group.part import Part
 from barnabas.coordinator.group.table import GroupTable
 from barnabas.coordinator.timers import Timers
 from barnabas.metadata.delta import Delta
@@ -24,30 +24,30 @@ from barnabas.protocol.schema import Message
 
 logger = logging.getLogger(__name__)
 
-# Of records that cannot be read: with so many lines the log has said enough.
-MAX_LINES_PER_LOAD = 100
+# The maximum number of warnings about unreadable records per load.
+MAX_WARNINGS_PER_LOAD = 100
 
-# Groups and offsets looked at in one go, which takes a few milliseconds; and until the next.
-MAX_CLEANED_AT_ONCE = 5_000
-NEXT_PART_MS = 1
+# The maximum number of groups and offsets per cleanup step, a few milliseconds; and the delay between steps.
+MAX_CHECKED_PER_CLEANUP_STEP = 5_000
+NEXT_CLEANUP_STEP_MS = 1
 
 
 class GroupMachine:
-    """Of one shard."""
+    """The group machine of one shard."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.timers = Timers()
         self.table = GroupTable()
         self.events = Events()
-        self._parts: list[Part] = []
-        self._by_key: dict[type[Message], Part] = {}
-        self._by_raw_type: dict[int, Part] = {}
-        # Groups that a round of cleaning has yet to look at.
-        self._unclean: list[str] = []
-        # Until then entries are of an earlier life; afterwards they are the groups' own.
+        self._components: list[GroupComponent] = []
+        self._by_key: dict[type[Message], GroupComponent] = {}
+        self._by_raw_type: dict[int, GroupComponent] = {}
+        # The groups that the current cleanup has not checked yet.
+        self._cleanup_queue: list[str] = []
+        # False while entries are replayed from the log; afterwards they are written by the groups themselves.
         self.is_loaded = False
-        self._passed_over = 0
+        self._skipped = 0
         self.classic = ClassicGroups(self)
         self.add(self.classic)
         self.consumer = ConsumerGroups(self)
@@ -55,11 +55,11 @@ class GroupMachine:
         self.offsets = Offsets(self)
         self.add(self.offsets)
 
-    def add(self, part: Part) -> None:
-        """A part takes its place."""
-        self._parts.append(part)
-        self._by_key.update(dict.fromkeys(part.keys, part))
-        self._by_raw_type.update(dict.fromkeys(part.raw_types, part))
+    def add(self, component: GroupComponent) -> None:
+        """Register a component."""
+        self._components.append(component)
+        self._by_key.update(dict.fromkeys(component.keys, component))
+        self._by_raw_type.update(dict.fromkeys(component.raw_types, component))
 
     # Durable state
 
@@ -67,12 +67,12 @@ class GroupMachine:
         self._by_key[type(entry.key)].apply(entry, stamp)
 
     def marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        for part in self._parts:
-            part.marker(producer_id, producer_epoch, committed)
+        for component in self._components:
+            component.marker(producer_id, producer_epoch, committed)
 
     def load(self, columns: Columns, stamp: ProducerStamp | None) -> None:
-        """A record that cannot be read is passed over with a line in the log: it must not cost the others."""
-        payload, raw = columns.payload, self._by_raw_type
+        """An unreadable record is skipped with a warning: it must not prevent loading the others."""
+        payload, raw_types = columns.payload, self._by_raw_type
         starts, lengths = columns.key_starts, columns.key_lengths
         value_starts, value_lengths = columns.value_starts, columns.value_lengths
         for row, start in enumerate(starts):
@@ -80,29 +80,29 @@ class GroupMachine:
             value_start, value_length = value_starts[row], value_lengths[row]
             value = None if value_length < 0 else payload[value_start : value_start + value_length]
             try:
-                part = raw.get(key[0] << 8 | key[1]) if lengths[row] >= 2 else None
-                if part is not None:
-                    part.load_row(key, value, stamp)
+                component = raw_types.get(key[0] << 8 | key[1]) if lengths[row] >= 2 else None
+                if component is not None:
+                    component.load_row(key, value, stamp)
                 else:
                     self._load(columns.key(row), value, columns.offsets[row], stamp)
             except Exception as error:
-                # Whatever is wrong with it, the groups of all other records are worth more.
-                self._pass_over(columns.offsets[row], str(error))
+                # An invalid record must not cost the groups of all other records.
+                self._skip(columns.offsets[row], str(error))
 
     def _load(self, key: bytes | None, value: bytes | None, offset: int, stamp: ProducerStamp | None) -> None:
         entry = decode(key, value, GROUP)
         if isinstance(entry, Unknown):
-            self._pass_over(offset, entry.reason)
+            self._skip(offset, entry.reason)
         elif type(entry.key) not in self._by_key:
-            self._pass_over(offset, f"{entry.key.schema.name} is of a kind of group that is not served")
+            self._skip(offset, f"{entry.key.schema.name} belongs to an unsupported group type")
         else:
             self.apply(entry, stamp)
 
-    def _pass_over(self, offset: int, reason: str) -> None:
-        self._passed_over += 1
-        if self._passed_over <= MAX_LINES_PER_LOAD:
+    def _skip(self, offset: int, reason: str) -> None:
+        self._skipped += 1
+        if self._skipped <= MAX_WARNINGS_PER_LOAD:
             logger.warning(
-                "__consumer_offsets-%d: the record at offset %d is passed over: %s",
+                "__consumer_offsets-%d: the record at offset %d is skipped: %s",
                 self.partition,
                 offset,
                 reason,
@@ -112,42 +112,44 @@ class GroupMachine:
 
     def loaded(self, context: Context) -> None:
         self.is_loaded = True
-        if self._passed_over > MAX_LINES_PER_LOAD:
+        if self._skipped > MAX_WARNINGS_PER_LOAD:
             logger.warning(
-                "__consumer_offsets-%d: %d records were passed over in all", self.partition, self._passed_over
+                "__consumer_offsets-%d: %d records were skipped in total", self.partition, self._skipped
             )
         self._schedule_cleanup(_interval_ms(context))
-        for part in self._parts:
-            part.loaded(context)
+        for component in self._components:
+            component.loaded(context)
 
     def metadata_changed(self, delta: Delta, context: Context) -> Decision[None]:
-        entries = [entry for part in self._parts for entry in part.metadata_changed(delta, context)]
+        entries = [
+            entry for component in self._components for entry in component.metadata_changed(delta, context)
+        ]
         return Decision(entries, None, atomic=False)
 
     def clean_up(self, context: Context) -> Decision[None]:
-        """Offsets that have expired go, and groups that are empty and have none left; a part at a time."""
-        unclean = self._unclean or [group.group_id for group in self.table]
-        left = len(unclean)
+        """Remove expired offsets, and empty groups without offsets; one step at a time."""
+        queue = self._cleanup_queue or [group.group_id for group in self.table]
+        remaining = len(queue)
         entries: list[Entry] = []
         expired: dict[str, int] = {}
-        looked_at = 0
-        while left and looked_at < MAX_CLEANED_AT_ONCE:
-            left -= 1
-            group = self.table.get(unclean[left])
+        checked = 0
+        while remaining and checked < MAX_CHECKED_PER_CLEANUP_STEP:
+            remaining -= 1
+            group = self.table.get(queue[remaining])
             if group is None:
-                continue  # it has gone meanwhile
-            looked_at += 1 + self.offsets.count(group.group_id)
-            theirs, is_nothing_left = self.offsets.expired(group.group_id, context)
-            if theirs:
-                expired[group.group_id] = len(theirs)
-            entries += theirs
-            if is_nothing_left and group.is_empty:
+                continue  # removed in the meantime
+            checked += 1 + self.offsets.count(group.group_id)
+            expired_entries, all_expired = self.offsets.expired(group.group_id, context)
+            if expired_entries:
+                expired[group.group_id] = len(expired_entries)
+            entries += expired_entries
+            if all_expired and group.is_empty:
                 entries += group.tombstones()
 
         def accepted() -> None:
-            self._unclean = unclean
-            del unclean[left:]
-            self._schedule_cleanup(NEXT_PART_MS if left else _interval_ms(context))
+            self._cleanup_queue = queue
+            del queue[remaining:]
+            self._schedule_cleanup(NEXT_CLEANUP_STEP_MS if remaining else _interval_ms(context))
             for group_id, count in expired.items():
                 self.events.note(group_id, context.now_ms, EventKind.OFFSETS_EXPIRED, count=count)
 
@@ -157,7 +159,7 @@ class GroupMachine:
         self.timers.schedule("cleanup", delay_ms, self.clean_up)
 
     def delete(self, group_ids: Sequence[str], context: Context) -> Decision[dict[str, ErrorCode]]:
-        """Groups with all that is theirs; what became of each."""
+        """Delete groups with their offsets; returns the result for each."""
         entries: list[Entry] = []
         results: dict[str, ErrorCode] = {}
         for group_id in group_ids:
@@ -178,14 +180,14 @@ class GroupMachine:
         return Decision(entries, results, accepted, atomic=False)
 
     def dropped(self, error: KafkaError) -> None:
-        for part in self._parts:
-            part.dropped(error)
+        for component in self._components:
+            component.dropped(error)
 
     def remove(self, group_id: str) -> None:
-        """A group's last entry is a tombstone: forget it."""
+        """Called when the tombstone of a group is applied."""
         if self.table.remove(group_id) is not None:
-            for part in self._parts:
-                part.group_removed(group_id)
+            for component in self._components:
+                component.group_removed(group_id)
 
 
 def _interval_ms(context: Context) -> int:

@@ -1,8 +1,4 @@
-"""The groups of one shard by id, and what all kinds of groups have in common.
-
-What lives here: finding a group or the refusal that says there is none, and the questions that commits,
-deletions and lists ask of any group.  What may not: what a kind of group does (classic*.py, consumer*.py).
-"""
+"""The groups of one shard by id, and the interface that all kinds of groups share."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.coordinator.entry import Entry
 from barnabas.protocol.messages.list_groups import ListGroupsResponse
 
-# From the time of a commit to the time from which its retention counts.
+# From the time of a commit to the start of its retention.
 OffsetExpiration: TypeAlias = Callable[[int], int]
 
 
@@ -27,7 +23,7 @@ class GroupKind(StrEnum):
 
 
 class Group(ABC):
-    """Any group.  What is refused is refused with a KafkaError."""
+    """Any group.  The validate methods raise KafkaError."""
 
     __slots__ = ("group_id",)
 
@@ -39,12 +35,12 @@ class Group(ABC):
     @property
     @abstractmethod
     def state_name(self) -> str:
-        """As ListGroups and the describes tell it: Empty, Stable, ..."""
+        """As in ListGroups and the describe APIs: Empty, Stable, ..."""
 
     @property
     @abstractmethod
     def protocol_type(self) -> str:
-        """`consumer`, mostly; empty if nobody has ever joined."""
+        """Usually `consumer`; empty if no member has ever joined."""
 
     @property
     @abstractmethod
@@ -68,30 +64,30 @@ class Group(ABC):
         transactional: bool,
         api_version: int,
     ) -> None:
-        """Whether this member may commit; `generation` is a member epoch in consumer groups."""
+        """Check that this member may commit; in consumer groups `generation` is a member epoch."""
 
     @abstractmethod
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Whether who asks may see the offsets."""
+        """Check that this member may fetch the offsets."""
 
     @abstractmethod
     def validate_offset_delete(self) -> None:
-        """Whether offsets may be deleted; of subscribed topics they may not, see `is_subscribed_to`."""
+        """Check that offsets may be deleted; those of subscribed topics may not, see `is_subscribed_to`."""
 
     @abstractmethod
     def validate_delete(self) -> None:
-        """Whether the group may be deleted."""
+        """Check that the group may be deleted."""
 
     @abstractmethod
     def is_subscribed_to(self, topic: str) -> bool: ...
 
     @abstractmethod
     def tombstones(self) -> list[Entry]:
-        """What takes the group out of the log; its offsets are not among it."""
+        """The tombstones of the group, without those of its offsets."""
 
     @abstractmethod
     def offset_expiration(self) -> OffsetExpiration | None:
-        """From when on offsets of topics that it is not subscribed to expire; None: they do not now."""
+        """Where the retention of offsets of unsubscribed topics starts; None if they do not expire now."""
 
     def listed(self) -> ListGroupsResponse.ListedGroup:
         return ListGroupsResponse.ListedGroup(
@@ -124,21 +120,21 @@ class GroupTable:
         return self._groups.get(group_id)
 
     def find(self, group_id: str) -> Group:
-        """Any kind of group, or GROUP_ID_NOT_FOUND."""
+        """Returns a group of any kind; raises GROUP_ID_NOT_FOUND if there is none."""
         group = self._groups.get(group_id)
         if group is None:
             raise not_found(group_id)
         return group
 
     def find_kind(self, group_id: str, kind: type[G]) -> G:
-        """A group of this kind; one of another kind is told as GROUP_ID_NOT_FOUND too."""
+        """Returns a group of this kind; raises GROUP_ID_NOT_FOUND if there is none."""
         group = self.find(group_id)
         if not isinstance(group, kind):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind.kind} group.")
         return group
 
     def put(self, group: Group) -> None:
-        """A group that is new, or takes the place of one of another kind."""
+        """Add a group, or replace it with one of another kind."""
         self._groups[group.group_id] = group
 
     def remove(self, group_id: str) -> Group | None:

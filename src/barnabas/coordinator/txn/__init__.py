@@ -1,1 +1,1 @@
-"""Transactions: what a transactional id's producer may do, decided and kept by its coordinator."""
+"""The transaction coordinator: the state of transactional ids and their transactions."""

@@ -1,10 +1,10 @@
-"""The transaction coordinator of one partition of `__transaction_state`: a record machine.
+"""The transaction coordinator of one `__transaction_state` partition: a record machine.
 
-What lives here: the transactional ids of this partition, and what is decided when a producer, a broker or the
-time asks.  What may not: IO, clocks, markers' way into partitions (the driver), and how records look.
+Contains the transactional ids of the partition and the decisions about them.  Writing markers to partitions
+belongs in the broker's marker sender, the record format in `records`.
 
-The durable state is what `apply` made of the log's records.  A reply that holds a `Prepared` tells the driver
-to have markers written; `complete` follows when they are.
+The durable state results from `apply` only.  A reply with a `Prepared` makes the driver write the markers;
+`complete` follows when they are written.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Initialised:
-    """The producer of a transactional id may begin."""
+    """The producer of a transactional id is initialized."""
 
     producer_id: int
     producer_epoch: int
@@ -50,20 +50,20 @@ class Initialised:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A transaction's end is decided: its partitions are to be told, then it is to be completed."""
+    """A transaction whose outcome is decided: its markers must be written, then it is completed."""
 
     transaction: Transaction
 
     @property
     def producer(self) -> tuple[int, int]:
-        """The id and epoch with which its producer goes on."""
+        """The producer id and epoch after the transaction."""
         following = self.transaction.complete(0)
         return following.producer_id, following.producer_epoch
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The request had done its work before: the producer's id and epoch from then on."""
+    """The reply to a retry that already succeeded: the current producer id and epoch."""
 
     producer_id: int
     producer_epoch: int
@@ -71,7 +71,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class InitRequest:
-    """A producer begins, or goes on after an error with the id and epoch it had (KIP-360)."""
+    """InitProducerId; `expected` are the id and epoch of a producer that recovers from an error (KIP-360)."""
 
     transactional_id: str
     timeout_ms: int
@@ -87,24 +87,24 @@ class TransactionMachine:
         self.timers = Timers()
         self.events = Events()
         self.transactions: dict[str, Transaction] = {}
-        # Those that are ongoing or prepared, in the order in which they began.
+        # The ongoing and prepared transactions, in start order.
         self._open: dict[str, None] = {}
         self._on_loaded = on_loaded
         self._on_dropped = on_dropped
 
-    # The log's records
+    # Records
 
     def apply(self, entry: Entry, stamp: ProducerStamp | None) -> None:
         key, value = entry.key, entry.value
-        assert isinstance(key, TransactionLogKey), "the log of transactions has no other keys"
+        assert isinstance(key, TransactionLogKey), "the transaction log has no other keys"
         if value is None:
             self.transactions.pop(key.transactional_id, None)
             self._open.pop(key.transactional_id, None)
             return
         assert isinstance(value, TransactionLogValue)
-        self._take(transaction_of(key.transactional_id, value))
+        self._put(transaction_of(key.transactional_id, value))
 
-    def _take(self, transaction: Transaction) -> None:
+    def _put(self, transaction: Transaction) -> None:
         transactional_id = transaction.transactional_id
         self.transactions[transactional_id] = transaction
         if transaction.state.is_at_rest:
@@ -123,10 +123,10 @@ class TransactionMachine:
                     continue
                 except ValueError as error:
                     reason = str(error)
-            logger.warning("a record of a transaction at %d is passed over: %s", columns.offsets[row], reason)
+            logger.warning("a transaction record at offset %d is skipped: %s", columns.offsets[row], reason)
 
     def marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """The log of transactions is never part of one."""
+        """The transaction log itself is never transactional."""
 
     def loaded(self, context: Context) -> None:
         self._on_loaded(self)
@@ -137,57 +137,66 @@ class TransactionMachine:
     def dropped(self, error: KafkaError) -> None:
         self._on_dropped()
 
-    # Looking
+    # Queries
 
     def get(self, transactional_id: str) -> Transaction:
-        """One that exists."""
-        found = self.transactions.get(transactional_id)
-        if found is None:
+        """Returns an existing transaction."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        return found
+        return transaction
 
     @property
     def open_count(self) -> int:
-        """How many transactions have begun and are not complete."""
+        """The number of ongoing and prepared transactions."""
         return len(self._open)
 
     def prepared(self) -> list[Prepared]:
-        """Those whose partitions are still to be told: what a coordinator goes on with after a restart."""
-        found = (self.transactions[one] for one in self._open)
-        return [Prepared(one) for one in found if one.state.is_prepared]
+        """Transactions whose markers are not all written: a restarted coordinator continues with them."""
+        open_transactions = (self.transactions[transactional_id] for transactional_id in self._open)
+        return [Prepared(transaction) for transaction in open_transactions if transaction.state.is_prepared]
 
     def timed_out(self, now_ms: int) -> list[str]:
-        """The ids of transactions that are open for longer than their producer asked for."""
-        return [one for one in self._open if self.transactions[one].is_timed_out(now_ms)]
-
-    def expired(self, transactional_ids: Iterable[str], now_ms: int, expiration_ms: int) -> list[str]:
-        """Those among them that nobody has used for so long."""
-        known = self.transactions
+        """The ids of transactions that are open for longer than their timeout."""
         return [
-            one for one in transactional_ids if one in known and known[one].is_expired(now_ms, expiration_ms)
+            transactional_id
+            for transactional_id in self._open
+            if self.transactions[transactional_id].is_timed_out(now_ms)
         ]
 
-    # A producer begins
+    def expired(self, transactional_ids: Iterable[str], now_ms: int, expiration_ms: int) -> list[str]:
+        """The ids among them that have not been used for this long."""
+        transaction = self.transactions
+        return [
+            transactional_id
+            for transactional_id in transactional_ids
+            if transactional_id in transaction
+            and transaction[transactional_id].is_expired(now_ms, expiration_ms)
+        ]
+
+    # InitProducerId
 
     def initialise(
         self, context: Context, request: InitRequest, new_producer_id: int | None
     ) -> Decision[Initialised | Prepared | NeedsProducerId]:
-        """A new epoch; the transaction that an earlier producer left open is aborted first."""
-        known = self.transactions.get(request.transactional_id)
-        if known is None:
+        """Bump the epoch; an open transaction of the previous producer is aborted first."""
+        transaction = self.transactions.get(request.transactional_id)
+        if transaction is None:
             if new_producer_id is None:
                 return Decision((), NEEDS_PRODUCER_ID)
-            known = new_transaction(
+            transaction = new_transaction(
                 request.transactional_id, new_producer_id, request.timeout_ms, context.now_ms
             )
         expected = request.expected
-        if expected is not None and not _may_go_on(known, *expected):
+        if expected is not None and not _may_reinitialise(transaction, *expected):
             raise fenced()
-        if known.state.is_prepared:
+        if transaction.state.is_prepared:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-        if known.state is State.ONGOING:
-            reason = "another producer has begun" if expected is None else "its producer begins anew"
-            aborted = abort(known, _level(context), context.now_ms)
+        if transaction.state is State.ONGOING:
+            reason = (
+                "a new producer was initialized" if expected is None else "its producer was reinitialized"
+            )
+            aborted = abort(transaction, _level(context), context.now_ms)
             return self._write(
                 context,
                 aborted,
@@ -196,18 +205,18 @@ class TransactionMachine:
                 reason=reason,
             )
         expected_epoch = None if expected is None else expected[1]
-        if known.is_exhausted and expected_epoch in (None, known.producer_epoch):
+        if transaction.is_exhausted and expected_epoch in (None, transaction.producer_epoch):
             if new_producer_id is None:
                 return Decision((), NEEDS_PRODUCER_ID)
-            updated = known.rotate(
+            updated = transaction.rotate(
                 new_producer_id, request.timeout_ms, context.now_ms, keep_epoch=expected is not None
             )
         else:
-            updated = known.increment_epoch(request.timeout_ms, expected_epoch, context.now_ms)
+            updated = transaction.increment_epoch(request.timeout_ms, expected_epoch, context.now_ms)
         reply = Initialised(updated.producer_id, updated.producer_epoch)
         return self._write(context, updated, reply, EventKind.PRODUCER_STARTED)
 
-    # A transaction goes on
+    # AddPartitionsToTxn
 
     def add_partitions(
         self,
@@ -218,19 +227,19 @@ class TransactionMachine:
         partitions: frozenset[TopicPartition],
         client_version: int,
     ) -> Decision[None]:
-        """These partitions will hear of the transaction's end."""
-        known = self.get(transactional_id)
-        if known.producer_id != producer_id:
+        """Add these partitions, which will get the transaction's marker."""
+        transaction = self.get(transactional_id)
+        if transaction.producer_id != producer_id:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if known.producer_epoch != producer_epoch:
+        if transaction.producer_epoch != producer_epoch:
             raise fenced()
-        if known.state.is_prepared:
+        if transaction.state.is_prepared:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-        if known.state is State.ONGOING and partitions <= known.partitions:
+        if transaction.state is State.ONGOING and partitions <= transaction.partitions:
             return NOTHING
-        begins = known.state.is_at_rest
+        begins = transaction.state.is_at_rest
         kind = EventKind.TRANSACTION_STARTED if begins else EventKind.PARTITIONS_ADDED
-        updated = known.add(partitions, client_version, context.now_ms)
+        updated = transaction.add(partitions, client_version, context.now_ms)
         return self._write(context, updated, None, kind, count=len(updated.partitions))
 
     def verify(
@@ -240,29 +249,31 @@ class TransactionMachine:
         producer_epoch: int,
         partitions: Sequence[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Which partitions are part of the transaction, before they take its records (KIP-890)."""
-        known = self.get(transactional_id)
-        if known.producer_id != producer_id:
+        """Returns which partitions are part of the transaction, before they accept its records (KIP-890)."""
+        transaction = self.get(transactional_id)
+        if transaction.producer_id != producer_id:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if known.producer_epoch != producer_epoch:
+        if transaction.producer_epoch != producer_epoch:
             raise fenced()
-        if known.state.is_prepared:
+        if transaction.state.is_prepared:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return {
-            one: ErrorCode.NONE if one in known.partitions else ErrorCode.TRANSACTION_ABORTABLE
-            for one in partitions
+            partition: ErrorCode.NONE
+            if partition in transaction.partitions
+            else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in partitions
         }
 
-    # A transaction ends
+    # End of a transaction
 
     def end(
         self, context: Context, transactional_id: str, request: EndRequest, new_producer_id: int | None
     ) -> Decision[Prepared | Ended | NeedsProducerId]:
-        """Its producer commits or aborts."""
-        known = self.get(transactional_id)
-        ended = end(known, request, new_producer_id, context.now_ms)
+        """Commit or abort, as requested by the producer."""
+        transaction = self.get(transactional_id)
+        ended = end(transaction, request, new_producer_id, context.now_ms)
         if ended is None:
-            return Decision((), Ended(known.producer_id, known.producer_epoch))
+            return Decision((), Ended(transaction.producer_id, transaction.producer_epoch))
         if isinstance(ended, NeedsProducerId):
             return Decision((), ended)
         commits = ended.state is State.PREPARE_COMMIT
@@ -270,38 +281,43 @@ class TransactionMachine:
         return self._write(context, ended, Prepared(ended), kind)
 
     def abort_timed_out(self, context: Context, transactional_id: str) -> Decision[Prepared | None]:
-        """Abort it unless it has ended meanwhile."""
-        known = self.transactions.get(transactional_id)
-        if known is None or not known.is_timed_out(context.now_ms):
+        """Abort the transaction, unless it has ended in the meantime."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None or not transaction.is_timed_out(context.now_ms):
             return Decision((), None)
-        aborted = abort(known, _level(context), context.now_ms)
+        aborted = abort(transaction, _level(context), context.now_ms)
         return self._write(
             context,
             aborted,
             Prepared(aborted),
             EventKind.TRANSACTION_TIMED_OUT,
-            reason=f"it was open for longer than {known.timeout_ms} ms",
+            reason=f"it was open for longer than {transaction.timeout_ms} ms",
         )
 
     def complete(self, context: Context, prepared: Transaction) -> Decision[None]:
-        """All partitions have heard of the end of this transaction, which may be completed meanwhile."""
-        known = self.transactions.get(prepared.transactional_id)
-        if known is None or not _is_same(known, prepared):
+        """Called when all markers of this transaction are written; it may already be completed."""
+        transaction = self.transactions.get(prepared.transactional_id)
+        if transaction is None or not _is_same(transaction, prepared):
             return NOTHING
-        committed = known.state is State.PREPARE_COMMIT
+        committed = transaction.state is State.PREPARE_COMMIT
         kind = EventKind.TRANSACTION_COMMITTED if committed else EventKind.TRANSACTION_ABORTED
-        return self._write(context, known.complete(context.now_ms), None, kind)
+        return self._write(context, transaction.complete(context.now_ms), None, kind)
 
     def expire(self, context: Context, transactional_ids: Sequence[str]) -> Decision[None]:
-        """Forget ids that nobody has used for transactional.id.expiration.ms."""
+        """Remove ids that have not been used for transactional.id.expiration.ms."""
         expiration_ms: int = context.settings["transactional.id.expiration.ms"]
-        going = self.expired(transactional_ids, context.now_ms, expiration_ms)
+        expired_ids = self.expired(transactional_ids, context.now_ms, expiration_ms)
 
-        def forget() -> None:
-            for one in going:
-                self.events.note(one, context.now_ms, EventKind.TRANSACTIONAL_ID_EXPIRED)
+        def accepted() -> None:
+            for transactional_id in expired_ids:
+                self.events.note(transactional_id, context.now_ms, EventKind.TRANSACTIONAL_ID_EXPIRED)
 
-        return Decision([tombstone_of(one) for one in going], None, accepted=forget, atomic=False)
+        return Decision(
+            [tombstone_of(transactional_id) for transactional_id in expired_ids],
+            None,
+            accepted=accepted,
+            atomic=False,
+        )
 
     def _write(
         self,
@@ -314,7 +330,7 @@ class TransactionMachine:
         count: int = 1,
     ) -> Decision[R]:
         def accepted() -> None:
-            # With what the records leave out: epoch and id before this step.
+            # Includes what the records omit: the previous epoch and producer id.
             self.transactions[updated.transactional_id] = updated
             self.events.note(
                 updated.transactional_id,
@@ -329,29 +345,29 @@ class TransactionMachine:
         return Decision([entry_of(updated, _level(context))], reply, accepted)
 
 
-def _may_go_on(known: Transaction, producer_id: int, producer_epoch: int) -> bool:
-    """Whether one that names this id and epoch may get another epoch; which epoch is looked at later."""
+def _may_reinitialise(transaction: Transaction, producer_id: int, producer_epoch: int) -> bool:
+    """Whether a producer with this id and epoch may get a new epoch; the epoch is checked later."""
     return (
-        known.producer_epoch == NO_PRODUCER_EPOCH
-        or producer_id == known.producer_id
-        # Its id was used up, and it did not hear of the new one.
-        or (producer_id == known.previous_producer_id and is_exhausted(producer_epoch))
+        transaction.producer_epoch == NO_PRODUCER_EPOCH
+        or producer_id == transaction.producer_id
+        # Its producer id was exhausted, and it missed the response with the new one.
+        or (producer_id == transaction.previous_producer_id and is_exhausted(producer_epoch))
     )
 
 
-def _is_same(known: Transaction, prepared: Transaction) -> bool:
-    """A coordinator that was loaded anew does not know all that the one before it did."""
+def _is_same(transaction: Transaction, prepared: Transaction) -> bool:
+    """Compares only recorded fields: a reloaded coordinator does not know the others."""
     return (
-        known.state is prepared.state
-        and known.producer_id == prepared.producer_id
-        and known.producer_epoch == prepared.producer_epoch
-        and known.start_ms == prepared.start_ms
-        and known.updated_ms == prepared.updated_ms
+        transaction.state is prepared.state
+        and transaction.producer_id == prepared.producer_id
+        and transaction.producer_epoch == prepared.producer_epoch
+        and transaction.start_ms == prepared.start_ms
+        and transaction.updated_ms == prepared.updated_ms
     )
 
 
 def _level(context: Context) -> int:
-    """The cluster's transaction.version."""
+    """The finalized transaction.version."""
     level: int = context.image.features.get(TRANSACTION_VERSION, 0)
     return level
 

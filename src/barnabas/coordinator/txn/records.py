@@ -1,12 +1,10 @@
-"""Transactional ids in the log: `TransactionLogKey` and `TransactionLogValue`, to a Transaction and back.
-
-What lives here: which fields are written, and in which version.  What may not: batches and steps.
+"""Converts transactional ids to records (`TransactionLogKey`, `TransactionLogValue`) and back.
 
 The version follows transaction.version: 0 without tagged fields, 1 with them.  Apache Kafka 4.1 reads the
-producer ids before and after the current one but writes neither, so that a coordinator that restarts between
-the end of a transaction and its last marker forgets an id that it has given out.  Here they are written where
-they matter: when the epochs of an id are used up (KIP-890).  All other records are equal byte for byte, up to
-the order of partitions.
+previous and next producer id but writes neither, so a coordinator that restarts between the end of a
+transaction and its last marker forgets a producer id that it has already returned.  Here they are written
+when they matter: when the epochs of a producer id are exhausted (KIP-890).  All other records are identical
+byte for byte, except for the order of partitions.
 """
 
 from __future__ import annotations
@@ -50,28 +48,30 @@ def entry_of(transaction: Transaction, level: int) -> Entry:
 
 
 def tombstone_of(transactional_id: str) -> Entry:
-    """The record of an id that is forgotten."""
+    """The tombstone of a removed id."""
     return Entry(TransactionLogKey(transactional_id=transactional_id), None)
 
 
 def _topics(partitions: Iterable[TopicPartition]) -> list[TransactionLogValue.PartitionsSchema]:
     return [
-        TransactionLogValue.PartitionsSchema(topic=topic, partition_ids=[one.partition for one in group])
-        for topic, group in groupby(sorted(partitions), key=lambda one: one.topic)
+        TransactionLogValue.PartitionsSchema(
+            topic=topic, partition_ids=[partition.partition for partition in of_topic]
+        )
+        for topic, of_topic in groupby(sorted(partitions), key=lambda partition: partition.topic)
     ]
 
 
 def transaction_of(transactional_id: str, value: TransactionLogValue) -> Transaction:
-    """The state that a record tells; ValueError if it is none that this release knows."""
+    """Returns the state in a record; raises ValueError if its status is unknown to this release."""
     if value.transaction_status not in _KNOWN_STATES:
         raise ValueError(f"the transaction status {value.transaction_status} is unknown")
     state = State(value.transaction_status)
     partitions = _NO_PARTITIONS
     if state is not State.EMPTY and value.transaction_partitions:
         partitions = frozenset(
-            TopicPartition(one.topic, number)
-            for one in value.transaction_partitions
-            for number in one.partition_ids
+            TopicPartition(topic.topic, number)
+            for topic in value.transaction_partitions
+            for number in topic.partition_ids
         )
     return Transaction(
         transactional_id,

@@ -1,13 +1,13 @@
-"""One transactional id: its producer, the state of its transaction, and the steps from one state to the next.
+"""One transactional id: its producer, the state of its transaction, and the state transitions.
 
-What lives here: the state and every step that it allows, as values.  What may not: who asks and may ask
-(`machine`, `ending`), records (`records`), and writing markers into partitions.
+Contains the state as an immutable value, and every transition.  Validation of requests belongs in `machine`
+and `ending`, the record format in `records`.
 
     Empty -> Ongoing -> PrepareCommit -> CompleteCommit -> Ongoing ...
                      -> PrepareAbort  -> CompleteAbort  -> Ongoing ...
 
-A producer is known by an id and an epoch; who comes with an older epoch is fenced (KIP-98).  From
-transaction.version 2 on each transaction has an epoch of its own (KIP-890): the epoch grows when it ends.
+A producer has an id and an epoch; a producer with an older epoch is fenced (KIP-98).  From
+transaction.version 2 on each transaction has its own epoch (KIP-890): the epoch is bumped when it ends.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_TIME = -1
 MAX_EPOCH = 2**15 - 1
-# A client never has the highest epoch, so that it can always be fenced by it.
+# Clients never get the highest epoch, so that they can always be fenced with it.
 LAST_CLIENT_EPOCH = MAX_EPOCH - 1
-# The time-out of a transaction that an outside coordinator ends (KIP-939).
+# The timeout of a transaction that an external coordinator ends (KIP-939).
 NO_TIMEOUT_MS = 2**31 - 1
 
-# transaction.version: 1 lets records have tagged fields, 2 gives each transaction an epoch.
+# transaction.version: 1 adds tagged fields to records, 2 adds an epoch per transaction.
 TRANSACTION_VERSION = "transaction.version"
 FLEXIBLE_RECORDS_LEVEL = 1
 EPOCH_BUMP_LEVEL = 2
 
 
 class State(IntEnum):
-    """By the numbers of the records.  The last two are never written: such ids are gone, or become others."""
+    """By their numbers in the records.  The last two are transient and never written."""
 
     EMPTY = 0
     ONGOING = 1
@@ -47,17 +47,17 @@ class State(IntEnum):
 
     @property
     def told(self) -> str:
-        """As DescribeTransactions says it: PrepareCommit."""
+        """The name in DescribeTransactions, such as PrepareCommit."""
         return self.name.title().replace("_", "")
 
     @property
     def is_prepared(self) -> bool:
-        """Its end is decided, and not yet told to all partitions."""
+        """Its outcome is decided, but not all markers are written."""
         return self is State.PREPARE_COMMIT or self is State.PREPARE_ABORT
 
     @property
     def is_at_rest(self) -> bool:
-        """No transaction is open: a new one may begin, and an unused id may be forgotten."""
+        """No transaction is open: a new one may start, and an unused id may expire."""
         return self in _AT_REST
 
 
@@ -71,7 +71,7 @@ def fenced() -> KafkaError:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """The state of a transactional id.  Each step gives another one."""
+    """The state of a transactional id.  Transitions return a new instance."""
 
     transactional_id: str
     producer_id: int
@@ -79,30 +79,30 @@ class Transaction:
     timeout_ms: int
     state: State
     partitions: frozenset[TopicPartition]
-    # When the transaction's first partition was added; NO_TIME if there was none yet.
+    # When the first partition of the transaction was added; NO_TIME if there is none.
     start_ms: int
     updated_ms: int
-    # The level of transaction.version that its client speaks: 0, or 2.
+    # The transaction.version level of the client: 0 or 2.
     client_version: int = 0
-    # The id before the last step, and the one that follows when the epochs of this one are used up.
+    # The producer id before the last transition, and the next one once the epochs of this one are exhausted.
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
-    # The epoch before the last step: it tells a request that is sent again.  It is not in the records.
+    # The epoch before the last transition, to detect retries.  Not recorded.
     last_producer_epoch: int = NO_PRODUCER_EPOCH
 
     @property
     def is_exhausted(self) -> bool:
-        """There is no further epoch for a client."""
+        """Whether no epoch is left for a client."""
         return is_exhausted(self.producer_epoch)
 
     @property
     def bumps_epochs(self) -> bool:
         return self.client_version >= EPOCH_BUMP_LEVEL
 
-    # A producer begins
+    # InitProducerId
 
     def increment_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> Transaction:
-        """The next epoch, for a new producer or for one that names the epoch it had (KIP-360)."""
+        """The next epoch, for a new producer or for one that sends its previous epoch (KIP-360)."""
         if self.is_exhausted:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -113,14 +113,14 @@ class Transaction:
             if self.producer_epoch in (NO_PRODUCER_EPOCH, expected_epoch):
                 last_epoch = self.producer_epoch
             elif expected_epoch == self.last_producer_epoch:
-                # It asks again because it did not hear of the first answer.
+                # A retry: it missed the first response.
                 epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
             else:
                 raise fenced()
         return self._emptied(self.producer_id, epoch, last_epoch, timeout_ms, now_ms)
 
     def rotate(self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_epoch: bool) -> Transaction:
-        """A new id because the epochs of the old one are used up."""
+        """Switch to a new producer id because the epochs of the old one are exhausted."""
         last_epoch = self.producer_epoch if keep_epoch else NO_PRODUCER_EPOCH
         return self._emptied(producer_id, 0, last_epoch, timeout_ms, now_ms)
 
@@ -140,10 +140,10 @@ class Transaction:
             updated_ms=now_ms,
         )
 
-    # A transaction goes on
+    # Ongoing transactions
 
     def add(self, partitions: frozenset[TopicPartition], client_version: int, now_ms: int) -> Transaction:
-        """These partitions are part of it; the first ones begin it."""
+        """Add partitions; the first ones start the transaction."""
         return replace(
             self,
             state=State.ONGOING,
@@ -155,7 +155,7 @@ class Transaction:
         )
 
     def fence(self) -> Transaction:
-        """Under the next epoch, which no client has: its producer is shut out before it is aborted."""
+        """Bump to an epoch that no client has, so that the producer is fenced before the abort."""
         if self.producer_epoch >= MAX_EPOCH:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -166,7 +166,7 @@ class Transaction:
     def prepare(
         self, *, commit: bool, client_version: int, next_producer_id: int = NO_PRODUCER_ID, now_ms: int
     ) -> Transaction:
-        """Its end is decided.  One that had no partitions begins and ends here."""
+        """Decide the outcome.  A transaction without partitions starts and ends here."""
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
         if client_version >= EPOCH_BUMP_LEVEL:
             epoch, last_epoch = epoch + 1, epoch
@@ -183,7 +183,7 @@ class Transaction:
         )
 
     def complete(self, now_ms: int) -> Transaction:
-        """All partitions have heard of its end."""
+        """Called when all markers are written."""
         producer_id, epoch = self.producer_id, self.producer_epoch
         if self.bumps_epochs and self.next_producer_id != NO_PRODUCER_ID:
             producer_id, epoch = self.next_producer_id, 0
@@ -198,7 +198,7 @@ class Transaction:
             updated_ms=now_ms,
         )
 
-    # Time passes
+    # Timeouts
 
     def is_timed_out(self, now_ms: int) -> bool:
         return (
@@ -216,7 +216,7 @@ def is_exhausted(epoch: int) -> bool:
 
 
 def new_transaction(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
-    """Of an id that nobody has used before; its first epoch comes with `increment_epoch`."""
+    """A new id; `increment_epoch` sets its first epoch."""
     return Transaction(
         transactional_id,
         producer_id,

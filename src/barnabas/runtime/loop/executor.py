@@ -29,6 +29,7 @@ from barnabas.base.effects import (
     Send,
     SetTimer,
 )
+from barnabas.runtime.callbacks import call_each
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.loop.timers import TimerService
 
@@ -102,10 +103,11 @@ class GroupCommit:
         # The next round starts before anyone hears of this one, so that the disk does not idle.
         if self._asked:
             self._start_round()
-        for store, callers in asked.items():
-            failure = error if error is not None or not isinstance(errors, dict) else errors.get(store)
-            for done in callers:
-                done(failure)
+        call_each(
+            partial(done, error if error is not None or not isinstance(errors, dict) else errors.get(store))
+            for store, callers in asked.items()
+            for done in callers
+        )
 
 
 def _sync_each(stores: list[Store]) -> dict[Store, BaseException]:

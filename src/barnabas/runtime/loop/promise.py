@@ -1,13 +1,17 @@
 """Later: a value that is not there yet, for code that runs on one thread.
 
 What lives here: a promise that is kept or broken once, and those who wait for it.  What may not: threads and
-asyncio.  Whoever keeps it calls those who wait, at once and in the order in which they asked.
+asyncio.  Whoever keeps it calls those who wait, at once and in the order in which they asked.  One of them
+that fails does not keep the others waiting: all are called, then the error goes to whoever kept the promise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar
+
+from barnabas.runtime.callbacks import call_each
 
 T = TypeVar("T")
 
@@ -39,16 +43,17 @@ class Promise(Generic[T]):
         self._settle()
         self._value = value
         waiting, self._waiting = self._waiting, []
-        for on_value, _ in waiting:
-            on_value(value)
+        if len(waiting) == 1:
+            waiting[0][0](value)
+        elif waiting:
+            call_each(partial(on_value, value) for on_value, _ in waiting)
 
     def fail(self, error: BaseException) -> None:
         """Break it."""
         self._settle()
         self._error = error
         waiting, self._waiting = self._waiting, []
-        for _, on_error in waiting:
-            on_error(error)
+        call_each(partial(on_error, error) for _, on_error in waiting)
 
     def then(self, on_value: Callable[[T], None], on_error: Callable[[BaseException], None]) -> None:
         """Call one of the two, when the time has come."""

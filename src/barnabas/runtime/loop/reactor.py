@@ -16,15 +16,17 @@ import socket
 from collections import deque
 from collections.abc import Callable
 
-from barnabas.runtime.clock import Clock, SystemClock
+from barnabas.runtime.clock import Clock, SystemClock, thread_cpu_ns
 from barnabas.runtime.loop.poller import READ, WRITE, Poller, make_poller
-from barnabas.runtime.loop.timers import Timers
+from barnabas.runtime.loop.timers import MAX_FIRED_PER_CALL, Timers
 
 Action = Callable[[], None]
 
-# Sockets are served for at most this long before timers and asyncio get their turn; the rest goes first in
-# the next tick.
-SOCKETS_BUDGET_NS = 10_000_000
+# A tick that has gone on for this long ends as soon as each of its parts has had a turn; what is left goes
+# first in the same part of the next tick.
+TICK_BUDGET_NS = 10_000_000
+# Between two looks at the clock.
+TIMERS_PER_TURN = 16
 # End-of-tick actions may ask for more end-of-tick actions; so many rounds run before the others get their
 # turn.
 MAX_TICK_END_ROUNDS = 8
@@ -58,6 +60,9 @@ class Reactor:
         self.on_error: Callable[[Exception], None] = _raise
         self.longest_stall_ns = 0
         self.ticks = 0
+        # Told how much processor time each tick took.  For tests: to ask the system twice a tick costs as
+        # much as a small request.
+        self.on_tick: Callable[[int], None] | None = None
         self._watches: dict[int, Watch] = {}
         self._ready: deque[tuple[int, int]] = deque()
         self._tick_end: list[Action] = []
@@ -138,7 +143,7 @@ class Reactor:
         Which descriptors of others are ready.
         """
         self._interrupted = False
-        self._run_tick_end()
+        self._run_tick_end(self.clock.monotonic_ns() + TICK_BUDGET_NS)
         until_ns = None if timeout_ns is None else self.clock.monotonic_ns() + timeout_ns
         while True:
             foreign = self._tick(until_ns)
@@ -164,10 +169,26 @@ class Reactor:
         self.ticks += 1
         self._busy_since_ns = woken_ns = self.clock.monotonic_ns()
         self._last_wait_ns = woken_ns - entered_ns
-        foreign = self._serve_sockets(found, woken_ns)
-        self._fire_timers()
-        self._run_posted()
-        self._run_tick_end()
+        if self.on_tick is not None:
+            return self._measured(self.on_tick, found, woken_ns)
+        return self._work(found, woken_ns)
+
+    def _work(self, found: list[tuple[int, int]], woken_ns: int) -> list[tuple[int, int]]:
+        until_ns = woken_ns + TICK_BUDGET_NS
+        foreign = self._serve_sockets(found, until_ns)
+        self._fire_timers(until_ns)
+        if self._posted:
+            self._run_posted(until_ns)
+        if self._tick_end:
+            self._run_tick_end(until_ns)
+        return foreign
+
+    def _measured(
+        self, on_tick: Callable[[int], None], found: list[tuple[int, int]], woken_ns: int
+    ) -> list[tuple[int, int]]:
+        began_ns = thread_cpu_ns()
+        foreign = self._work(found, woken_ns)
+        on_tick(thread_cpu_ns() - began_ns)
         return foreign
 
     def _poll(self, wait_ns: int | None) -> list[tuple[int, int]]:
@@ -190,7 +211,7 @@ class Reactor:
             due_ns = min(due_ns, until_ns)
         return None if due_ns is None else max(0, due_ns - now_ns)
 
-    def _serve_sockets(self, found: list[tuple[int, int]], woken_ns: int) -> list[tuple[int, int]]:
+    def _serve_sockets(self, found: list[tuple[int, int]], until_ns: int) -> list[tuple[int, int]]:
         foreign: list[tuple[int, int]] = []
         watches = self._watches
         ready = self._ready
@@ -210,7 +231,7 @@ class Reactor:
                 continue
             self._serve_socket(watch, mask)
             served += 1
-            if not served & 15 and self.clock.monotonic_ns() - woken_ns > SOCKETS_BUDGET_NS:
+            if not served & 3 and self.clock.monotonic_ns() > until_ns:
                 break
         return foreign
 
@@ -224,24 +245,34 @@ class Reactor:
         except Exception as error:
             self.on_error(error)
 
-    def _fire_timers(self) -> None:
+    def _fire_timers(self, until_ns: int) -> None:
+        now_ns = self.clock.monotonic_ns()
         try:
-            self.timers.fire_due(self.clock.monotonic_ns())
+            for _ in range(MAX_FIRED_PER_CALL // TIMERS_PER_TURN):
+                fired = self.timers.fire_due(now_ns, TIMERS_PER_TURN)
+                if fired < TIMERS_PER_TURN or self.clock.monotonic_ns() > until_ns:
+                    return
         except Exception as error:
             self.on_error(error)
 
-    def _run_posted(self) -> None:
+    def _run_posted(self, until_ns: int) -> None:
         # Only what is there now: work that posts more work must not keep the sockets waiting.
         for _ in range(len(self._posted)):
             self._run(self._posted.popleft())
+            if self.clock.monotonic_ns() > until_ns:
+                return
 
-    def _run_tick_end(self) -> None:
+    def _run_tick_end(self, until_ns: int) -> None:
         for _ in range(MAX_TICK_END_ROUNDS):
             if not self._tick_end:
                 return
             actions, self._tick_end = self._tick_end, []
-            for action in actions:
+            for done, action in enumerate(actions, 1):
                 self._run(action)
+                is_last = done == len(actions) and not self._tick_end
+                if not is_last and self.clock.monotonic_ns() > until_ns:
+                    self._tick_end[:0] = actions[done:]
+                    return
 
     def _run(self, action: Action) -> None:
         try:

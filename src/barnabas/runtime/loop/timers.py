@@ -97,16 +97,16 @@ class Timers:
                 return deadline_ns, action
         return None
 
-    def fire_due(self, now_ns: int) -> int:
-        """Run what is due, in order of deadline; the number of actions run."""
-        for fired in range(MAX_FIRED_PER_CALL):
+    def fire_due(self, now_ns: int, most: int = MAX_FIRED_PER_CALL) -> int:
+        """Run what is due, in order of deadline, so many at most; the number of actions run."""
+        for fired in range(most):
             deadline_ns = self.next_deadline_ns()
             if deadline_ns is None or deadline_ns > now_ns:
                 return fired
             due = self.pop()
             assert due is not None
             due[1]()
-        return MAX_FIRED_PER_CALL
+        return most
 
     def _compact(self) -> None:
         """Sweep when more than half are dead: a timer that is pushed back for ever must not grow the heap."""

@@ -56,6 +56,9 @@ LOOKING = frozenset({Kind.OPEN, Kind.READ, Kind.LIST, Kind.STAT, Kind.LOCK})
 
 CHANGING = frozenset(Kind) - LOOKING
 
+SYNCS = frozenset({Kind.SYNC, Kind.SYNC_FOLDER})
+"""Kinds that wait for the device."""
+
 
 class Operation(NamedTuple):
     """One line of the journal."""
@@ -119,6 +122,8 @@ class Faults(ABC):
         """Told of every change once it took effect."""
         self.on_delay: Callable[[int], None] | None = None
         """Told how many milliseconds an operation takes, for a simulated clock."""
+        self.on_sync: Callable[[Kind, str], None] | None = None
+        """Told before each sync: who waits for the device?"""
         self._random = random
         self._faults: list[Fault] = []
         self._delays: list[Delay] = []
@@ -168,6 +173,8 @@ class Faults(ABC):
         """Number the operation; the fault it meets, if any, for the caller to raise after a part of it."""
         if self._delays:
             self._delay(kind, path)
+        if self.on_sync is not None and kind in SYNCS:
+            self.on_sync(kind, path)
         if kind not in LOOKING:
             self.operations += 1
             self.journal.append(Operation(self.operations, kind, path, length))

@@ -6,8 +6,9 @@ business).  A node offers the same doors as production does: clock, random, disk
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.simulated.agenda import Agenda, Trace
 from barnabas.runtime.simulated.clock import SimulatedClock
 from barnabas.runtime.simulated.disk import SimulatedDisk
-from barnabas.runtime.simulated.disk_faults import PowerLost
+from barnabas.runtime.simulated.disk_faults import Kind, PowerLost
 from barnabas.runtime.simulated.links import Links
 from barnabas.runtime.simulated.network import Internet, SimulatedNetwork
 from barnabas.runtime.simulated.streams import Streams
@@ -55,6 +56,9 @@ class Node:
         self.clock = SimulatedClock(world.agenda)
         self.disk = SimulatedDisk(world.random_for(f"disk {node_id}"), wall_ms=self.clock.wall_ms)
         self.disk.on_delay = self._slow
+        self.disk.on_sync = self._refuse_on_loop
+        # Whether what runs now is the node's loop, which must not wait for the device.
+        self._is_on_loop = False
         self.timers = _NodeTimers(self)
         self.workers = _NodeWorkers(self)
         self.network = SimulatedNetwork(self, world.internet)
@@ -79,10 +83,24 @@ class Node:
             self.world.agenda.after(waiting_ns, partial(self.enter, life, action))
             return
         try:
-            action()
+            with self.on_loop(is_on_loop=True):
+                action()
         except PowerLost as loss:
             self._down(f"power lost: {loss}", tell_peers=False)
         self._busy_until_ns = self.world.now_ns + self.take_slowness_ns()
+
+    @contextlib.contextmanager
+    def on_loop(self, *, is_on_loop: bool) -> Iterator[None]:
+        """What is done within is done by the loop, or by a worker."""
+        before, self._is_on_loop = self._is_on_loop, is_on_loop
+        try:
+            yield
+        finally:
+            self._is_on_loop = before
+
+    def _refuse_on_loop(self, kind: Kind, path: str) -> None:
+        if self._is_on_loop:
+            raise InvariantError(f"n{self.id}: {kind} of {path} on the loop, which serves nobody meanwhile")
 
     def halt(self, error: BaseException) -> None:
         """The program gives up (an executor's `on_failure`): the process ends, the machine stays on."""
@@ -106,7 +124,9 @@ class Node:
         self._down("crash, power lost" if power_loss else "crash", tell_peers=not power_loss)
 
     def _run_boot(self) -> None:
-        self.program = self._boot(self)
+        # Nobody is served before it is up.
+        with self.on_loop(is_on_loop=False):
+            self.program = self._boot(self)
 
     def _down(self, why: str, *, tell_peers: bool) -> None:
         self.world.agenda.note(f"n{self.id} down: {why}")
@@ -224,7 +244,10 @@ class _NodeWorkers:
         result: object = None
         error: BaseException | None = None
         try:
-            result = work()
+            with self._node.on_loop(is_on_loop=False):
+                result = work()
+        except InvariantError:
+            raise
         except Exception as raised:
             error = raised
         self._node.world.agenda.note(f"n{self._node.id} work done: {error!r}")

@@ -44,7 +44,9 @@ def parsed(lines: DataFrame) -> DataFrame:
 
     text = f.col("value").cast("string")
     as_json = f.when(text.startswith("{"), f.from_json(text, JSON_SCHEMA))
-    fields = f.coalesce(as_json, *[_by_pattern(text, one.PATTERN, one.GROUPS) for one in PATTERNS])
+    fields = f.coalesce(
+        as_json, *[_by_pattern(text, pattern.PATTERN, pattern.GROUPS) for pattern in PATTERNS]
+    )
     found = lines.select(f.col("value"), fields.alias("fields")).select(
         "value",
         f.try_to_timestamp("fields.time", f.lit(TIME_FORMAT)).alias("time"),

@@ -122,9 +122,9 @@ def _alerts(results: Results) -> str:
     if not results.alerts:
         return "<p>None.</p>"
     rows = "".join(
-        f'<tr><td>{escape(one.service)}<td>{escape(one.owner)}<td class="{escape(one.state)}">'
-        f"{escape(one.state)}<td>{one.since:%Y-%m-%d %H:%M:%S}<td>{100 * one.error_rate:.1f} %"
-        for one in results.alerts
+        f'<tr><td>{escape(alert.service)}<td>{escape(alert.owner)}<td class="{escape(alert.state)}">'
+        f"{escape(alert.state)}<td>{alert.since:%Y-%m-%d %H:%M:%S}<td>{100 * alert.error_rate:.1f} %"
+        for alert in results.alerts
     )
     return f"<table><tr><th>service<th>owner<th>state<th>since<th>error rate{rows}</table>"
 

@@ -204,12 +204,16 @@ class ResultReader:
             there = consumer.list_topics()
             check_topics(there)
             consumer.assign(
-                [TopicPartition(topic, one.number) for topic in TOPICS for one in there[topic].partitions]
+                [
+                    TopicPartition(topic, partition.number)
+                    for topic in TOPICS
+                    for partition in there[topic].partitions
+                ]
             )
             self._assigned = True
         partitions = list(consumer.assignment())
         ends = consumer.end_offsets(partitions)
-        while any(consumer.position(one) < ends[one] for one in partitions):
+        while any(consumer.position(partition) < ends[partition] for partition in partitions):
             for record in consumer.poll(timeout_ms=500):
                 self.results.take(record)
         return self.results

@@ -29,19 +29,19 @@ class Count(NamedTuple):
 
 def counts(events: Iterable[Event], window_ms: int, watermark_ms: int) -> list[Count]:
     """Of every window that has ended before the watermark, in order."""
-    found: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    results: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for event in events:
         start_ms = event.time_ms // window_ms * window_ms
         if start_ms + window_ms > watermark_ms:
             continue
-        sums = found[start_ms, event.service]
+        sums = results[start_ms, event.service]
         sums[0] += 1
         sums[1] += event.kind == "request"
         sums[2] += event.kind == "error"
         sums[3] += event.duration_ms
     return [
         Count(start_ms, service, OWNERS.get(service), *sums)
-        for (start_ms, service), sums in sorted(found.items())
+        for (start_ms, service), sums in sorted(results.items())
     ]
 
 

@@ -56,16 +56,16 @@ def _alerts(results: Results) -> list[str]:
     if not raised:
         return ["no alerts"]
     return [
-        f"ALERT {one.service} ({one.owner}) since {one.since:%H:%M:%S}: {100 * one.error_rate:.0f} % errors"
-        for one in raised
+        f"ALERT {alert.service} ({alert.owner}) since {alert.since:%H:%M:%S}: {100 * alert.error_rate:.0f} % errors"
+        for alert in raised
     ]
 
 
-def _query(one: Progress) -> str:
-    lag = "" if one.lag is None else f", {one.lag:,} behind"
+def _query(progress: Progress) -> str:
+    lag = "" if progress.lag is None else f", {progress.lag:,} behind"
     return (
-        f"{one.name:<9} batch {one.batch}: {one.input_rows:,} rows in {one.batch_ms:,} ms{lag}, "
-        f"{one.state_rows:,} in state"
+        f"{progress.name:<9} batch {progress.batch}: {progress.input_rows:,} rows in {progress.batch_ms:,} ms{lag}, "
+        f"{progress.state_rows:,} in state"
     )
 
 

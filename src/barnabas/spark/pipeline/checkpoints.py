@@ -111,13 +111,13 @@ def _json_lines(path: Path) -> list[Any]:
     """The lines after the version; Spark writes `-` where a source has nothing yet."""
     if not path.is_file() or path.stat().st_size > MAX_LOG_BYTES:
         return []
-    found: list[Any] = []
+    results: list[Any] = []
     for line in path.read_text("utf-8").splitlines()[1:]:
         try:
-            found.append(json.loads(line))
+            results.append(json.loads(line))
         except ValueError:
-            found.append(None)
-    return found
+            results.append(None)
+    return results
 
 
 def _offsets(told: Any) -> Offsets | None:
@@ -140,7 +140,7 @@ def read_identity(folder: Path) -> Identity | None:
         return None
     try:
         told = json.loads(path.read_text("utf-8"))
-        sinks = {str(sink): [str(one) for one in reads] for sink, reads in told["sinks"].items()}
+        sinks = {str(sink): [str(read) for read in reads] for sink, reads in told["sinks"].items()}
         return Identity(str(told["pipeline"]), sinks)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PipelineError(

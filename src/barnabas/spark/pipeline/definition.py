@@ -225,11 +225,11 @@ class Pipeline:
 
     def by_sink(self) -> set[str]:
         """The parts that are not the same for all sinks."""
-        found: set[str] = set()
+        results: set[str] = set()
         for part in self.order():
-            if SINK in part.takes or not found.isdisjoint(part.upstream):
-                found.add(part.name)
-        return found
+            if SINK in part.takes or not results.isdisjoint(part.upstream):
+                results.add(part.name)
+        return results
 
     def order(self) -> list[Part]:
         """The parts, each after those that it takes."""
@@ -294,11 +294,11 @@ def _name(part: str | Callable[..., Any]) -> str:
 def parameters(function: Callable[..., Any], where: str) -> tuple[str, ...]:
     """What a part's function takes; what has a default is its own affair."""
     takes = []
-    for one in inspect.signature(function).parameters.values():
-        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-            raise PipelineError(f"{where} takes *{one.name}; name the parts that it takes")
-        if one.default is one.empty:
-            takes.append(one.name)
+    for value in inspect.signature(function).parameters.values():
+        if value.kind in (value.VAR_POSITIONAL, value.VAR_KEYWORD):
+            raise PipelineError(f"{where} takes *{value.name}; name the parts that it takes")
+        if value.default is value.empty:
+            takes.append(value.name)
     return tuple(takes)
 
 

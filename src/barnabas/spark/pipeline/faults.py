@@ -58,8 +58,8 @@ def _place(function: Callable[..., Any], error: Exception) -> str:
     """The last line of the function's own file, or else of any that is neither ours nor Spark's."""
     frames = traceback.extract_tb(error.__traceback__)
     own = getattr(getattr(function, "__code__", None), "co_filename", "")
-    found = [one for one in frames if one.filename == own and not own.startswith(_OURS)]
-    found = found or [one for one in frames if not _is_library(one.filename)]
+    found = [frame for frame in frames if frame.filename == own and not own.startswith(_OURS)]
+    found = found or [frame for frame in frames if not _is_library(frame.filename)]
     return f"{found[-1].filename}:{found[-1].lineno}" if found else ""
 
 

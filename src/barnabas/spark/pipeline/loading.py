@@ -45,7 +45,7 @@ def _of_module(module: ModuleType, path: str) -> Pipeline:
     found = getattr(module, "pipeline", None)
     if isinstance(found, Pipeline):
         return found
-    others = {id(one): one for one in vars(module).values() if isinstance(one, Pipeline)}
+    others = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
     if len(others) == 1:
         return next(iter(others.values()))
     raise PipelineError(

@@ -63,7 +63,9 @@ class _Totals:
         if told["batchId"] > self.batch and "addBatch" in (told["durationMs"] or {}):
             self.batch = told["batchId"]
             self.rows += told["numInputRows"]
-            self.late_rows += sum(one["numRowsDroppedByWatermark"] for one in told["stateOperators"] or [])
+            self.late_rows += sum(
+                entry["numRowsDroppedByWatermark"] for entry in told["stateOperators"] or []
+            )
 
 
 class Running:
@@ -115,8 +117,8 @@ class Running:
         totals = self._totals.setdefault(name, _Totals())
         if told["batchId"] > totals.batch:
             # Several batches may have ended since somebody asked; Spark keeps the last hundred.
-            for one in query.recentProgress:
-                totals.add(one)
+            for progress in query.recentProgress:
+                totals.add(progress)
         return totals
 
     # ------------------------------------------------------------------------------------------- how it ends
@@ -185,8 +187,8 @@ def _progress(name: str, told: Any, totals: _Totals) -> Progress:
         input_rows=told["numInputRows"],
         rows_per_second=float(told["processedRowsPerSecond"] or 0.0),
         batch_ms=(told["durationMs"] or {}).get("triggerExecution", 0),
-        state_rows=sum(one["numRowsTotal"] for one in operators),
-        state_bytes=sum(one["memoryUsedBytes"] for one in operators),
+        state_rows=sum(operator["numRowsTotal"] for operator in operators),
+        state_bytes=sum(operator["memoryUsedBytes"] for operator in operators),
         late_rows=totals.late_rows,
         watermark=_watermark(told),
         lag=sum(one for one in lags if one is not None) if any(one is not None for one in lags) else None,

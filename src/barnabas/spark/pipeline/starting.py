@@ -90,22 +90,22 @@ def _frame(pipeline: Pipeline, part: Part, given: Sequence[Any]) -> DataFrame:
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
 
-    where = f"{pipeline.name}: the {part.kind.value} {part.name}"
+    partition = f"{pipeline.name}: the {part.kind.value} {part.name}"
     for start in range(MAX_RESTARTS):
         try:
             made = part.function(*given)
             break
         except PySparkException as error:
             if TOO_SLOW not in str(error) or start == MAX_RESTARTS - 1:
-                raise PipelineError(f"{where}: {reason(error)}") from error
+                raise PipelineError(f"{partition}: {reason(error)}") from error
         except Exception as error:
-            raise PipelineError(f"{where}: {fault_of(part.function, error)}") from error
+            raise PipelineError(f"{partition}: {fault_of(part.function, error)}") from error
     if not isinstance(made, DataFrame):
-        raise PipelineError(f"{where} gives {type(made).__name__}; it must return a DataFrame")
+        raise PipelineError(f"{partition} gives {type(made).__name__}; it must return a DataFrame")
     if part.kind is Kind.SOURCE and not made.isStreaming:
-        raise PipelineError(f"{where} is no stream; read it with spark.readStream, or make it a table")
+        raise PipelineError(f"{partition} is no stream; read it with spark.readStream, or make it a table")
     if part.kind is Kind.TABLE and made.isStreaming:
-        raise PipelineError(f"{where} is a stream; read it with spark.read, or make it a source")
+        raise PipelineError(f"{partition} is a stream; read it with spark.read, or make it a source")
     return made
 
 
@@ -183,15 +183,15 @@ def _query(
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    where = f"{pipeline.name}: {sink.name}"
+    partition = f"{pipeline.name}: {sink.name}"
     if not rows.isStreaming:
-        raise PipelineError(f"{where}: {sink.of} is a table; a sink needs rows of a source")
+        raise PipelineError(f"{partition}: {sink.of} is a table; a sink needs rows of a source")
     writer = rows.writeStream.queryName(f"{pipeline.name}-{sink.name}").outputMode(sink.mode)
     writer = writer.option("checkpointLocation", os.path.join(settings["checkpoint"], sink.name))
     if sink.write is not None:
-        writer = _by_user(sink.write, writer, settings, where)
+        writer = _by_user(sink.write, writer, settings, partition)
     else:
-        options = {name: filled(value, settings, where) for name, value in sink.options.items()}
+        options = {name: filled(value, settings, partition) for name, value in sink.options.items()}
         if sink.form == "barnabas" and sink.mode != "append":
             writer = writer.foreachBatch(_batch_writer(options))
         else:
@@ -201,10 +201,10 @@ def _query(
     try:
         return _triggered(writer, trigger, pipeline.name).start()
     except PySparkException as error:
-        raise PipelineError(f"{where}: {reason(error)}") from error
+        raise PipelineError(f"{partition}: {reason(error)}") from error
     except Py4JError as error:
         raise PipelineError(
-            f"{where}: Spark cannot start its query: {java_reason(error)}; look at its path and options, and "
+            f"{partition}: Spark cannot start its query: {java_reason(error)}; look at its path and options, and "
             f"at the checkpoint {settings['checkpoint']}"
         ) from error
 

@@ -88,14 +88,14 @@ class Table:
 
     def texts(self, key: str) -> dict[str, str]:
         """A table of options; `kafka.client.id = "x"` without quotes is a table in a table to TOML."""
-        found: dict[str, str] = {}
+        results: dict[str, str] = {}
         table = self.table(key)
         for name in table.given():
             if isinstance(table._values[name], Mapping):
-                found.update({f"{name}.{inner}": value for inner, value in table.texts(name).items()})
+                results.update({f"{name}.{inner}": value for inner, value in table.texts(name).items()})
             else:
-                found[name] = table.plain(name)
-        return found
+                results[name] = table.plain(name)
+        return results
 
     def table(self, key: str) -> Table:
         value = self._values.get(key, {})

@@ -14,10 +14,10 @@ from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
 from barnabas.client.admin.topics import NewTopic
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import COORDINATOR_MOVED, CoordinatorType
-from barnabas.client.errors.kinds import AuthorizationError, RetriableError, check
+from barnabas.client.errors.base import AuthorizationError, RetriableError, check
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.producer.transactions import LAST_EXPLICIT_END_TXN
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.spark.sink.decision import BrokenPromiseError, OpenTransaction, Seen, task_id_pattern
@@ -87,7 +87,7 @@ class SinkCalls(Admin):
 
     async def fence(self, transactional_ids: Iterable[str]) -> None:
         """Abort what these have open.  That it has begun is enough: it will come to its end."""
-        await asyncio.gather(*(self._fence(one) for one in transactional_ids))
+        await asyncio.gather(*(self._fence(transactional_id) for transactional_id in transactional_ids))
 
     async def _fence(self, transactional_id: str) -> None:
         request = InitProducerIdRequest(
@@ -96,9 +96,9 @@ class SinkCalls(Admin):
 
         async def attempt() -> None:
             connection = await self._coordinator_of(transactional_id)
-            answer = await connection.ask(request, InitProducerIdResponse)
-            if answer.error_code not in _ABORT_HAS_BEGUN:
-                check(answer.error_code)
+            response = await connection.send(request, InitProducerIdResponse)
+            if response.error_code not in _ABORT_HAS_BEGUN:
+                check(response.error_code)
 
         await self._watched(transactional_id, "InitProducerId", attempt)
 
@@ -109,33 +109,33 @@ class SinkCalls(Admin):
         turn = asyncio.Semaphore(MAX_ENDINGS)
         closed: list[OpenTransaction] = []
 
-        async def end(one: OpenTransaction) -> None:
+        async def end(open_transaction: OpenTransaction) -> None:
             async with turn:
                 try:
-                    await self._end(one, committed, implicit)
+                    await self._end(open_transaction, committed, implicit)
                 except KafkaError as error:
                     if error.code not in _NOT_OPEN:
                         raise
-                    closed.append(one)
+                    closed.append(open_transaction)
 
-        await asyncio.gather(*(end(one) for one in transactions))
+        await asyncio.gather(*(end(transaction) for transaction in transactions))
         return closed
 
-    async def _end(self, one: OpenTransaction, committed: bool, implicit: bool) -> None:
+    async def _end(self, open_transaction: OpenTransaction, committed: bool, implicit: bool) -> None:
         request = EndTxnRequest(
-            transactional_id=one.transactional_id,
-            producer_id=one.producer_id,
-            producer_epoch=one.producer_epoch,
+            transactional_id=open_transaction.transactional_id,
+            producer_id=open_transaction.producer_id,
+            producer_epoch=open_transaction.producer_epoch,
             committed=committed,
         )
 
         async def attempt() -> None:
-            connection = await self._coordinator_of(one.transactional_id)
+            connection = await self._coordinator_of(open_transaction.transactional_id)
             highest = None if implicit else LAST_EXPLICIT_END_TXN
-            answer = await connection.ask(request, EndTxnResponse, highest=highest)
-            check(answer.error_code)
+            response = await connection.send(request, EndTxnResponse, highest=highest)
+            check(response.error_code)
 
-        await self._watched(one.transactional_id, "EndTxn", attempt)
+        await self._watched(open_transaction.transactional_id, "EndTxn", attempt)
 
     async def _coordinator_of(self, transactional_id: str) -> BrokerConnection:
         return await self.cluster.coordinator(transactional_id, _TRANSACTION)
@@ -177,12 +177,12 @@ class SinkCalls(Admin):
         """One that deletes its records would forget what is decided, and batches would be written twice."""
         wrong = "" if partitions == 1 else f"it has {partitions} partitions and must have one"
         resource = ConfigResource(ConfigResourceType.TOPIC, name)
-        told = await self.describe_configs([resource], names=[CLEANUP_POLICY])
-        error = told.error_of(resource)
+        response = await self.describe_configs([resource], names=[CLEANUP_POLICY])
+        error = response.error_of(resource)
         # Who may not look at options has to trust whoever made the topic.
         if error is not None and not isinstance(error, AuthorizationError):
             raise error
-        policy = None if error is not None else told[resource][CLEANUP_POLICY].value
+        policy = None if error is not None else response[resource][CLEANUP_POLICY].value
         if policy not in (None, COMPACT):
             wrong = f"its {CLEANUP_POLICY} is {policy} and must be {COMPACT}"
         if wrong:

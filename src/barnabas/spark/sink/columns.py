@@ -73,8 +73,8 @@ def sink_columns(schema: StructType, topic: str | None) -> SinkColumns:
 
 
 def _check_type(name: str, given: DataType, allowed: tuple[DataType, ...]) -> None:
-    if not any(_same(given, one) for one in allowed):
-        wanted = " or ".join(one.simpleString() for one in allowed)
+    if not any(_same(given, data_type) for data_type in allowed):
+        wanted = " or ".join(data_type.simpleString() for data_type in allowed)
         raise ValueError(
             f"{name} attribute unsupported type {given.simpleString()}. {name} must be a(n) {wanted}"
         )

@@ -75,15 +75,20 @@ class Decision:
         """BrokenPromiseError if a write of a batch that is decided cannot be the same one again."""
         is_elsewhere = topic and self.topic and topic != self.topic
         if is_elsewhere or (run and run == self.run):
-            where = f"to {topic}, after that to {self.topic}," if is_elsewhere else "of the same batch"
+            partition = f"to {topic}, after that to {self.topic}," if is_elsewhere else "of the same batch"
             raise BrokenPromiseError(
-                f"batch {self.batch} of the sink {sink} is written already, and a second write {where} would "
+                f"batch {self.batch} of the sink {sink} is written already, and a second write {partition} would "
                 "be skipped: give each write in a batch a sinkId of its own"
             )
 
     def without(self, repaired: Iterable[OpenTransaction]) -> Decision:
         removed = set(repaired)
-        return replace(self, transactions=tuple(one for one in self.transactions if one not in removed))
+        return replace(
+            self,
+            transactions=tuple(
+                transaction for transaction in self.transactions if transaction not in removed
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +150,12 @@ def encode(decision: Decision) -> bytes:
         "run": decision.run,
         "transactions": [
             [
-                one.transactional_id,
-                one.producer_id,
-                one.producer_epoch,
-                [[w.topic, w.partition, w.first, w.last, w.count] for w in one.written],
+                transaction.transactional_id,
+                transaction.producer_id,
+                transaction.producer_epoch,
+                [[w.topic, w.partition, w.first, w.last, w.count] for w in transaction.written],
             ]
-            for one in decision.transactions
+            for transaction in decision.transactions
         ],
     }
     return json.dumps(told, separators=(",", ":")).encode()
@@ -198,7 +203,7 @@ def decide(reports: Sequence[Report | None]) -> tuple[Plan, Decision] | None:
         raise BrokenPromiseError(
             f"batch {first.batch} is decided, yet rows were written for it: it must be run again"
         )
-    if len({one.transactional_id for one in transactions}) < len(transactions):
+    if len({transaction.transactional_id for transaction in transactions}) < len(transactions):
         raise BrokenPromiseError("two tasks have the same transactional id: the batch must be run again")
     decision = Decision(first.query, first.batch, first.plan.implicit, transactions, first.topic, first.run)
     return first.plan, decision
@@ -212,7 +217,9 @@ def to_abort(reports: Sequence[Report | None]) -> tuple[OpenTransaction, ...]:
     """
     if None not in reports:
         return ()
-    return tuple(one.transaction for one in reports if one is not None and one.transaction is not None)
+    return tuple(
+        report.transaction for report in reports if report is not None and report.transaction is not None
+    )
 
 
 # ----------------------------------------------------------------------------------- states of transactions
@@ -238,20 +245,21 @@ class Ending(Enum):
 def unfit(decision: Decision, seen: Mapping[str, Seen]) -> list[str]:
     """Transactions that are not open any more as the tasks left them: these cannot be decided upon."""
     return [
-        one.transactional_id
-        for one in decision.transactions
-        if seen.get(one.transactional_id) != Seen("Ongoing", one.producer_id, one.producer_epoch)
+        transaction.transactional_id
+        for transaction in decision.transactions
+        if seen.get(transaction.transactional_id)
+        != Seen("Ongoing", transaction.producer_id, transaction.producer_epoch)
     ]
 
 
-def ending(one: OpenTransaction, seen: Seen | None, *, implicit: bool) -> Ending:
+def ending(open_transaction: OpenTransaction, seen: Seen | None, *, implicit: bool) -> Ending:
     """What is left to do, as far as the coordinator's word is beyond doubt."""
-    if seen == Seen("Ongoing", one.producer_id, one.producer_epoch):
+    if seen == Seen("Ongoing", open_transaction.producer_id, open_transaction.producer_epoch):
         return Ending.COMMIT
     if seen is not None and seen.state in ("PrepareCommit", "CompleteCommit"):
         # With KIP-890 the epoch has grown with the commit; anything else may be a later transaction.
-        ended_epoch = one.producer_epoch + 1 if implicit else one.producer_epoch
-        if (seen.producer_id, seen.producer_epoch) == (one.producer_id, ended_epoch):
+        ended_epoch = open_transaction.producer_epoch + 1 if implicit else open_transaction.producer_epoch
+        if (seen.producer_id, seen.producer_epoch) == (open_transaction.producer_id, ended_epoch):
             return Ending.DONE
     return Ending.LOOK
 
@@ -262,4 +270,4 @@ def to_sweep(sink: str, ongoing: Iterable[str]) -> list[str]:
     Only for who has brought the last decision to its end, when no task of the sink has work to do.
     """
     pattern = re.compile(task_id_pattern(sink))
-    return sorted(one for one in ongoing if pattern.match(one))
+    return sorted(transaction for transaction in ongoing if pattern.match(transaction))

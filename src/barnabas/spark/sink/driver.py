@@ -89,10 +89,12 @@ class Driver:
 
     async def settle(self, decision: Decision, producer: TableProducer) -> Decision:
         """Bring a decision to its end: what is open is committed, what was aborted is written once more."""
-        seen = await self._calls.seen([one.transactional_id for one in decision.transactions])
+        seen = await self._calls.seen([transaction.transactional_id for transaction in decision.transactions])
         endings = {
-            one: ending(one, seen.get(one.transactional_id), implicit=decision.implicit)
-            for one in decision.transactions
+            transaction: ending(
+                transaction, seen.get(transaction.transactional_id), implicit=decision.implicit
+            )
+            for transaction in decision.transactions
         }
         to_commit = [one for one, what in endings.items() if what is Ending.COMMIT]
         to_look = [one for one, what in endings.items() if what is Ending.LOOK]
@@ -100,16 +102,16 @@ class Driver:
         aborted = [one for one in to_look if await self.fate(one) is Fate.ABORTED]
         return await self.repair(decision, aborted, producer) if aborted else decision
 
-    async def fate(self, one: OpenTransaction) -> Fate:
+    async def fate(self, open_transaction: OpenTransaction) -> Fate:
         """What became of a decided transaction; waits for markers that are on their way."""
         deadline = self._calls.deadline()
         while True:
-            fate = await fate_of(self._calls, one)
+            fate = await fate_of(self._calls, open_transaction)
             if fate is not Fate.OPEN:
                 return fate
             if deadline.passed:
                 raise KafkaTimeoutError(
-                    f"what became of the transaction {one.transactional_id} is not known yet: another open "
+                    f"what became of the transaction {open_transaction.transactional_id} is not known yet: another open "
                     "transaction stands before it in its partition; try again when that one is over"
                 )
             await asyncio.sleep(LOOK_AGAIN_S)
@@ -120,7 +122,7 @@ class Driver:
         """Write the rows of aborted transactions once more, in one transaction with a decision without
         them: so this happens once, whoever is killed meanwhile."""
         amended = decision.without(aborted)
-        rows = [row for one in aborted for row in await rows_of(self._calls, one)]
+        rows = [row for open_transaction in aborted for row in await rows_of(self._calls, open_transaction)]
         await self._committed(producer, [*rows, self._control_row(amended)])
         return amended
 
@@ -154,7 +156,7 @@ class Driver:
 
     async def verify(self, decision: Decision) -> None:
         """A decision must be possible to keep: every transaction is open, as its task has left it."""
-        seen = await self._calls.seen([one.transactional_id for one in decision.transactions])
+        seen = await self._calls.seen([transaction.transactional_id for transaction in decision.transactions])
         lost = unfit(decision, seen)
         if lost:
             raise BrokenPromiseError(
@@ -182,9 +184,9 @@ class Driver:
 
     async def abort(self, reports: Sequence[Report | None]) -> None:
         """Spark gives the batch up."""
-        for one in reports:
-            if one is not None:
-                await self._calls.end_all(to_abort(reports), committed=False, implicit=one.plan.implicit)
+        for report in reports:
+            if report is not None:
+                await self._calls.end_all(to_abort(reports), committed=False, implicit=report.plan.implicit)
                 return
 
     # --------------------------------------------------------------------------------------------- the parts
@@ -200,7 +202,7 @@ class Driver:
         transactions = producer.transactions
         assert transactions is not None
         transactions.begin()
-        for where, record in rows:
-            await producer.put(where, record)
+        for partition, record in rows:
+            await producer.put(partition, record)
         await producer.flush()
         await transactions.commit(self._calls.deadline())

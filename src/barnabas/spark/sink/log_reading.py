@@ -17,10 +17,10 @@ from barnabas.batch.view import batches as whole_batches
 from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.records import IsolationLevel, OffsetSpec
 from barnabas.client.broker_connection import BrokerConnection
-from barnabas.client.errors.kinds import error_for
+from barnabas.client.errors.base import error_for
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.model import TopicPartition
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.primitives import record_view
 from barnabas.spark.sink.decision import BrokenPromiseError, OpenTransaction, Written
@@ -57,7 +57,7 @@ async def fetch(
 ) -> FetchResponse.PartitionData:
     """What a partition's leader gives from an offset on: at least one batch, if there is one."""
 
-    async def ask(
+    async def send(
         connection: BrokerConnection, some: list[TopicPartition]
     ) -> Mapping[TopicPartition, FetchResponse.PartitionData | KafkaError]:
         wanted = FetchRequest.Partition(
@@ -70,13 +70,13 @@ async def fetch(
             isolation_level=isolation,
             topics=[FetchRequest.Topic(topic=where.topic, partitions=[wanted])],
         )
-        answer = await connection.ask(request, FetchResponse, highest=LAST_NAMED_FETCH)
-        if answer.error_code:
-            return {where: error_for(answer.error_code)}
-        found = answer.responses[0].partitions[0]
+        response = await connection.send(request, FetchResponse, highest=LAST_NAMED_FETCH)
+        if response.error_code:
+            return {where: error_for(response.error_code)}
+        found = response.responses[0].partitions[0]
         return {where: error_for(found.error_code) if found.error_code else found}
 
-    return (await admin.ask_leaders([where], ask, None, "Fetch"))[where]
+    return (await admin.send_to_leaders([where], send, None, "Fetch"))[where]
 
 
 async def batches_between(
@@ -136,19 +136,19 @@ async def _newest_from(
     return newest
 
 
-async def fate_of(admin: Admin, one: OpenTransaction) -> Fate:
+async def fate_of(admin: Admin, open_transaction: OpenTransaction) -> Fate:
     """What became of a transaction; a marker stands in all of its partitions or is on its way there."""
-    fates = [await _fate_in(admin, one, written) for written in one.written]
+    fates = [await _fate_in(admin, open_transaction, written) for written in open_transaction.written]
     for fate in (Fate.ABORTED, Fate.OPEN, Fate.COMMITTED):
         if fate in fates:
             return fate
     return Fate.GONE
 
 
-async def _fate_in(admin: Admin, one: OpenTransaction, written: Written) -> Fate:
-    where = TopicPartition(written.topic, written.partition)
+async def _fate_in(admin: Admin, open_transaction: OpenTransaction, written: Written) -> Fate:
+    partition = TopicPartition(written.topic, written.partition)
     try:
-        found = await fetch(admin, where, written.first, IsolationLevel.READ_COMMITTED, ONE_BATCH)
+        found = await fetch(admin, partition, written.first, IsolationLevel.READ_COMMITTED, ONE_BATCH)
     except KafkaError as error:
         if error.code in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             return Fate.GONE
@@ -156,28 +156,31 @@ async def _fate_in(admin: Admin, one: OpenTransaction, written: Written) -> Fate
     if found.last_stable_offset <= written.last:
         return Fate.OPEN
     aborted = {(each.producer_id, each.first_offset) for each in found.aborted_transactions or ()}
-    return Fate.ABORTED if (one.producer_id, written.first) in aborted else Fate.COMMITTED
+    return Fate.ABORTED if (open_transaction.producer_id, written.first) in aborted else Fate.COMMITTED
 
 
-async def rows_of(admin: Admin, one: OpenTransaction) -> list[tuple[TopicPartition, Record]]:
+async def rows_of(admin: Admin, open_transaction: OpenTransaction) -> list[tuple[TopicPartition, Record]]:
     """The rows of an aborted transaction, which stay in the log until retention or compaction takes them."""
-    found: list[tuple[TopicPartition, Record]] = []
-    for written in one.written:
-        where = TopicPartition(written.topic, written.partition)
-        before = len(found)
+    results: list[tuple[TopicPartition, Record]] = []
+    for written in open_transaction.written:
+        partition = TopicPartition(written.topic, written.partition)
+        before = len(results)
         try:
-            async for batch in batches_between(admin, where, written.first, written.last + 1):
+            async for batch in batches_between(admin, partition, written.first, written.last + 1):
                 owner = (batch.producer_id, batch.producer_epoch)
-                if owner == (one.producer_id, one.producer_epoch) and not batch.is_control:
-                    found.extend((where, record) for record in batch.records())
+                if (
+                    owner == (open_transaction.producer_id, open_transaction.producer_epoch)
+                    and not batch.is_control
+                ):
+                    results.extend((partition, record) for record in batch.records())
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-        if len(found) - before != written.count:
+        if len(results) - before != written.count:
             raise BrokenPromiseError(
-                f"{written.count - len(found) + before} of {written.count} rows that were decided upon are "
-                f"lost: their transaction {one.transactional_id} was aborted by the broker before it could "
-                f"be committed, and {where} has deleted them since; run the query again from an older "
+                f"{written.count - len(results) + before} of {written.count} rows that were decided upon are "
+                f"lost: their transaction {open_transaction.transactional_id} was aborted by the broker before it could "
+                f"be committed, and {partition} has deleted them since; run the query again from an older "
                 "checkpoint, with another sinkId"
             )
-    return found
+    return results

@@ -16,14 +16,14 @@ from barnabas.batch.records import Record
 from barnabas.batch.view import HEADER_SIZE
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors.data import UnknownTopicOrPartitionError
-from barnabas.client.errors.kinds import error_for
+from barnabas.client.errors.base import error_for
 from barnabas.client.errors.local import RecordTooLargeError
 from barnabas.client.model import TopicPartition
 from barnabas.client.producer.accumulator import Accumulator, PartitionQueue, TopicQueues
 from barnabas.client.producer.batches import ProducerBatch, RecordMetadata
 from barnabas.client.producer.sender import Sender
 from barnabas.client.producer.transactions import State, Transactions
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.config.settings import Settings
 from barnabas.runtime.clock import SystemClock
 from barnabas.spark.sink.decision import Written
@@ -73,7 +73,7 @@ class TableProducer:
         targets = _targets(queues)
         while True:
             self._raise_failure()
-            sticky = queues.sticky.where.partition
+            sticky = queues.sticky.topic_partition.partition
             row, partition, sticks = gather_rows(
                 rows, row, self._now_ms(), targets, sticky, self._hashes_keys
             )
@@ -115,9 +115,9 @@ class TableProducer:
             raise RecordTooLargeError(
                 f"a row of up to {size} bytes is larger than kafka.max.request.size, {limit}"
             )
-        if self._accumulator.has_room(size):
+        if self._accumulator.has_memory(size):
             return False
-        await self._accumulator.room(size, deadline)
+        await self._accumulator.wait_for_memory(size, deadline)
         return True
 
     def _open(self, queue: PartitionQueue, size: int) -> ProducerBatch:
@@ -131,7 +131,7 @@ class TableProducer:
             if part.error is not None:
                 self._error = self._error or part.error
                 continue
-            where = TopicPartition(part.topic, part.partition)
+            partition = TopicPartition(part.topic, part.partition)
             written = Written(
                 part.topic,
                 part.partition,
@@ -139,8 +139,8 @@ class TableProducer:
                 part.base_offset + part.record_count - 1,
                 part.record_count,
             )
-            known = self._written.get(where)
-            self._written[where] = written if known is None else known.and_also(written)
+            known = self._written.get(partition)
+            self._written[partition] = written if known is None else known.and_also(written)
 
     # --------------------------------------------------------------------------------------------- the end
 

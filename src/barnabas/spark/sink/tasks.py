@@ -87,7 +87,7 @@ def write_exactly_once(work: Work, plan: Plan, number: Number, batches: Iterator
         for _ in batches:
             pass
         return nothing
-    first = next((one for one in batches if one.num_rows), None)
+    first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return nothing
     client_cache = client_cache_for(work.options)

@@ -156,4 +156,4 @@ def number_of(batch_id: int, topic: str | None, context: TaskContext | None) -> 
 
 
 def reports_of(messages: Messages) -> list[Report | None]:
-    return [None if one is None else cast("Message", one).report for one in messages]
+    return [None if message is None else cast("Message", message).report for message in messages]

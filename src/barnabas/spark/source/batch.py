@@ -28,9 +28,9 @@ class BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        return self._planned(Pushed())
+        return self._assigned_counts(Pushed())
 
-    def _planned(self, pushed: Pushed) -> list[InputPartition]:
+    def _assigned_counts(self, pushed: Pushed) -> list[InputPartition]:
         options = self._options
         reader = OffsetReader(options)
         try:
@@ -57,18 +57,23 @@ class FilteringBatchReader(BatchReader):
         return self._pushed.take(filters)
 
     def partitions(self) -> Sequence[InputPartition]:
-        return self._planned(self._pushed)
+        return self._assigned_counts(self._pushed)
 
 
 def _from_time(ranges: list[OffsetRange], time_ms: int, reader: OffsetReader) -> list[OffsetRange]:
     """All records before the first one of a time are older."""
-    found = reader.at_times({one.where: time_ms for one in ranges if one.size > 0})
+    found = reader.at_times({offset_range.where: time_ms for offset_range in ranges if offset_range.size > 0})
     kept = []
-    for one in ranges:
-        start = found.get(one.where)
-        if start is not None and start < one.end:
-            later = start > one.start
+    for offset_range in ranges:
+        start = found.get(offset_range.where)
+        if start is not None and start < offset_range.end:
+            later = start > offset_range.start
             kept.append(
-                OffsetRange(one.where, max(start, one.start), one.end, one.from_earliest and not later)
+                OffsetRange(
+                    offset_range.where,
+                    max(start, offset_range.start),
+                    offset_range.end,
+                    offset_range.from_earliest and not later,
+                )
             )
     return kept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.errors.kinds import check
+from barnabas.client.errors.base import check
 from barnabas.client.model import TopicPartition
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.spark.source.offsets import EARLIEST, LATEST
@@ -31,7 +31,7 @@ async def bounds_of(cluster: Cluster, where: TopicPartition, *, committed_only: 
                 )
             ],
         )
-        told = (await connection.ask(request, ListOffsetsResponse)).topics[0].partitions[0]
+        told = (await connection.send(request, ListOffsetsResponse)).topics[0].partitions[0]
         check(told.error_code)
         found.append(told.offset)
     return found[0], found[1]

@@ -16,11 +16,11 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.consumer.fetch.completed_fetch import AbortedTransaction, CompletedFetch
 from barnabas.client.consumer.fetch.fetch_session import FINAL_EPOCH, NO_SESSION, TOPIC_ID_VERSION
 from barnabas.client.errors.data import OffsetNotAvailableError, UnknownTopicOrPartitionError
-from barnabas.client.errors.kinds import AuthorizationError, RetriableError, error_for
+from barnabas.client.errors.base import AuthorizationError, RetriableError, error_for
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.model import NO_NODE, Partition, TopicPartition
 from barnabas.client.pool import Purpose
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.config.settings import Settings
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.primitives import record_view
@@ -89,18 +89,18 @@ def chunks(
 
 def _next_available(fetched: Fetched, wanted: OffsetRange, from_earliest: bool, report: LossReport) -> int:
     """Where to go on after an offset that a partition does not have; the end of the range if nowhere."""
-    where, offset = wanted.where, fetched.offset
+    partition, offset = wanted.where, fetched.offset
     if fetched.is_deleted:
-        report.lost(f"{where} was deleted, so offsets {offset} to {wanted.end - 1} cannot be read")
+        report.lost(f"{partition} was deleted, so offsets {offset} to {wanted.end - 1} cannot be read")
         return wanted.end
     first, end = fetched.log_start_offset, fetched.end_offset
     if offset < first and from_earliest:
         return min(first, wanted.end)
     if first <= offset < end:
         # Nothing is lost that a broker still says to have.
-        raise KafkaTimeoutError(f"{where} has offsets {first} to {end - 1}, but gave nothing at {offset}")
+        raise KafkaTimeoutError(f"{partition} has offsets {first} to {end - 1}, but gave nothing at {offset}")
     report.lost(
-        f"{where} has offsets {first} to {end - 1}, so {offset} to {wanted.end - 1} cannot all be read"
+        f"{partition} has offsets {first} to {end - 1}, so {offset} to {wanted.end - 1} cannot all be read"
     )
     return first if offset < first < wanted.end else wanted.end
 
@@ -170,10 +170,10 @@ class _Source:
         version = None if any(topic_id) else TOPIC_ID_VERSION - 1
         limit_ms = self._settings["request.timeout.ms"] + MAX_WAIT_MS
         request = self._request(offset, size, leader)
-        answer = await connection.ask(request, FetchResponse, highest=version, timeout_ms=limit_ms)
-        if answer.error_code:
-            raise error_for(answer.error_code)
-        return await self._taken(offset, answer.responses[0].partitions[0])
+        response = await connection.send(request, FetchResponse, highest=version, timeout_ms=limit_ms)
+        if response.error_code:
+            raise error_for(response.error_code)
+        return await self._taken(offset, response.responses[0].partitions[0])
 
     def _request(self, offset: int, size: int, leader: Partition) -> FetchRequest:
         given = self._settings.is_given("max.partition.fetch.bytes")
@@ -196,27 +196,27 @@ class _Source:
             rack_id=self._settings["client.rack"],
         )
 
-    async def _taken(self, offset: int, told: FetchResponse.PartitionData) -> Fetched:
-        if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+    async def _taken(self, offset: int, partition_data: FetchResponse.PartitionData) -> Fetched:
+        if partition_data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return await self._out_of_range(offset)
-        if told.error_code in _UNKNOWN:
+        if partition_data.error_code in _UNKNOWN:
             raise UnknownTopicOrPartitionError(f"{self._where} is not known")
-        if told.error_code:
-            error = error_for(told.error_code)
+        if partition_data.error_code:
+            error = error_for(partition_data.error_code)
             if isinstance(error, AuthorizationError):
                 raise type(error)(f"not authorized to read {self._where.topic}")
             raise error
-        if told.preferred_read_replica != NO_NODE:
-            self._preferred = told.preferred_read_replica
+        if partition_data.preferred_read_replica != NO_NODE:
+            self._preferred = partition_data.preferred_read_replica
         aborted = None
         if self._committed_only:
             aborted = tuple(
-                AbortedTransaction(one.first_offset, one.producer_id)
-                for one in told.aborted_transactions or ()
+                AbortedTransaction(aborted_transaction.first_offset, aborted_transaction.producer_id)
+                for aborted_transaction in partition_data.aborted_transactions or ()
             )
-        end = told.last_stable_offset if self._committed_only else told.high_watermark
-        data = bytes(record_view(told.records))
-        return Fetched(offset, data, aborted, told.log_start_offset, end)
+        end = partition_data.last_stable_offset if self._committed_only else partition_data.high_watermark
+        data = bytes(record_view(partition_data.records))
+        return Fetched(offset, data, aborted, partition_data.log_start_offset, end)
 
     async def _out_of_range(self, offset: int) -> Fetched:
         """An answer of this kind does not tell what there is; so ask."""

@@ -43,83 +43,88 @@ class Pushed:
 
     def take(self, filters: Iterable[Filter]) -> list[Filter]:
         """Those that Spark must still apply."""
-        return [one for one in filters if not self._take(one)]
+        return [condition for condition in filters if not self._take(condition)]
 
     def keep(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
         """What is left of the ranges."""
         found = []
-        for one in ranges:
-            if all(passes(one.where) for passes in self._of_partitions):
-                start, end = one.start, one.end
+        for offset_range in ranges:
+            if all(passes(offset_range.where) for passes in self._of_partitions):
+                start, end = offset_range.start, offset_range.end
                 if self._offset_from is not None and self._offset_from > start:
                     start = min(self._offset_from, end)
                 if self._offset_until is not None:
                     end = max(min(end, self._offset_until), start)
-                is_same_start = start == one.start
+                is_same_start = start == offset_range.start
                 found.append(
-                    replace(one, start=start, end=end, from_earliest=one.from_earliest and is_same_start)
+                    replace(
+                        offset_range,
+                        start=start,
+                        end=end,
+                        from_earliest=offset_range.from_earliest and is_same_start,
+                    )
                 )
         return found
 
-    def _take(self, one: Filter) -> bool:
-        if isinstance(one, IsNotNull):
-            return one.attribute in _NEVER_NULL
-        attribute, value = getattr(one, "attribute", None), getattr(one, "value", None)
+    def _take(self, condition: Filter) -> bool:
+        if isinstance(condition, IsNotNull):
+            return condition.attribute in _NEVER_NULL
+        attribute, value = getattr(condition, "attribute", None), getattr(condition, "value", None)
         if value is None:
             return False
         if attribute == ("topic",):
-            return self._take_name(one, value)
+            return self._take_name(condition, value)
         if attribute == ("partition",):
-            return self._take_partition(one, value)
+            return self._take_partition(condition, value)
         if attribute == ("offset",):
-            return self._take_offset(one, value)
+            return self._take_offset(condition, value)
         if attribute == ("timestamp",):
-            self._take_time(one, value)
+            self._take_time(condition, value)
         return False
 
-    def _take_name(self, one: Filter, value: Any) -> bool:
-        if isinstance(one, EqualTo | EqualNullSafe):
+    def _take_name(self, condition: Filter, value: Any) -> bool:
+        if isinstance(condition, EqualTo | EqualNullSafe):
             self._of_partitions.append(lambda where: where.topic == value)
-        elif isinstance(one, In):
+        elif isinstance(condition, In):
             self._of_partitions.append(lambda where: where.topic in value)
         else:
             return False
         return True
 
-    def _take_partition(self, one: Filter, value: Any) -> bool:
-        if isinstance(one, EqualTo | EqualNullSafe):
+    def _take_partition(self, condition: Filter, value: Any) -> bool:
+        if isinstance(condition, EqualTo | EqualNullSafe):
             self._of_partitions.append(lambda where: where.partition == value)
-        elif isinstance(one, In):
+        elif isinstance(condition, In):
             self._of_partitions.append(lambda where: where.partition in value)
-        elif isinstance(one, GreaterThan):
+        elif isinstance(condition, GreaterThan):
             self._of_partitions.append(lambda where: where.partition > value)
-        elif isinstance(one, GreaterThanOrEqual):
+        elif isinstance(condition, GreaterThanOrEqual):
             self._of_partitions.append(lambda where: where.partition >= value)
-        elif isinstance(one, LessThan):
+        elif isinstance(condition, LessThan):
             self._of_partitions.append(lambda where: where.partition < value)
-        elif isinstance(one, LessThanOrEqual):
+        elif isinstance(condition, LessThanOrEqual):
             self._of_partitions.append(lambda where: where.partition <= value)
         else:
             return False
         return True
 
-    def _take_offset(self, one: Filter, value: int) -> bool:
-        if isinstance(one, EqualTo | EqualNullSafe):
+    def _take_offset(self, condition: Filter, value: int) -> bool:
+        if isinstance(condition, EqualTo | EqualNullSafe):
             self._from(value)
             self._until(value + 1)
-        elif isinstance(one, GreaterThan):
+        elif isinstance(condition, GreaterThan):
             self._from(value + 1)
-        elif isinstance(one, GreaterThanOrEqual):
+        elif isinstance(condition, GreaterThanOrEqual):
             self._from(value)
-        elif isinstance(one, LessThan):
+        elif isinstance(condition, LessThan):
             self._until(value)
-        elif isinstance(one, LessThanOrEqual):
+        elif isinstance(condition, LessThanOrEqual):
             self._until(value + 1)
         else:
             return False
         return True
 
-    def _take_time(self, one: Filter, value: Any) -> None:
+    def _take_time(self, condition: Filter, value: Any) -> None:
         """Never the whole filter: times need not grow with offsets."""
         if not isinstance(value, datetime):
             return
@@ -128,7 +133,7 @@ class Pushed:
         # Down to the millisecond that it is in: what is kept too much, Spark leaves out.
         time_ms = (value - _EPOCH) // _MILLISECOND
         # Records without a time have -1, and brokers take times below 0 for the ends of a partition.
-        if time_ms >= 0 and isinstance(one, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
+        if time_ms >= 0 and isinstance(condition, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
             self.not_before_ms = max(time_ms, self.not_before_ms or 0)
 
     def _from(self, offset: int) -> None:

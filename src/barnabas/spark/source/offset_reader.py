@@ -59,7 +59,9 @@ class OffsetReader:
     async def _partitions(self, admin: Admin) -> set[TopicPartition]:
         selection = self._options.selection
         if isinstance(selection, Assign):
-            there = await self._partitions_of(admin, sorted({where.topic for where in selection.partitions}))
+            there = await self._partitions_of(
+                admin, sorted({partition.topic for partition in selection.partitions})
+            )
             self._check_assigned(frozenset(selection.partitions) - there)
             return there.intersection(selection.partitions)
         if isinstance(selection, Subscribe):
@@ -69,15 +71,15 @@ class OffsetReader:
         return await self._partitions_of(admin, names)
 
     async def _partitions_of(self, admin: Admin, topics: Iterable[str]) -> set[TopicPartition]:
-        found: set[TopicPartition] = set()
+        results: set[TopicPartition] = set()
         for name, topic in (await admin.describe_topics(topics)).raise_first().items():
             if topic.is_internal:
                 raise OptionError(
                     f"{name} is a topic of the brokers' own: leave it out, or read a broker's folder by "
                     'format("barnabas-log")'
                 )
-            found.update(TopicPartition(str(name), one.partition) for one in topic.partitions)
-        return found
+            results.update(TopicPartition(str(name), partition.partition) for partition in topic.partitions)
+        return results
 
     def _check_assigned(self, missing: frozenset[TopicPartition]) -> None:
         """Spark's own connector passes over them without a word; here that is a choice."""
@@ -108,7 +110,7 @@ class OffsetReader:
                 found = await self._list(admin, asked)
                 attempts -= 1
                 behind = known is not None and any(
-                    known.get(where, 0) > offset for where, offset in found.items()
+                    known.get(partition, 0) > offset for partition, offset in found.items()
                 )
                 if not behind or attempts <= 0:
                     return found
@@ -119,7 +121,7 @@ class OffsetReader:
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset that is not older than the time of its partition; None where there is none."""
         found = self._listed(dict(times))
-        return {where: None if offset < 0 else offset for where, offset in found.items()}
+        return {partition: None if offset < 0 else offset for partition, offset in found.items()}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Where the group has got to."""
@@ -128,7 +130,7 @@ class OffsetReader:
 
         async def look(admin: Admin) -> dict[TopicPartition, int | None]:
             told = (await admin.list_consumer_group_offsets({group_id: asked}))[group_id].raise_first()
-            return {where: None if one is None else one.offset for where, one in told.items()}
+            return {partition: None if one is None else one.offset for partition, one in told.items()}
 
         return self._wait(look)
 
@@ -137,7 +139,7 @@ class OffsetReader:
         group_id = self._options.group_id
         if group_id is None or not offsets:
             return
-        wanted = {where: OffsetAndMetadata(offset) for where, offset in offsets.items()}
+        wanted = {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
 
         async def tell(admin: Admin) -> None:
             (await admin.alter_consumer_group_offsets(group_id, wanted)).raise_first()
@@ -163,20 +165,20 @@ class OffsetReader:
     async def _list(
         self, admin: Admin, wanted: Mapping[TopicPartition, OffsetSpec | int]
     ) -> PartitionOffsets:
-        told = await admin.list_offsets(wanted, isolation_level=self._isolation)
-        return {where: one.offset for where, one in told.raise_first().items()}
+        response = await admin.list_offsets(wanted, isolation_level=self._isolation)
+        return {partition: one.offset for partition, one in response.raise_first().items()}
 
-    def _wait(self, ask: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
-        return clients.run(self._attempts(ask))
+    def _wait(self, send: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
+        return clients.run(self._attempts(send))
 
-    async def _attempts(self, ask: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
+    async def _attempts(self, send: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
         """Topics and partitions come and go meanwhile: ask again, as often as fetchOffset.numRetries says."""
         left = self._options.offset_attempts
         while True:
             if self._admin is None:
                 self._admin = clients.new_admin(self._options.client)
             try:
-                return await ask(self._admin)
+                return await send(self._admin)
             except (UnknownTopicOrPartitionError, _MissingPartitions) as error:
                 left -= 1
                 if left <= 0:
@@ -194,7 +196,7 @@ def _unknown(options: SourceOptions, error: Exception) -> OptionError:
     if isinstance(selection, Subscribe):
         named = ", ".join(selection.topics)
     elif isinstance(selection, Assign):
-        named = ", ".join(sorted({where.topic for where in selection.partitions}))
+        named = ", ".join(sorted({partition.topic for partition in selection.partitions}))
     else:
         named = selection.pattern
     return OptionError(

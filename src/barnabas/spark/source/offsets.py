@@ -56,10 +56,10 @@ Limit = Edge | AtOffsets | AtTimes
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
     """Always in the same order: Spark compares offsets as text."""
-    found: OffsetJson = {}
-    for where in sorted(offsets):
-        found.setdefault(where.topic, {})[str(where.partition)] = offsets[where]
-    return found
+    results: OffsetJson = {}
+    for partition in sorted(offsets):
+        results.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
+    return results
 
 
 def from_checkpoint(value: Any) -> PartitionOffsets:
@@ -80,11 +80,11 @@ def read_offsets(option: str, text: str) -> PartitionOffsets:
         found = _partition_numbers(json.loads(text))
     except (TypeError, ValueError, AttributeError):
         raise OptionError(f"option {option}: expected e.g. {example}, got {text}") from None
-    for where, number in found.items():
+    for partition, number in found.items():
         # Spark's own connector lets a consumer seek there, which refuses it; nothing was ever lost there.
         if number < EARLIEST:
             raise OptionError(
-                f"option {option}: {number} for {where} is not possible; give 0 or more, "
+                f"option {option}: {number} for {partition} is not possible; give 0 or more, "
                 f"{LATEST} for latest or {EARLIEST} for earliest"
             )
     return found
@@ -109,7 +109,7 @@ def read_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
 def listed(partitions: Iterable[TopicPartition]) -> str:
     """For messages; long lists are cut."""
     most = 20
-    names = [str(where) for where in sorted(partitions)]
+    names = [str(partition) for partition in sorted(partitions)]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

@@ -242,9 +242,11 @@ def _check_order(starting: Limit, ending: Limit) -> None:
             f"start and end name different partitions: {listed(starts)} against {listed(ends)}; "
             "name the same in both"
         )
-    for where, start in starts.items():
-        if 0 <= ends[where] < start:
-            raise OptionError(f"the start {what} {start} of {where} is greater than its end {ends[where]}")
+    for partition, start in starts.items():
+        if 0 <= ends[partition] < start:
+            raise OptionError(
+                f"the start {what} {start} of {partition} is greater than its end {ends[partition]}"
+            )
 
 
 def _duration_ms(read: GivenOptions, name: str, default_ms: int) -> int:

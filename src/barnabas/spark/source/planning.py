@@ -42,8 +42,8 @@ class Place:
 def resolve(limit: Limit, reader: OffsetReader, partitions: set[TopicPartition], *, is_start: bool) -> Place:
     """Where a limit is in each partition now."""
     wanted = _wanted(limit, reader, partitions, is_start=is_start)
-    at_earliest = {where for where, offset in wanted.items() if offset == EARLIEST}
-    at_latest = {where for where, offset in wanted.items() if offset == LATEST}
+    at_earliest = {partition for partition, offset in wanted.items() if offset == EARLIEST}
+    at_latest = {partition for partition, offset in wanted.items() if offset == LATEST}
     found = {**wanted, **reader.earliest(at_earliest)}
     if at_latest:
         found.update(reader.latest(at_latest))
@@ -60,7 +60,7 @@ def _wanted(
         return dict.fromkeys(partitions, LATEST)
     if limit is Edge.COMMITTED:
         got = reader.committed(partitions)
-        return {where: EARLIEST if offset is None else offset for where, offset in got.items()}
+        return {partition: EARLIEST if offset is None else offset for partition, offset in got.items()}
     side = "starting" if is_start else "ending"
     if isinstance(limit, AtOffsets):
         _check_complete(f"{side}Offsets", limit.offsets, partitions)
@@ -71,15 +71,15 @@ def _wanted(
     else:
         times = limit.times
         _check_complete(f"{side}OffsetsByTimestamp", times, partitions)
-    found: PartitionOffsets = {}
-    for where, offset in reader.at_times(times).items():
+    results: PartitionOffsets = {}
+    for partition, offset in reader.at_times(times).items():
         if offset is None and not limit.else_latest:
             raise OptionError(
-                f"{where} has no record of the time {times[where]} or later to start at; to start at the end "
+                f"{partition} has no record of the time {times[partition]} or later to start at; to start at the end "
                 "there, set startingOffsetsByTimestampStrategy to latest"
             )
-        found[where] = LATEST if offset is None else offset
-    return found
+        results[partition] = LATEST if offset is None else offset
+    return results
 
 
 def _check_complete(
@@ -100,37 +100,39 @@ def batch_ranges(options: SourceOptions, reader: OffsetReader) -> list[OffsetRan
         return []
     start = resolve(options.starting, reader, partitions, is_start=True)
     end = resolve(options.ending, reader, partitions, is_start=False)
-    for where, offset in start.offsets.items():
+    for partition, offset in start.offsets.items():
         # Ends that nobody named are no contradiction.
-        is_named = where not in end.at_latest and where not in start.at_earliest
-        if is_named and offset > end.offsets[where]:
+        is_named = partition not in end.at_latest and partition not in start.at_earliest
+        if is_named and offset > end.offsets[partition]:
             raise OptionError(
-                f"the start offset {offset} of {where} is greater than its end offset {end.offsets[where]}"
+                f"the start offset {offset} of {partition} is greater than its end offset {end.offsets[partition]}"
             )
     ends = _within_reach(options, reader, start, end)
     return [
-        OffsetRange(where, start.offsets[where], ends[where], where in start.at_earliest)
-        for where in sorted(partitions)
+        OffsetRange(partition, start.offsets[partition], ends[partition], partition in start.at_earliest)
+        for partition in sorted(partitions)
     ]
 
 
 def _within_reach(options: SourceOptions, reader: OffsetReader, start: Place, end: Place) -> PartitionOffsets:
     """Offsets past the end of a partition are told now, not when a task has waited for them in vain."""
-    named = [where for where in end.offsets if where not in end.at_latest]
-    beyond_start = [where for where in start.offsets if where not in start.at_earliest]
+    named = [partition for partition in end.offsets if partition not in end.at_latest]
+    beyond_start = [partition for partition in start.offsets if partition not in start.at_earliest]
     if not named and not beyond_start:
         return end.offsets
     latest = {**end.offsets, **reader.latest(named)}
     report = LossReport(options.fail_on_data_loss)
     ends = dict(end.offsets)
-    for where, offset in end.offsets.items():
-        start_offset = start.offsets[where]
-        if offset > latest[where]:
-            report.lost(f"{where} ends at offset {latest[where]}, before the end offset {offset}")
-            ends[where] = latest[where]
-        if start_offset > latest[where]:
-            report.lost(f"{where} ends at offset {latest[where]}, before the start offset {start_offset}")
-            ends[where] = start_offset
+    for partition, offset in end.offsets.items():
+        start_offset = start.offsets[partition]
+        if offset > latest[partition]:
+            report.lost(f"{partition} ends at offset {latest[partition]}, before the end offset {offset}")
+            ends[partition] = latest[partition]
+        if start_offset > latest[partition]:
+            report.lost(
+                f"{partition} ends at offset {latest[partition]}, before the start offset {start_offset}"
+            )
+            ends[partition] = start_offset
     return ends
 
 
@@ -143,19 +145,19 @@ def stream_ranges(
     first = reader.earliest(new & there)
     if new - there:
         report.lost(f"{listed(new - there)} cannot be found any more, so where they begin is not known")
-    for where, offset in sorted(first.items()):
+    for partition, offset in sorted(first.items()):
         if offset:
-            report.lost(f"the new partition {where} begins at offset {offset}, not at 0")
+            report.lost(f"the new partition {partition} begins at offset {offset}, not at 0")
     removed = start.keys() - end.keys()
     if removed:
         report.lost(f"{listed(removed)} are gone")
     ranges = []
-    for where, until in sorted(end.items()):
-        begin = start.get(where, first.get(where))
+    for partition, until in sorted(end.items()):
+        begin = start.get(partition, first.get(partition))
         if begin is None:
             continue
         if until < begin:
-            report.lost(f"the end of {where} went back from offset {begin} to {until}")
+            report.lost(f"the end of {partition} went back from offset {begin} to {until}")
         else:
-            ranges.append(OffsetRange(where, begin, until))
+            ranges.append(OffsetRange(partition, begin, until))
     return ranges

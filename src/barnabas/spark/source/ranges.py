@@ -37,7 +37,9 @@ def cut(
     ranges: Iterable[OffsetRange], min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
     """A task for each partition that has something to read; more if the options ask for that."""
-    found = sorted((one for one in ranges if one.size > 0), key=lambda one: one.where)
+    found = sorted(
+        (offset_range for offset_range in ranges if offset_range.size > 0), key=lambda one: one.where
+    )
     if max_records is not None:
         found = [part for one in found for part in _divide(one, math.ceil(one.size / max_records))]
     if min_partitions is None or len(found) >= min_partitions:
@@ -52,7 +54,7 @@ def cut(
     for one in found:
         is_whole = one.where in whole_partitions
         divided += _divide(one, 1 if is_whole else _share(one.size, rest_total, rest_tasks))
-    return [one for one in divided if one.size > 0]
+    return [offset_range for offset_range in divided if offset_range.size > 0]
 
 
 def _share(size: int, total: int, tasks: int) -> int:
@@ -60,14 +62,18 @@ def _share(size: int, total: int, tasks: int) -> int:
     return max(math.floor(size / total * tasks + 0.5), 1)
 
 
-def _divide(one: OffsetRange, parts: int) -> list[OffsetRange]:
+def _divide(offset_range: OffsetRange, parts: int) -> list[OffsetRange]:
     divided: list[OffsetRange] = []
-    left, start = one.size, one.start
+    left, start = offset_range.size, offset_range.start
     for part in range(parts):
         size = left // (parts - part)
         left -= size
-        end = min(start + size, one.end)
-        divided.append(replace(one, start=start, end=end, from_earliest=one.from_earliest and not divided))
+        end = min(start + size, offset_range.end)
+        divided.append(
+            replace(
+                offset_range, start=start, end=end, from_earliest=offset_range.from_earliest and not divided
+            )
+        )
         start = end
     return divided
 
@@ -77,15 +83,15 @@ def share_limit(limit: int, start: Mapping[TopicPartition, int], end: PartitionO
 
     `start` has every partition whose beginning is known; others go to their end.
     """
-    sizes = {where: end[where] - start[where] for where in end if where in start}
-    sizes = {where: size for where, size in sizes.items() if size > 0}
+    sizes = {partition: end[partition] - start[partition] for partition in end if partition in start}
+    sizes = {partition: size for partition, size in sizes.items() if size > 0}
     total = sum(sizes.values())
     if total < 1:
         return end
     found = dict(end)
-    for where, size in sizes.items():
+    for partition, size in sizes.items():
         part = limit * (size / total)
         # A small partition must not starve beside large ones.
         taken = math.ceil(part) if part < 1 else math.floor(part)
-        found[where] = min(end[where], start[where] + taken)
+        found[partition] = min(end[partition], start[partition] + taken)
     return found

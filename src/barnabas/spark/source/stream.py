@@ -111,7 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_overdue = not self._last_trigger_ms or (
             now_ms - self._last_trigger_ms >= self._options.max_trigger_delay_ms
         )
-        waiting = sum(offset - begin.get(where, 0) for where, offset in end.items())
+        waiting = sum(offset - begin.get(partition, 0) for partition, offset in end.items())
         if not is_overdue and waiting < least:
             return True
         self._last_trigger_ms = now_ms

@@ -104,6 +104,9 @@ class LogCleaner:
         self._cleaning: TopicPartition | None = None
         self._work: Generator[int] | None = None
         self._round: CleaningRound | None = None
+        # Directories whose checkpoint differs from what is known.
+        self._unwritten: set[str] = set()
+        self._checkpoint_sync: PendingSync | None = None
         self._in_step = False
         self._resume_at_ns = 0
         # Of the last finished round, and the dirtiest log seen when it was chosen.
@@ -129,6 +132,7 @@ class LogCleaner:
         """The directory failed: leave its logs alone."""
         self._checkpoints.pop(log_dir, None)
         self._clean_up_to.pop(log_dir, None)
+        self._unwritten.discard(log_dir)
         if self._cleaning is not None and self._dir_of(self._cleaning) in (None, log_dir):
             self._abandon()
 
@@ -140,52 +144,76 @@ class LogCleaner:
         """The checkpointed offset up to which a partition is clean."""
         return next((d[partition] for d in self._clean_up_to.values() if partition in d), None)
 
-    def _checkpoint(self, log_dir: str, partition: TopicPartition, offset: int | None) -> None:
-        """Set or (None) drop a partition's entry, here and now: what is told next relies on it."""
-        try:
-            self._plan_checkpoint(log_dir, partition, offset)()
-        except OSError as error:
-            self._on_failure(log_dir, error)
-
-    def _plan_checkpoint(self, log_dir: str, partition: TopicPartition, offset: int | None) -> Piece:
-        """Entries of logs that are gone go with it.  The file is written when the call is made."""
+    def _note(self, log_dir: str, partition: TopicPartition, offset: int | None) -> None:
+        """Set or (None) drop a partition's entry.  Entries of logs that are gone go with it."""
         known = self._clean_up_to.get(log_dir)
         if known is None:
-            return _nothing
+            return
         kept = {tp: at for tp, at in known.items() if tp in self._logs and tp != partition}
         if offset is not None:
             kept[partition] = offset
-        if kept == known:
+        if kept != known:
+            self._clean_up_to[log_dir] = kept
+            self._unwritten.add(log_dir)
+
+    def plan_checkpoint(self, log_dir: str) -> Piece:
+        """Write down what the three below, and cleaning, have changed: a call that waits for the device."""
+        if log_dir not in self._unwritten:
             return _nothing
-        self._clean_up_to[log_dir] = kept
-        return self._checkpoints[log_dir].plan(kept)
+        self._unwritten.discard(log_dir)
+        return self._checkpoints[log_dir].plan(self._clean_up_to[log_dir])
 
     def forget(self, partition: TopicPartition, log_dir: str) -> None:
-        """A partition is deleted: stop cleaning it and drop its entry."""
-        self.abort(partition)
+        """A partition's folder goes: stop cleaning it and drop its entry.  `plan_checkpoint` is to follow."""
+        self._leave(partition)
         self._uncleanable.discard(partition)
-        self._checkpoint(log_dir, partition, None)
+        self._note(log_dir, partition, None)
 
     def moved(self, partition: TopicPartition, old_dir: str, new_dir: str) -> None:
-        """A partition changed directories: its entry goes with it."""
+        """A partition changed directories: its entry goes with it.  `plan_checkpoint` is to follow."""
+        self._leave(partition)
         offset = self._clean_up_to.get(old_dir, {}).get(partition)
         if offset is not None:
-            self._checkpoint(old_dir, partition, None)
-            self._checkpoint(new_dir, partition, offset)
+            self._note(old_dir, partition, None)
+            self._note(new_dir, partition, offset)
 
     def truncated(self, partition: TopicPartition, log_dir: str, offset: int) -> None:
-        """A log was cut: it cannot be clean beyond that offset."""
+        """A log was cut: it cannot be clean beyond that offset.  `plan_checkpoint` is to follow."""
         clean = self._clean_up_to.get(log_dir, {}).get(partition)
         if clean is not None and clean > offset:
-            self._checkpoint(log_dir, partition, offset)
+            self._note(log_dir, partition, offset)
 
     # Pausing
 
     def is_cleaning(self, partition: TopicPartition) -> bool:
         return self._cleaning == partition
 
+    @property
+    def log_at_work(self) -> Log | None:
+        """The log that is just being cleaned."""
+        return None if self._round is None else self._round.target.log
+
+    def cancel(self, partition: TopicPartition) -> None:
+        """Stop the cleaning of a partition; files that are just changing their names do so to the end.
+
+        It may be chosen again.  Never waits for the device.
+        """
+        if self._cleaning == partition and self._round is not None and self._round.is_swapping:
+            self._round.is_cancelled = True
+        else:
+            self._end(partition)
+
     def abort(self, partition: TopicPartition) -> None:
-        """Stop the cleaning of a partition, if it is under way; it may be chosen again."""
+        """`cancel`, and it has stopped when this returns: files get their names here and now."""
+        self._end(partition)
+
+    def _leave(self, partition: TopicPartition) -> None:
+        """Its folder is to be deleted: whatever is half-done there stays so."""
+        if self._round is not None and self._cleaning == partition:
+            self._round.is_abandoned = True
+        self._end(partition)
+
+    def _end(self, partition: TopicPartition) -> None:
         if self._cleaning == partition:
             self._abandon()
 
@@ -211,7 +239,13 @@ class LogCleaner:
 
     def stop(self) -> None:
         """The broker stops: drop the work under way."""
-        self._abandon()
+        log_dir = None if self._cleaning is None else self._dir_of(self._cleaning)
+        try:
+            self._abandon()
+        except (OSError, StorageFailure) as error:
+            if log_dir is None:
+                raise
+            self._on_failure(log_dir, error)
 
     @property
     def uncleanable(self) -> frozenset[TopicPartition]:
@@ -236,7 +270,7 @@ class LogCleaner:
     @property
     def pending_sync(self) -> PendingSync | None:
         """Files to sync before the next step.  A broker runs it on a worker; otherwise that step does it."""
-        return None if self._round is None else self._round.sync
+        return self._checkpoint_sync if self._round is None else self._round.sync
 
     def _advance(self) -> int:
         if self._work is None:
@@ -258,6 +292,8 @@ class LogCleaner:
         target = self._choose()
         if target is not None:
             yield from self._clean(target)
+        for log_dir in list(self._unwritten):
+            yield from self._write_checkpoint(log_dir)
         for partition, log in list(self._logs.items()):
             if log.options.cleanup_compact and self._may_touch(partition) and partition in self._logs:
                 self._expire(log)
@@ -265,6 +301,15 @@ class LogCleaner:
         self._uncleanable &= self._logs.keys()
         if target is None:
             yield IDLE
+
+    def _write_checkpoint(self, log_dir: str) -> Iterator[int]:
+        self._checkpoint_sync = sync = PendingSync(self.plan_checkpoint(log_dir))
+        yield 0
+        self._checkpoint_sync = None
+        try:
+            sync.finish()
+        except OSError as error:
+            self._on_failure(log_dir, error)
 
     def _may_touch(self, partition: TopicPartition) -> bool:
         return partition not in self._paused and partition not in self._uncleanable
@@ -289,7 +334,7 @@ class LogCleaner:
         try:
             dirty = dirty_range(log, self._clean_up_to.get(log_dir, {}).get(partition), now_ms)
             if dirty.correct_checkpoint:
-                self._checkpoint(log_dir, partition, dirty.first_dirty_offset)
+                self._note(log_dir, partition, dirty.first_dirty_offset)
             return plan(log, dirty, now_ms)
         except (OSError, StorageFailure) as error:
             self._on_failure(log_dir, error)
@@ -305,7 +350,10 @@ class LogCleaner:
         )
         try:
             yield from work.steps()
-            yield from work.wait_for(self._plan_checkpoint(log_dir, target.partition, work.stats.end_offset))
+            if work.is_cancelled:
+                return
+            self._note(log_dir, target.partition, work.stats.end_offset)
+            yield from work.wait_for(self.plan_checkpoint(log_dir))
         except (OSError, StorageFailure) as error:
             self._on_failure(log_dir, error)
         except (KafkaError, ValueError, OverflowError) as error:

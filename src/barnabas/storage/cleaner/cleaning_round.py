@@ -79,6 +79,12 @@ class CleaningRound:
     stats: RoundStats = field(default_factory=RoundStats)
     # What should be run, here or on a worker, before the next step.
     sync: PendingSync | None = None
+    # Whether files are just changing their names: the folder must not be left like that.
+    is_swapping: bool = False
+    # To end as soon as the folder is in shape.
+    is_cancelled: bool = False
+    # The folder is about to be deleted: what shape it is in does not matter any more.
+    is_abandoned: bool = False
 
     def steps(self) -> Iterator[int]:
         target = self.target
@@ -99,6 +105,8 @@ class CleaningRound:
         transactions = CleanedTransactions()
         for group in groups:
             yield from self._clean_group(group, offsets, transactions)
+            if self.is_cancelled:
+                return
 
     def _expect_gaps(self) -> Iterator[int]:
         """Before the first record goes: flush the log, and note that offsets may be missing from now on.
@@ -191,16 +199,20 @@ class CleaningRound:
         log = self.target.log
         swap = log.swap_segments([cleaned], group)
         sync_folder = partial(log.disk.sync_folder, log.folder)
+        self.is_swapping = True
         try:
             for _ in swap:
                 yield from self.wait_for(sync_folder)
         except GeneratorExit:
-            # Whoever gives up this round wants the folder as it should be; unless the directory has failed.
-            if not log.is_closed:
+            # Whoever gives up this round wants the folder as it should be; unless the directory has failed,
+            # or the folder is to go.  This waits for the device: on a loop, cancel instead.
+            if not log.is_closed and not self.is_abandoned:
                 sync_folder()
                 for _ in swap:
                     sync_folder()
             raise
+        finally:
+            self.is_swapping = False
 
     def wait_for(self, call: Callable[[], None]) -> Iterator[int]:
         """Have it done, by whoever looks at `sync`, before the round goes on."""

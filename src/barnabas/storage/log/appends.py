@@ -161,7 +161,8 @@ def prepare_as_is(
         if max_message_bytes is not None and header.size > max_message_bytes:
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"a batch of {header.size} bytes for {log_name} exceeds max.message.bytes={max_message_bytes}",
+                f"a batch of {header.size} bytes for {log_name} exceeds"
+                f" max.message.bytes={max_message_bytes}",
             )
         if not crc_ok(header, buffer, start):
             raise CorruptBatch(
@@ -170,7 +171,8 @@ def prepare_as_is(
         if header.base_offset <= last_offset:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"Out of order offsets found in append to {log_name}: {header.base_offset} after {last_offset}",
+                f"Out of order offsets found in append to {log_name}:"
+                f" {header.base_offset} after {last_offset}",
             )
         last_offset = header.last_offset
         headers.append(header)

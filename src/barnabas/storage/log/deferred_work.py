@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from barnabas.runtime.disk.disk import Disk, File
 from barnabas.storage.failure import StorageFailure, failing
+from barnabas.storage.log.leader_epochs import EpochsWrite
 from barnabas.storage.segment.segment import Segment
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 class OpenFiles:
@@ -43,6 +46,34 @@ class OpenFiles:
         with contextlib.suppress(IndexError):
             while True:
                 self._files.pop().close()
+
+
+class PendingCall(Generic[T_co]):
+    """A call that may take long, for any thread; how it ended is kept for the one who goes on."""
+
+    __slots__ = ("_call", "_error", "_result", "is_done")
+
+    def __init__(self, call: Callable[[], T_co]) -> None:
+        self.is_done = False
+        self._call = call
+        self._result: T_co | None = None
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self._result = self._call()
+        except Exception as error:
+            self._error = error
+        finally:
+            self.is_done = True
+
+    def finish(self) -> T_co:
+        """Run it now if nobody has; its result, or its error raised."""
+        if not self.is_done:
+            self.run()
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[return-value]  # None is a result, too
 
 
 class PendingSync:
@@ -93,6 +124,7 @@ class FlushPlan:
         "_records",
         "covers",
         "cuts",
+        "epochs",
         "names_made",
         "up_to",
     )
@@ -108,6 +140,7 @@ class FlushPlan:
         folders: Sequence[str],
         covers: frozenset[object],
         names_made: int,
+        epochs: EpochsWrite | None,
     ) -> None:
         self.up_to = up_to
         # How often the log had been truncated or moved: a plan from before that proves nothing after it.
@@ -116,6 +149,8 @@ class FlushPlan:
         self.covers = covers
         # How many times the log had made files, whose names are synced.
         self.names_made = names_made
+        # The leader epochs, if the file lacks some.
+        self.epochs = epochs
         self._disk = disk
         self._log_folder = log_folder
         self._files = files
@@ -126,6 +161,10 @@ class FlushPlan:
     def run(self) -> None:
         """StorageFailure when something cannot be synced: the directory is then not to be trusted."""
         with failing(self._log_folder, "flushing"):
+            if self.epochs is not None:
+                # First of all: recovery finds the epochs only of what lies behind the recovery point.
+                with contextlib.suppress(FileNotFoundError):  # renamed for deletion meanwhile
+                    self.epochs.run()
             self._files.sync()
             if self._records is not None:
                 self._records.file.sync()
@@ -144,6 +183,17 @@ class FlushPlan:
         records = self.take_records()
         if records is not None:
             records.file.close()
+
+
+def in_order(calls: Iterable[Callable[[], None]]) -> Callable[[], None]:
+    """Several calls that wait for the device as one, for a worker."""
+    waiting = list(calls)
+
+    def run() -> None:
+        for call in waiting:
+            call()
+
+    return run
 
 
 class FileDeletion:

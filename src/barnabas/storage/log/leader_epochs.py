@@ -10,10 +10,11 @@ those with the same or a later start: they belong to leaders whose records were 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from barnabas.runtime.disk.disk import Disk
+from barnabas.runtime.disk.latest import LatestWrite
 from barnabas.storage.directories.checkpoints import CheckpointFile, parse_number
 from barnabas.storage.log import log_files
 from barnabas.storage.refused import DamagedFile
@@ -54,14 +55,22 @@ def _from_line(line: str) -> EpochEntry | None:
     return EpochEntry(epoch, start_offset)
 
 
-class LeaderEpochs:
-    """Used by the log's thread alone."""
+class EpochsWrite(NamedTuple):
+    """The file's next content, and the call that writes it, for any thread."""
 
-    __slots__ = ("_disk", "_file", "_latest_epoch", "_unwritten", "_written", "entries")
+    entries: tuple[EpochEntry, ...]
+    run: Callable[[], None]
+
+
+class LeaderEpochs:
+    """Used by the log's thread alone; what `plan_write` returns may run on another."""
+
+    __slots__ = ("_disk", "_file", "_latest", "_latest_epoch", "_unwritten", "_written", "entries")
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self.entries: list[EpochEntry] = []
         self._latest_epoch = UNDEFINED_EPOCH
+        self._latest = LatestWrite()
         self._unwritten = False
         # What the file has.
         self._written: tuple[EpochEntry, ...] = ()
@@ -165,10 +174,11 @@ class LeaderEpochs:
         if later > 0:
             self._replace([EpochEntry(self.entries[later - 1].epoch, start_offset), *self.entries[later:]])
 
-    def clear(self) -> None:
-        self.entries = []
-        self._latest_epoch = UNDEFINED_EPOCH
-        self._write()
+    def clear(self, *, write: bool = True) -> None:
+        """Forget all; unless it is written now, the next flush does."""
+        self._replace([])
+        if write:
+            self._write()
 
     def _replace(self, entries: list[EpochEntry]) -> None:
         if entries != self.entries:
@@ -181,7 +191,23 @@ class LeaderEpochs:
         if self._unwritten:
             self._write(sync=sync)
 
+    def plan_write(self) -> EpochsWrite | None:
+        """What was left for later, to be written by a worker; None if there is nothing.
+
+        When it has run, `written` is to be told.
+        """
+        return self._plan(sync=True) if self._unwritten else None
+
+    def written(self, entries: tuple[EpochEntry, ...]) -> None:
+        """The file has these."""
+        self._written = entries
+        self._unwritten = entries != tuple(self.entries)
+
+    def _plan(self, *, sync: bool) -> EpochsWrite:
+        entries, file = tuple(self.entries), self._file
+        return EpochsWrite(entries, self._latest.plan(lambda: file.write(entries, sync=sync)))
+
     def _write(self, *, sync: bool = True) -> None:
-        self._file.write(self.entries, sync=sync)
-        self._unwritten = False
-        self._written = tuple(self.entries)
+        planned = self._plan(sync=sync)
+        planned.run()
+        self.written(planned.entries)

@@ -94,13 +94,11 @@ class LocalLog:
         if active.size == 0 and active.base_offset == base_offset:
             active.grow_indexes()
             return active
-        was_preallocated = active.is_preallocated
         active.become_inactive()
-        # Its indexes are synced by the next flush; until then a crash has all of it read again.
+        # It is synced as a whole by the next flush.  Until then a crash has all of it read again
+        # (`restart_point`): its indexes are made anew, and zeroes behind its batches, if it was preallocated
+        # and the cut is lost, are cut again.
         self._unsynced_segments.append(active)
-        if was_preallocated and self.recovery_point >= self.end_offset:
-            # Nothing tells the batches from the zeroes behind them if the cut is lost: it must last.
-            active.sync()
         segment = self._new_segment(base_offset)
         self.segments.add(segment)
         self.segments.reading(active)
@@ -148,8 +146,6 @@ class LocalLog:
         names = list(self._unsynced_snapshots)
         planned = dict.fromkeys((*closed, *segments))
         with failing(self.folder, "flushing"):
-            # It waits for the device, but once for each leader: the file is written whole, under its name.
-            self.epochs.write_out()
             if self.active in planned:
                 self._open_records(self.active)
             paths = [f"{self.folder}/{name}" for name in names]
@@ -166,7 +162,16 @@ class LocalLog:
             records, self._synced = self._synced, None
         covers = frozenset((*names, *closed))
         return FlushPlan(
-            self.disk, self.folder, up_to, self._cuts, files, records, folders, covers, self._names_made
+            self.disk,
+            self.folder,
+            up_to,
+            self._cuts,
+            files,
+            records,
+            folders,
+            covers,
+            self._names_made,
+            self.epochs.plan_write(),
         )
 
     def _paths_to_sync(self, segment: Segment) -> list[str]:
@@ -206,14 +211,18 @@ class LocalLog:
         """
         if self.is_closed:
             return self.recovery_point
-        unsynced = (segment.base_offset for segment in (*self._unsynced_segments, self.active))
-        return min(self.recovery_point, *unsynced)
+        point = min(self.recovery_point, self.segments.last.base_offset)
+        for segment in self._unsynced_segments:  # none, mostly: ten thousand logs are asked at once
+            point = min(point, segment.base_offset)
+        return point
 
     def flushed(self, plan: FlushPlan) -> None:
         """The plan has run: a crash loses nothing below its offset."""
         if plan.cuts != self._cuts:
             return
         covers = plan.covers
+        if plan.epochs is not None:
+            self.epochs.written(plan.epochs.entries)
         records = plan.take_records()
         if records is not None:
             self._keep_open(records)

@@ -29,6 +29,7 @@ from barnabas.storage.log.plain_append import append_plain, plain_rules
 from barnabas.storage.log.recovery import LoadedLog, LogLoader
 from barnabas.storage.producers.producer_append import AppendOrigin, BatchMetadata, Verification
 from barnabas.storage.producers.producer_replay import ProducerChanges, check_append, rebuild_producers
+from barnabas.storage.progress import Watch, unwatched
 from barnabas.storage.segment.batch_headers import BatchHeader
 from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.transaction_index import AbortedTransaction
@@ -66,6 +67,7 @@ class Log(LocalLog):
         log_start_offset: int,
         high_watermark: int | None = None,
         gaps_end: int = LONG_MAX,
+        watch: Watch = unwatched,
     ) -> Log:
         """Open or create the log in `folder`; after an unclean stop recover it from the recovery point on.
 
@@ -85,9 +87,14 @@ class Log(LocalLog):
             high_watermark=high_watermark,
             gaps_end=gaps_end,
             jitter_ms=lambda: jitter_ms(options, random),
+            watch=watch,
         )
-        with failing(folder, "opening the log"):
-            return cls(disk, clock, random, folder, options, loader.load())
+        try:
+            with failing(folder, "opening the log"):
+                return cls(disk, clock, random, folder, options, loader.load())
+        except BaseException:
+            loader.release()
+            raise
 
     def __repr__(self) -> str:
         return f"Log({self.name}, {self.log_start_offset}..{self.end_offset}, hw {self.high_watermark})"
@@ -373,17 +380,25 @@ class Log(LocalLog):
             self._find_first_unstable()
             return True
 
-    def truncate_fully_to(self, offset: int, *, log_start_offset: int | None = None) -> None:
-        """Drop everything and begin anew at this offset."""
+    def truncate_fully_to(
+        self, offset: int, *, log_start_offset: int | None = None, sync: bool = True
+    ) -> None:
+        """Drop everything and begin anew at this offset.
+
+        Without `sync` a power loss before the next flush may bring back what was dropped: for copies, which
+        do not count before they are flushed.
+        """
         with failing(self.folder, "truncating"):
             self._retire(list(self.segments))
             self.segments.add(self._new_segment(offset))
-            self.disk.sync_folder(self.folder)
+            if sync:
+                self.disk.sync_folder(self.folder)
             self._cut_back(offset)
-            self.epochs.clear()
+            self.epochs.clear(write=sync)
             self.producers.truncate_fully_to(offset)
             self.log_start_offset = offset if log_start_offset is None else log_start_offset
-            self._rebuild_producers(offset)
+            if sync:
+                self._rebuild_producers(offset)
             self.set_high_watermark(offset)
 
     def _cut_back(self, offset: int) -> None:

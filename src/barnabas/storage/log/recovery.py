@@ -25,6 +25,7 @@ from barnabas.storage.log.log_options import LONG_MAX, LogOptions
 from barnabas.storage.log.unfinished import finish_interrupted
 from barnabas.storage.producers.producer_replay import rebuild_producers
 from barnabas.storage.producers.producers import Producers
+from barnabas.storage.progress import Watch, unwatched
 from barnabas.storage.refused import DamagedFile
 from barnabas.storage.segment.batch_headers import BatchHeader
 from barnabas.storage.segment.segment import Segment
@@ -75,6 +76,7 @@ class LogLoader:
         high_watermark: int | None,
         gaps_end: int,
         jitter_ms: Callable[[], int],
+        watch: Watch = unwatched,
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -87,6 +89,7 @@ class LogLoader:
         self._high_watermark = high_watermark
         self._gaps_end = gaps_end
         self._jitter_ms = jitter_ms
+        self._watch = watch
         self._segments = Segments()
         self._epochs = LeaderEpochs(disk, folder)
         self._deleted_names: list[str] = []
@@ -113,7 +116,13 @@ class LogLoader:
         producers.remove_stray_snapshots(self._segments.base_offsets)
         now_ms = self._clock.wall_ms()
         rebuild_producers(
-            producers, self._segments, log_start_offset, end_offset, now_ms, after_clean_stop=self._clean
+            producers,
+            self._segments,
+            log_start_offset,
+            end_offset,
+            now_ms,
+            after_clean_stop=self._clean,
+            watch=self._watch,
         )
         return LoadedLog(
             self._segments,
@@ -128,6 +137,12 @@ class LogLoader:
             self._deleted_names,
             self._unsynced_snapshots,
         )
+
+    def release(self) -> None:
+        """Let go of all files: it cannot be loaded, or somebody has stopped it."""
+        for segment in self._segments:
+            with contextlib.suppress(OSError):
+                segment.release()
 
     def _begin(self) -> LoadedLog:
         """A new log in a new folder: there is nothing to look for, to finish or to remove."""
@@ -336,13 +351,22 @@ class LogLoader:
         Deleted records count here: a checkpoint may name a log start that lies beyond what a power loss left
         of the log, and their transactions may end in this segment.
         """
-        first, now_ms = self._segments[0].base_offset, self._clock.wall_ms()
-        rebuild_producers(producers, before, first, offset, now_ms, after_clean_stop=False)
+        rebuild_producers(
+            producers,
+            before,
+            self._segments[0].base_offset,
+            offset,
+            self._clock.wall_ms(),
+            after_clean_stop=False,
+            watch=self._watch,
+        )
 
     def _recover_segment(self, segment: Segment, producers: Producers) -> int:
         following = self._segments.after(segment)
         limit = LONG_MAX if following is None else following.base_offset
-        dropped, gaps = recover_segment(segment, producers, self._epochs, limit, self._gaps_end)
+        dropped, gaps = recover_segment(
+            segment, producers, self._epochs, limit, self._gaps_end, watch=self._watch
+        )
         if gaps:
             # Nobody has noted them, so nobody can say how far they go.
             self._gaps_end = LONG_MAX

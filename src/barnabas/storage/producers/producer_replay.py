@@ -15,6 +15,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.control import batch_marker
 from barnabas.batch.view import MAGIC_V2, BatchView, CorruptBatch
 from barnabas.runtime.disk.disk import Buffer
+from barnabas.storage.log import log_files
 from barnabas.storage.log.log_options import LONG_MAX
 from barnabas.storage.producers.producer_append import (
     AppendOrigin,
@@ -24,12 +25,15 @@ from barnabas.storage.producers.producer_append import (
     Verification,
 )
 from barnabas.storage.producers.producers import Producers
+from barnabas.storage.progress import Watch, unwatched
 from barnabas.storage.segment.batch_headers import BatchHeader
 from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.segments import Segments
 
 logger = logging.getLogger(__name__)
 
+# Whoever watches a rebuild hears of it so often.
+BATCHES_BETWEEN_REPORTS = 1024
 _VERIFIED_ORIGINS = frozenset((AppendOrigin.CLIENT, AppendOrigin.COORDINATOR))
 
 
@@ -147,6 +151,7 @@ def rebuild_producers(
     now_ms: int,
     *,
     after_clean_stop: bool,
+    watch: Watch = unwatched,
 ) -> None:
     """Bring the state to what it is before end_offset; snapshots are left where the next rebuild looks."""
     wanted = [*segments.base_offsets[-2:], end_offset]
@@ -168,7 +173,7 @@ def rebuild_producers(
             following = segments.after(segment)
             limit = LONG_MAX if following is None else following.base_offset
             stop = end_offset if segment is last else LONG_MAX
-            _replay_segment(producers, segment, start_offset, stop, limit)
+            _replay_segment(producers, segment, start_offset, stop, limit, watch)
     producers.end_offset = end_offset
     producers.take_snapshot(sync=True)
 
@@ -184,14 +189,16 @@ def _may_have_producers(segments: Segments) -> bool:
 
 
 def _replay_segment(
-    producers: Producers, segment: Segment, start_offset: int, end_offset: int, limit: int
+    producers: Producers, segment: Segment, start_offset: int, end_offset: int, limit: int, watch: Watch
 ) -> None:
     try:
         first = segment.locate(start_offset)
         if first is None:
             return
         sound_end = segment.check(first.position, segment.size, limit)
-        for header in segment.headers(first.position, sound_end):
+        for number, header in enumerate(segment.headers(first.position, sound_end)):
+            if not number % BATCHES_BETWEEN_REPORTS:
+                watch(segment.path(log_files.LOG), header.position, segment.size)
             if header.last_offset >= end_offset:
                 return
             replay_batch(producers, header, reader(segment.read_at, header))

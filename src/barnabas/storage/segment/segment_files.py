@@ -91,11 +91,6 @@ class SegmentFiles(ABC):
     def rebuild_indexes(self, reason: str) -> bool:
         """Make both sparse indexes anew from the batches, which only a segment knows; whether it could."""
 
-    @property
-    def is_preallocated(self) -> bool:
-        """Whether the log file is longer than its batches."""
-        return self._preallocated
-
     def file(self) -> File:
         if self._file is None:
             self._file = self._disk.open(self.path(log_files.LOG))

@@ -19,6 +19,7 @@ from barnabas.storage.log.leader_epochs import LeaderEpochs
 from barnabas.storage.log.log_options import LONG_MAX
 from barnabas.storage.producers.producer_replay import replay_batch, view_of
 from barnabas.storage.producers.producers import Producers
+from barnabas.storage.progress import Watch, unwatched
 from barnabas.storage.segment.batch_headers import BatchHeader, crc_ok
 from barnabas.storage.segment.segment import Segment
 
@@ -36,7 +37,13 @@ class Found(NamedTuple):
 
 
 def recover_segment(
-    segment: Segment, producers: Producers, epochs: LeaderEpochs, limit: int, gaps_end: int
+    segment: Segment,
+    producers: Producers,
+    epochs: LeaderEpochs,
+    limit: int,
+    gaps_end: int,
+    *,
+    watch: Watch = unwatched,
 ) -> tuple[int, bool]:
     """Rebuild all indexes and cut what is not sound; the bytes that went, and whether there are new gaps.
 
@@ -47,7 +54,7 @@ def recover_segment(
     segment.transaction_index.reset()
     valid, gaps = 0, False
     try:
-        for found in sound_batches(segment, limit, gaps_end):
+        for found in sound_batches(segment, limit, gaps_end, watch=watch):
             segment.index_batch(found.header)
             _replay(segment, producers, epochs, found)
             valid = found.header.end
@@ -63,7 +70,9 @@ def recover_segment(
     return dropped, gaps
 
 
-def sound_batches(segment: Segment, limit: int, gaps_end: int) -> Iterator[Found]:
+def sound_batches(
+    segment: Segment, limit: int, gaps_end: int, *, watch: Watch = unwatched
+) -> Iterator[Found]:
     """Batches up to the first that is not sound; CorruptBatch says why it is not.
 
     Each waits for its successor: of two that do not follow each other, the one that leapt ahead of its
@@ -75,6 +84,7 @@ def sound_batches(segment: Segment, limit: int, gaps_end: int) -> Iterator[Found
     fault: CorruptBatch | None = None
     try:
         for position, data, headers in segment.pieces():
+            watch(segment.path(log_files.LOG), position, segment.size)
             for header in headers:
                 start = header.position - position
                 if not crc_ok(header, data, start):
@@ -104,7 +114,8 @@ def sound_batches(segment: Segment, limit: int, gaps_end: int) -> Iterator[Found
 
 def _misplaced(header: BatchHeader, last_offset: int) -> CorruptBatch:
     return CorruptBatch(
-        f"the batch at position {header.position} has the offsets {header.base_offset} to {header.last_offset},"
+        f"the batch at position {header.position} has the offsets {header.base_offset} to"
+        f" {header.last_offset},"
         f" which do not follow {last_offset}"
     )
 

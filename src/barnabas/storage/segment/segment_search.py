@@ -312,6 +312,7 @@ class SegmentSearch(SegmentFiles):
 
 def _misplaced(header: BatchHeader) -> CorruptBatch:
     return CorruptBatch(
-        f"the batch at position {header.position} has the offsets {header.base_offset} to {header.last_offset},"
+        f"the batch at position {header.position} has the offsets {header.base_offset} to"
+        f" {header.last_offset},"
         " which do not fit those around it"
     )

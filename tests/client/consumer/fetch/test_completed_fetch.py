@@ -41,9 +41,9 @@ def seen(content: bytes, fetch_offset: int, aborted: list[AbortedTransaction]) -
 
 
 def taken(content: Buffer, fetch_offset: int, aborted: list[AbortedTransaction]) -> list[int]:
-    chunk = CompletedFetch(WHERE, content, fetch_offset, aborted, check_crcs=True)
+    completed = CompletedFetch(WHERE, content, fetch_offset, aborted, check_crcs=True)
     offsets: list[int] = []
-    while records := chunk.take(100):
+    while records := completed.take(100):
         assert all(record.value == b"%d" % record.offset for record in records)
         offsets += [record.offset for record in records]
     return offsets

@@ -101,11 +101,11 @@ def test_a_session_tells_only_what_changes_and_starts_anew_when_lost(run: Run) -
     async def work() -> None:
         async with scripted() as broker:
             await fill(broker, 5)
-            told = {"lost": False}
+            sent = {"lost": False}
 
             def fetch(request: FetchRequest, version: int) -> Any:
-                if told["lost"] and request.session_epoch > 0:
-                    told["lost"] = False
+                if sent["lost"] and request.session_epoch > 0:
+                    sent["lost"] = False
                     return FetchResponse(
                         throttle_time_ms=0, error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[]
                     )
@@ -123,7 +123,7 @@ def test_a_session_tells_only_what_changes_and_starts_anew_when_lost(run: Run) -
                 assert (second.session_id, second.session_epoch) == (77, 1)
                 assert [topic.partitions[0].fetch_offset for topic in second.topics] == [5]
                 assert (third.session_epoch, third.topics) == (2, [])
-                told["lost"] = True
+                sent["lost"] = True
                 before = len(fetches(broker))
                 for _ in range(3):
                     await consumer.poll(20)
@@ -164,7 +164,7 @@ def test_a_log_that_was_cut_stops_a_reader_without_a_policy(run: Run) -> None:
                 assert await take(consumer, 10) == list(range(10))
                 elect(broker, 4)
                 consumer.cluster.metadata.expire()
-                with pytest.raises(client_errors.OffsetOutOfRangeError, match="cut at offset 4"):
+                with pytest.raises(client_errors.OffsetOutOfRangeError, match="truncated to offset 4"):
                     for _ in range(50):
                         await consumer.poll(50)
 
@@ -246,7 +246,7 @@ def test_reading_ahead_has_its_limits(run: Run) -> None:
 
                 def is_at_rest() -> bool:
                     consumer._fetcher.fetch()
-                    return not consumer._fetcher._under_way
+                    return not consumer._fetcher._in_flight
 
                 await until(is_at_rest)
                 assert broker.count(FetchRequest) <= 4

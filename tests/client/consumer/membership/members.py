@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.consumer.membership.membership import Handover
+from barnabas.client.consumer.membership.membership import AssignmentHandler
 from barnabas.client.consumer.subscription import Subscription
 from barnabas.client.options import consumer_options
 from tests.client.scripted import TOPIC, ScriptedBroker
@@ -51,7 +51,9 @@ async def member(
 
     subscription.subscribe([TOPIC], listener=heard)
     cluster.wanted = {TOPIC}
-    membership = kind(settings, cluster, subscription, Handover(subscription, no_commit), lambda: None)
+    membership = kind(
+        settings, cluster, subscription, AssignmentHandler(subscription, no_commit), lambda: None
+    )
     try:
         yield membership, subscription, heard
     finally:

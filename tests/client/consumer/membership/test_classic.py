@@ -13,7 +13,7 @@ from barnabas.client.consumer.membership.classic import ClassicMembership
 from barnabas.client.consumer.membership.classic_requests import Generation
 from barnabas.client.group_protocol import Assignment, write_assignment
 from barnabas.client.model import TopicPartition
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -108,12 +108,12 @@ def test_a_late_answer_to_a_heartbeat_says_nothing_about_the_new_generation(
                 return beaten(code)
 
             broker.once(HeartbeatRequest, late)
-            await membership._beat_once()
+            await membership._send_heartbeat()
             assert membership.generation == newer
             broker.once(HeartbeatRequest, lambda *_: beaten(code))
-            with pytest.raises(client_errors.KafkaError) as told:
-                await membership._beat_once()
-            assert told.value.code == code
+            with pytest.raises(client_errors.KafkaError) as sent:
+                await membership._send_heartbeat()
+            assert sent.value.code == code
 
     run(work())
 
@@ -275,7 +275,7 @@ def test_a_cooperative_member_keeps_what_stays_and_joins_again_after_giving_back
             broker.handlers[JoinGroupRequest] = lambda *_: joined(protocol="cooperative-sticky")
             await membership.update(Deadline(PATIENT_MS))
             broker.handlers[SyncGroupRequest] = lambda *_: synced(1, 2)
-            membership._ask_to_join("a test wants it")
+            membership._request_join("a test wants it")
             before = broker.count(JoinGroupRequest)
             await membership.update(Deadline(PATIENT_MS))
             assert heard.calls == [

@@ -11,10 +11,10 @@ from barnabas.base.errors import ErrorCode
 from barnabas.client import errors as client_errors
 from barnabas.client.consumer.membership.consumer_protocol import (
     LEAVING_EPOCH,
-    RESTING_EPOCH,
+    STATIC_LEAVING_EPOCH,
     ConsumerProtocolMembership,
 )
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -60,7 +60,7 @@ async def assigned(membership: Any, broker: ScriptedBroker, *numbers: int) -> No
     async def is_settled() -> bool:
         membership.polled()
         await membership.update(Deadline(PATIENT_MS))
-        return bool(membership._owned) and membership._told_owned == membership._owned
+        return bool(membership._owned) and membership._sent_owned == membership._owned
 
     await until(is_settled)
 
@@ -77,8 +77,8 @@ def test_joining_tells_everything_and_later_only_what_has_changed(run: Run) -> N
             first, *others = asked_by(broker)
             assert (first.member_epoch, first.subscribed_topic_names, owned(first)) == (0, [TOPIC], [])
             assert first.rebalance_timeout_ms == 300_000
-            told = [one for one in others if owned(one) is not None]
-            assert [owned(one) for one in told] == [[0, 1]], "said once"
+            sent = [one for one in others if owned(one) is not None]
+            assert [owned(one) for one in sent] == [[0, 1]], "said once"
             assert all(
                 one.subscribed_topic_names is None and one.rebalance_timeout_ms == -1 for one in others
             )
@@ -193,7 +193,7 @@ def test_an_error_of_the_user_ends_it_and_is_raised(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "epoch"), [({}, LEAVING_EPOCH), ({"group_instance_id": "i"}, RESTING_EPOCH)]
+    ("options", "epoch"), [({}, LEAVING_EPOCH), ({"group_instance_id": "i"}, STATIC_LEAVING_EPOCH)]
 )
 def test_leaving_says_for_how_long(run: Run, options: dict[str, Any], epoch: int) -> None:
     async def work() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.consumer.membership.membership import Handover
+from barnabas.client.consumer.membership.membership import AssignmentHandler
 from barnabas.client.consumer.subscription import Subscription
 from barnabas.client.model import TopicPartition
 from tests.client.consumer.membership.members import Heard
@@ -35,7 +35,7 @@ def test_what_is_given_back_is_committed_before_and_not_handed_out_meanwhile(run
             assert not subscription.state(SECOND).is_revoked_soon
             heard.calls.append(("committed", [0]))
 
-        await Handover(subscription, commit).revoke([FIRST])
+        await AssignmentHandler(subscription, commit).revoke([FIRST])
         assert heard.calls == [("committed", [0]), ("revoked", [0])]
         assert list(subscription.partitions) == [SECOND]
 
@@ -56,7 +56,7 @@ def test_whatever_fails_the_partitions_are_gone(run: Run, who: str) -> None:
                 raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            await Handover(subscription, commit).revoke([FIRST, SECOND])
+            await AssignmentHandler(subscription, commit).revoke([FIRST, SECOND])
         assert subscription.partitions == {}
 
     run(work())
@@ -70,7 +70,7 @@ def test_what_is_lost_is_not_committed(run: Run) -> None:
         async def commit(_: Any) -> None:
             raise AssertionError("others may have it already")
 
-        await Handover(subscription, commit).lose([SECOND])
+        await AssignmentHandler(subscription, commit).lose([SECOND])
         assert heard.calls == [("lost", [1])]
         assert list(subscription.partitions) == [FIRST]
 
@@ -85,7 +85,7 @@ def test_a_listener_without_lost_hears_that_they_are_revoked(run: Run) -> None:
             async def on_partitions_revoked(self, partitions: list[Any]) -> None:
                 calls.append(partitions)
 
-        await Handover(with_two(Old()), Any).lose([SECOND])  # type: ignore[arg-type]  # never called
+        await AssignmentHandler(with_two(Old()), Any).lose([SECOND])  # type: ignore[arg-type]  # never called
         assert calls == [[SECOND]]
 
     run(work())
@@ -94,11 +94,11 @@ def test_a_listener_without_lost_hears_that_they_are_revoked(run: Run) -> None:
 def test_nothing_given_back_is_no_news_and_nothing_assigned_is(run: Run) -> None:
     async def work() -> None:
         heard = Heard()
-        handover = Handover(with_two(heard), Any)  # type: ignore[arg-type]  # never called
-        await handover.revoke([])
-        await handover.lose([])
+        assignment_handler = AssignmentHandler(with_two(heard), Any)  # type: ignore[arg-type]  # never called
+        await assignment_handler.revoke([])
+        await assignment_handler.lose([])
         assert heard.calls == []
-        await handover.assign([])
+        await assignment_handler.assign([])
         assert heard.calls == [("assigned", [])]
 
     run(work())

@@ -14,7 +14,7 @@ from barnabas.client import errors as client_errors
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer.offsets.commits import Commits, Committer
 from barnabas.client.options import consumer_options
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest

@@ -10,7 +10,7 @@ import pytest
 from barnabas.base.errors import ErrorCode
 from barnabas.client import Consumer, TopicPartition
 from barnabas.client import errors as client_errors
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse

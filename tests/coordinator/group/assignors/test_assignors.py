@@ -1,4 +1,4 @@
-"""The server-side assignors against answers of Apache Kafka's own classes (AssignProbe.java in tests/verify)."""
+"""The server-side assignors compared with Apache Kafka's own classes (AssignProbe.java in tests/verify)."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def vectors() -> list[dict[str, Any]]:
     return [json.loads(line) for line in gzip.decompress(VECTORS.read_bytes()).splitlines()]
 
 
-def test_targets_and_hashes_are_apache_kafkas() -> None:
+def test_targets_and_hashes_match_apache_kafka() -> None:
     seen = set()
     for row in vectors():
         case, expected = row["case"], row["answer"]
-        found = answer(case)
-        # Who owns nothing may be left out.
-        targets = {member: {} for member in found["targets"]} | expected["targets"]
-        assert found["targets"] == targets, case
-        assert found["written"] == sorted(expected["written"]), case
-        assert (found["hashes"], found["hash"]) == (expected["hashes"], expected["hash"])
+        actual = answer(case)
+        # Members without partitions may be omitted.
+        targets = {member: {} for member in actual["targets"]} | expected["targets"]
+        assert actual["targets"] == targets, case
+        assert actual["written"] == sorted(expected["written"]), case
+        assert (actual["hashes"], actual["hash"]) == (expected["hashes"], expected["hash"])
         seen.add((case["assignor"], case["homogeneous"]))
-    assert len(seen) == 4, "both assignors, with subscriptions alike and different"
+    assert len(seen) == 4, "both assignors, with homogeneous and heterogeneous subscriptions"
 
 
 @pytest.mark.parametrize("seed", range(100, 130))
@@ -56,7 +56,7 @@ def test_every_partition_of_a_subscribed_topic_has_exactly_one_owner(seed: int) 
             if member.regex in group.resolved:
                 names |= group.resolved[member.regex].topics
         topics = [topic for name in names if (topic := image.topic_named(name)) is not None]
-        wanted = {(str(topic.id), number) for topic in topics for number in topic.partitions}
+        expected = {(str(topic.id), number) for topic in topics for number in topic.partitions}
         targets = answer(case)["targets"]
         owned = [
             (topic, number)
@@ -65,7 +65,7 @@ def test_every_partition_of_a_subscribed_topic_has_exactly_one_owner(seed: int) 
             for number in numbers
         ]
         assert len(owned) == len(set(owned))
-        assert set(owned) == wanted
+        assert set(owned) == expected
 
 
 def spec_of(homogeneous: bool, count: int | None) -> GroupSpec:
@@ -79,7 +79,7 @@ def spec_of(homogeneous: bool, count: int | None) -> GroupSpec:
 def test_a_topic_that_does_not_exist_cannot_be_assigned(assign: Any, homogeneous: bool) -> None:
     with pytest.raises(AssignorError, match="exist"):
         assign(spec_of(homogeneous, None))
-    assert sorted(len(one) for one in assign(spec_of(homogeneous, 1)).values()) == [0, 1]
+    assert sorted(len(assignment) for assignment in assign(spec_of(homogeneous, 1)).values()) == [0, 1]
 
 
 def test_a_group_without_members_has_no_assignment() -> None:
@@ -87,24 +87,26 @@ def test_a_group_without_members_has_no_assignment() -> None:
     assert uniform.assign(empty) == range_assignor.assign(empty) == {}
 
 
-def test_partitions_that_are_left_over_are_a_fault() -> None:
+def test_unassigned_partitions_are_an_error() -> None:
     topic = Uuid.from_words(1, 1)
-    # A member is said to own more than there is; so there seems to be no room for the rest.
+    # A member owns more partitions than exist, so some seem to have no owner left.
     members = {"a": MemberSpec((topic,), 1, before={topic: frozenset(range(9))})}
     with pytest.raises(AssignorError, match="left unassigned"):
         uniform.assign(GroupSpec(members, True, {}, lambda _: 3))
 
 
-def test_a_fault_of_the_assignor_is_told_to_the_member() -> None:
+def test_an_assignor_error_is_returned_to_the_member() -> None:
     def faulty(_: GroupSpec) -> Any:
         raise AssignorError("no")
 
-    with pytest.raises(KafkaError, match="Failed to compute a new target assignment for epoch 3: no") as told:
+    with pytest.raises(
+        KafkaError, match="Failed to compute a new target assignment for epoch 3: no"
+    ) as raised:
         compute_target(ConsumerGroup("g"), 3, faulty, ConsumerMember("a"), EMPTY_IMAGE, homogeneous=True)
-    assert told.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert raised.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_members_with_nothing_to_give_up_are_passed_over() -> None:
+def test_members_without_partitions_to_give_up_are_skipped() -> None:
     loads = [0, 3, 3]
     order = LoadOrder([0, 1, 2], loads)
     assert order.imbalance == 3

@@ -41,7 +41,7 @@ def sync(member_id: str, generation: int) -> Decide:
 
 
 def leave(*member_ids: str) -> Decide:
-    members = [LeaveGroupRequest.MemberIdentity(member_id=one) for one in member_ids]
+    members = [LeaveGroupRequest.MemberIdentity(member_id=member_id) for member_id in member_ids]
     request = LeaveGroupRequest(group_id=GROUP, members=members)
     return lambda machine, context: machine.classic.leave(request, context)
 
@@ -52,12 +52,12 @@ def beat(member_id: str) -> Decide:
 
 
 def seen(world: ClassicWorld) -> object:
-    """All that a decision could change: the group with its members, who waits, timers and events."""
+    """What a decision could change: the group with its members, waiting requests, timers, events."""
     group = world.machine.table.get(GROUP)
     fields: dict[str, Any] = {}
     if isinstance(group, ClassicGroup):
         fields = {name: getattr(group, name) for name in ClassicGroup.__slots__}
-        fields = {name: dict(one) if isinstance(one, dict) else one for name, one in fields.items()}
+        fields = {name: dict(value) if isinstance(value, dict) else value for name, value in fields.items()}
     timers = world.machine.timers
     due = [(timer.key, timer.deadline_ms, timer.decide) for timer in timers._timers.values()]
     return group, fields, due, world.machine.events.of(GROUP)
@@ -78,7 +78,7 @@ def of_new_member(world: ClassicWorld) -> Decide:
 
 
 def of_last_member(world: ClassicWorld) -> Decide:
-    """All have joined with it, and all are answered."""
+    """The last member to join: all waiting members get their responses."""
     leader, follower = world.stable(2)
     world.joining(leader)
     return join(follower)
@@ -90,10 +90,10 @@ def of_static_member(world: ClassicWorld) -> Decide:
 
 
 def of_leader(world: ClassicWorld) -> Decide:
-    """Its assignment frees those who wait for theirs."""
+    """Its assignment completes the waiting SyncGroups."""
     joins = [world.joining(version=3) for _ in range(2)]
     world.pass_ms(2 * INITIAL_DELAY_MS)
-    leader = next(one for one in map(value_of, joins) if one.leader == one.member_id)
+    leader = next(response for response in map(value_of, joins) if response.leader == response.member_id)
     return sync(leader.member_id, 1)
 
 
@@ -120,7 +120,7 @@ DECISIONS = [
 
 
 @pytest.mark.parametrize("prepare", DECISIONS)
-def test_deciding_changes_nothing_and_accepting_does(prepare: Callable[[ClassicWorld], Decide]) -> None:
+def test_a_decision_changes_nothing_until_it_is_accepted(prepare: Callable[[ClassicWorld], Decide]) -> None:
     world = ClassicWorld()
     decide = prepare(world)
     world.machine.timers.now_ms = world.now_ms
@@ -134,7 +134,7 @@ def test_deciding_changes_nothing_and_accepting_does(prepare: Callable[[ClassicW
     assert seen(world) != before
 
 
-def test_deciding_answers_nobody() -> None:
+def test_a_decision_completes_no_request() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     waiting = world.joining(leader)
@@ -145,8 +145,8 @@ def test_deciding_answers_nobody() -> None:
     assert value_of(waiting).generation_id == 2
 
 
-def test_members_whose_leaving_the_log_refuses_have_not_left() -> None:
-    """The group was empty to everybody, and a shard that was loaded anew had its members again."""
+def test_members_stay_if_the_log_rejects_their_leave() -> None:
+    """The group looked empty, and a reloaded shard had its members again."""
     world = ClassicWorld()
     member_id = world.stable(1)[0]
     before = seen(world)
@@ -159,8 +159,8 @@ def test_members_whose_leaving_the_log_refuses_have_not_left() -> None:
     assert world.state == "Empty"
 
 
-def test_a_session_whose_end_the_log_refuses_ends_a_little_later() -> None:
-    """The timer was due again, found the member gone, and the group's end was never written."""
+def test_a_session_expiration_that_the_log_rejects_is_retried() -> None:
+    """The timer ran again, did not find the member, and the group's end was never written."""
     world = ClassicWorld()
     world.stable(1, session_ms=6_000)
     world.store.refusal = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)

@@ -1,4 +1,4 @@
-"""Classic groups as the log keeps them, and as others ask for them."""
+"""Classic groups: records, describe, commits and deletion."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.coordinator.entry import Entry, encode
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
 from barnabas.coordinator.group.classic.member import ClassicMember
-from barnabas.coordinator.group.classic.records import group_entry, group_of
+from barnabas.coordinator.group.classic.records import group_entry, group_from_record
 from barnabas.protocol.records.group import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -22,7 +22,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 
 def durable(world: ClassicWorld) -> object:
-    """What must be the same after a restart."""
+    """The state that must survive a restart."""
     group = world.group
     return (
         group.state,
@@ -61,7 +61,7 @@ def test_a_stable_group_is_the_same_after_a_restart(instances: tuple[str, ...]) 
 
 
 @pytest.mark.trap
-def test_who_joined_but_was_never_written_is_lost_and_must_join_again() -> None:
+def test_an_unwritten_member_is_lost_and_must_rejoin() -> None:
     """Trap 26: JoinGroup and member state that was never logged is lost on failover: members must rejoin."""
     world = ClassicWorld()
     old = world.stable(1)[0]
@@ -75,7 +75,7 @@ def test_who_joined_but_was_never_written_is_lost_and_must_join_again() -> None:
     assert world.heartbeat(old, 1) is ErrorCode.NONE
 
 
-def test_members_of_a_loaded_group_have_a_session_from_then_on() -> None:
+def test_members_of_a_loaded_group_start_a_new_session() -> None:
     world = ClassicWorld()
     members = world.stable(2)
     world.pass_ms(SESSION_MS - 1)
@@ -86,19 +86,19 @@ def test_members_of_a_loaded_group_have_a_session_from_then_on() -> None:
     assert world.state == "Empty"
 
 
-def test_a_loaded_group_with_more_members_than_allowed_by_now_rebalances() -> None:
+def test_a_loaded_group_above_the_size_limit_rebalances() -> None:
     world = ClassicWorld()
     members = world.stable(3)
     world.with_settings(group_max_size="2")
     world.reload()
     assert world.state == "PreparingRebalance"
-    joins = [world.joining(one) for one in members]
-    answers = [value_of(one) for one in joins]
-    assert answers[2].error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert [one.generation_id for one in answers[:2]] == [2, 2]
+    joins = [world.joining(member) for member in members]
+    responses = [value_of(promise) for promise in joins]
+    assert responses[2].error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert [response.generation_id for response in responses[:2]] == [2, 2]
 
 
-def test_generations_go_on_after_a_restart() -> None:
+def test_generations_continue_after_a_restart() -> None:
     world = ClassicWorld()
     world.stable(1)
     world.pass_ms(SESSION_MS)
@@ -109,7 +109,7 @@ def test_generations_go_on_after_a_restart() -> None:
     assert world.group.generation == 3
 
 
-def test_when_its_shard_goes_everybody_who_waits_is_told() -> None:
+def test_waiting_requests_fail_when_the_shard_is_dropped() -> None:
     world = ClassicWorld()
     first, second = world.stable(2)
     joining = world.joining(first)
@@ -141,7 +141,7 @@ def golden_group() -> ClassicGroup:
     return group
 
 
-def test_the_record_is_written_as_apache_kafka_writes_it() -> None:
+def test_the_record_matches_apache_kafka() -> None:
     key, value = encode(group_entry(golden_group(), {"m": b"asg"}))
     assert key == b"\0\2" + b"\0\1g"
     assert value == (
@@ -158,7 +158,7 @@ def test_the_record_is_written_as_apache_kafka_writes_it() -> None:
     )
 
 
-def test_records_of_old_brokers_say_less() -> None:
+def test_records_of_old_brokers_have_fewer_fields() -> None:
     value = GroupMetadataValue(
         protocol_type="consumer",
         generation=1,
@@ -175,31 +175,31 @@ def test_records_of_old_brokers_say_less() -> None:
             )
         ],
     )
-    group = group_of("g", value)
+    group = group_from_record("g", value)
     assert group.state is ClassicState.STABLE
     assert group.members["m"].rebalance_timeout_ms == 10_000
     assert group.state_since_ms is None
     assert group.subscribed_topics == frozenset({"t"})
 
 
-def test_a_record_whose_leader_is_not_a_member_does_not_leave_the_group_without_one() -> None:
+def test_a_group_whose_recorded_leader_is_not_a_member_gets_another_leader() -> None:
     entry = group_entry(golden_group(), {})
     assert isinstance(entry.value, GroupMetadataValue)
     entry.value.leader = "somebody"
-    assert group_of("g", entry.value).leader_id == "m"
+    assert group_from_record("g", entry.value).leader_id == "m"
     entry.value.protocol = None
     with pytest.raises(ValueError, match="members and no protocol"):
-        group_of("g", entry.value)
+        group_from_record("g", entry.value)
 
 
-def test_a_subscription_that_cannot_be_read_leaves_the_topics_unknown() -> None:
+def test_an_unreadable_subscription_leaves_the_topics_unknown() -> None:
     world = ClassicWorld()
     world.stable(1, protocols=[("range", b"\0")])
     assert world.group.subscribed_topics is None
     assert world.group.is_subscribed_to("anything")
 
 
-# What others ask
+# Queries of other components
 
 
 def test_groups_are_described() -> None:
@@ -217,10 +217,10 @@ def test_groups_are_described() -> None:
     world.joining(version=3)
     described = world.machine.classic.describe(GROUP, 5)
     assert (described.group_state, described.protocol_data) == ("PreparingRebalance", "")
-    assert [one.member_metadata for one in described.members] == [b"", b""]
+    assert [member.member_metadata for member in described.members] == [b"", b""]
 
 
-def test_a_group_that_is_not_there_is_dead_and_since_version_6_an_error() -> None:
+def test_a_missing_group_is_dead_and_from_version_6_an_error() -> None:
     world = ClassicWorld()
     described = world.machine.classic.describe("nobody", 5)
     assert (described.error_code, described.group_state) == (0, "Dead")
@@ -252,7 +252,7 @@ def test_members_of_the_current_generation_may_commit(
     assert caught.value.code is code
 
 
-def test_who_commits_while_the_assignment_is_made_goes_on_with_the_rebalance_first() -> None:
+def test_a_commit_during_completing_rebalance_must_wait_for_the_rebalance() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     world.joining(leader)
@@ -270,10 +270,10 @@ def test_only_groups_without_members_are_deleted() -> None:
     leader = world.stable(1)[0]
 
     def delete() -> dict[str, ErrorCode]:
-        found: dict[str, ErrorCode] = value_of(
+        results: dict[str, ErrorCode] = value_of(
             world.ask(lambda machine, context: machine.delete([GROUP, "nobody"], context))
         )
-        return found
+        return results
 
     assert delete() == {GROUP: ErrorCode.NON_EMPTY_GROUP, "nobody": ErrorCode.GROUP_ID_NOT_FOUND}
     world.leave((leader, None))
@@ -285,7 +285,7 @@ def test_only_groups_without_members_are_deleted() -> None:
     assert len(world.machine.timers) == 1
 
 
-def test_an_empty_group_without_offsets_is_forgotten_by_the_clean_up() -> None:
+def test_cleanup_removes_an_empty_group_without_offsets() -> None:
     world = ClassicWorld({"offsets.retention.check.interval.ms": str(DAY_MS)})
     world.stable(1)
     world.pass_ms(SESSION_MS)
@@ -296,7 +296,7 @@ def test_an_empty_group_without_offsets_is_forgotten_by_the_clean_up() -> None:
     assert GROUP not in world.machine.table
 
 
-def test_a_group_that_lives_outlives_the_clean_up() -> None:
+def test_cleanup_keeps_a_live_group() -> None:
     world = ClassicWorld({"offsets.retention.check.interval.ms": "5000"})
     leader = world.stable(1)[0]
     for _ in range(10):
@@ -304,7 +304,7 @@ def test_a_group_that_lives_outlives_the_clean_up() -> None:
         assert world.heartbeat(leader, 1) is ErrorCode.NONE
 
 
-def test_a_simple_group_lives_as_long_as_its_offsets() -> None:
+def test_a_simple_group_exists_as_long_as_its_offsets() -> None:
     world = ClassicWorld(
         {"offsets.retention.check.interval.ms": str(DAY_MS), "offsets.retention.minutes": "4320"}
     )

@@ -20,11 +20,13 @@ from tests.coordinator.shard_world import COMMIT_TIMEOUT_MS, PENDING, value_of
 
 
 def joined(world: ClassicWorld, count: int, **more: Any) -> list[str]:
-    """Members of generation 1 that wait for nothing; the leader comes first."""
+    """Members of generation 1 without waiting requests; the leader comes first."""
     joins = [world.joining(version=3, **more) for _ in range(count)]
     world.pass_ms(2 * INITIAL_DELAY_MS)
-    answers = [value_of(one) for one in joins]
-    return sorted((one.member_id for one in answers), key=lambda one: one != answers[0].leader)
+    responses = [value_of(promise) for promise in joins]
+    return sorted(
+        (response.member_id for response in responses), key=lambda member_id: member_id != responses[0].leader
+    )
 
 
 @pytest.mark.trap
@@ -32,26 +34,26 @@ def test_followers_wait_for_the_leader_and_an_empty_assignment_is_legal() -> Non
     """Trap 7: SyncGroup: followers wait for the leader; an empty assignment is legal."""
     world = ClassicWorld()
     leader, full, empty, forgotten = joined(world, 4)
-    waiting = {one: world.syncing(one, 1) for one in (full, empty, forgotten)}
-    assert all(value_of(one) is PENDING for one in waiting.values())
+    waiting = {member_id: world.syncing(member_id, 1) for member_id in (full, empty, forgotten)}
+    assert all(value_of(promise) is PENDING for promise in waiting.values())
     own = world.sync(leader, 1, {leader: b"0", full: b"1", empty: b""})
     assert own.assignment == b"0"
-    answers = {one: value_of(later) for one, later in waiting.items()}
-    assert [answers[one].error_code for one in waiting] == [0, 0, 0]
-    assert [answers[one].assignment for one in (full, empty, forgotten)] == [b"1", b"", b""]
-    assert (answers[full].protocol_type, answers[full].protocol_name) == ("consumer", "range")
+    responses = {promise: value_of(later) for promise, later in waiting.items()}
+    assert [responses[promise].error_code for promise in waiting] == [0, 0, 0]
+    assert [responses[member_id].assignment for member_id in (full, empty, forgotten)] == [b"1", b"", b""]
+    assert (responses[full].protocol_type, responses[full].protocol_name) == ("consumer", "range")
     assert world.state == "Stable"
-    assert world.sync(full, 1).assignment == b"1", "who asks late gets it at once"
+    assert world.sync(full, 1).assignment == b"1", "a late SyncGroup gets it immediately"
 
 
-def test_the_leader_may_assign_nothing_to_anybody() -> None:
+def test_the_leader_may_assign_nothing() -> None:
     world = ClassicWorld()
     leader = joined(world, 1)[0]
     assert world.sync(leader, 1, {}).assignment == b""
     assert world.state == "Stable"
 
 
-def test_the_assignment_is_given_out_when_it_is_committed() -> None:
+def test_the_assignment_is_returned_once_it_is_committed() -> None:
     world = ClassicWorld()
     leader, follower = joined(world, 2)
     world.store.held_at = world.store.end
@@ -66,11 +68,14 @@ def test_the_assignment_is_given_out_when_it_is_committed() -> None:
     assert world.state == "Stable"
     written = world.store.entries[-1].value
     assert isinstance(written, GroupMetadataValue)
-    assert {one.member_id: one.assignment for one in written.members} == {leader: b"0", follower: b"1"}
+    assert {member.member_id: member.assignment for member in written.members} == {
+        leader: b"0",
+        follower: b"1",
+    }
 
 
 @pytest.mark.parametrize("is_slow", [False, True])
-def test_an_assignment_that_cannot_be_written_is_told_to_all_and_the_group_rebalances(is_slow: bool) -> None:
+def test_an_assignment_that_cannot_be_written_fails_all_syncs_and_rebalances(is_slow: bool) -> None:
     world = ClassicWorld()
     leader, follower = joined(world, 2)
     waiting = world.syncing(follower, 1)
@@ -87,10 +92,10 @@ def test_an_assignment_that_cannot_be_written_is_told_to_all_and_the_group_rebal
     assert value_of(waiting).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.state == "PreparingRebalance"
     joins = [world.joining(leader), world.joining(follower)]
-    assert [value_of(one).generation_id for one in joins] == [2, 2]
+    assert [value_of(promise).generation_id for promise in joins] == [2, 2]
 
 
-def test_a_commit_that_comes_after_the_next_rebalance_began_changes_nothing() -> None:
+def test_an_assignment_committed_after_the_next_rebalance_started_is_ignored() -> None:
     world = ClassicWorld()
     leader, follower = joined(world, 2)
     world.store.held_at = world.store.end
@@ -103,7 +108,7 @@ def test_a_commit_that_comes_after_the_next_rebalance_began_changes_nothing() ->
     assert world.group.members[follower].assignment == b""
 
 
-def test_a_commit_that_comes_in_the_next_generation_changes_nothing() -> None:
+def test_an_assignment_committed_in_the_next_generation_is_ignored() -> None:
     world = ClassicWorld()
     leader, follower = joined(world, 2)
     world.store.held_at = world.store.end
@@ -113,8 +118,8 @@ def test_a_commit_that_comes_in_the_next_generation_changes_nothing() -> None:
     assert (world.state, world.group.generation) == ("CompletingRebalance", 2)
     world.store.held_at = None
     world.shard.look_at_commits()
-    assert [value_of(one).generation_id for one in (third, *joins)] == [2, 2, 2]
-    assert world.state == "CompletingRebalance", "the assignment was that of another generation"
+    assert [value_of(member_id).generation_id for member_id in (third, *joins)] == [2, 2, 2]
+    assert world.state == "CompletingRebalance", "the assignment belonged to another generation"
     assert world.group.members[follower].assignment == b""
 
 
@@ -129,23 +134,23 @@ def test_a_commit_that_comes_in_the_next_generation_changes_nothing() -> None:
         ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_who_asks_wrongly_gets_no_assignment(change: dict[str, object], code: ErrorCode) -> None:
+def test_invalid_sync_requests_are_rejected(change: dict[str, object], code: ErrorCode) -> None:
     world = ClassicWorld()
     leader = joined(world, 1)[0]
-    asked = {"member_id": leader, "generation": 1, **change}
-    assert world.sync(**asked).code is code  # type: ignore[arg-type]
+    fields = {"member_id": leader, "generation": 1, **change}
+    assert world.sync(**fields).code is code  # type: ignore[arg-type]
     assert world.state == "CompletingRebalance"
     assert world.sync(leader, 1, protocol=None, protocol_type=None).error_code == 0
 
 
-def test_there_is_nothing_to_sync_in_a_group_that_is_not_there_or_empty() -> None:
+def test_sync_fails_for_a_missing_or_empty_group() -> None:
     world = ClassicWorld()
     assert world.sync("somebody", 1).code is ErrorCode.UNKNOWN_MEMBER_ID
     world.new_id()
     assert world.sync("somebody", 1).code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_members_that_do_not_sync_in_time_are_out() -> None:
+def test_members_that_do_not_sync_in_time_are_removed() -> None:
     world = ClassicWorld()
     leader, follower = joined(world, 2, session_ms=10 * REBALANCE_MS)
     world.sync(leader, 1, {follower: b"1"})
@@ -156,7 +161,7 @@ def test_members_that_do_not_sync_in_time_are_out() -> None:
     assert world.heartbeat(follower, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_members_whose_leader_does_not_sync_are_told_to_join_again() -> None:
+def test_members_must_rejoin_if_the_leader_does_not_sync() -> None:
     world = ClassicWorld()
     leader, follower = joined(world, 2, session_ms=10 * REBALANCE_MS)
     waiting = world.syncing(follower, 1)
@@ -169,7 +174,7 @@ def test_members_whose_leader_does_not_sync_are_told_to_join_again() -> None:
 # Heartbeats
 
 
-def test_a_heartbeat_prolongs_the_session() -> None:
+def test_a_heartbeat_renews_the_session() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     for _ in range(5):
@@ -200,11 +205,11 @@ def commit(world: ClassicWorld, member_id: str, generation: int = 1) -> None:
             )
         ],
     )
-    answer = world.ask(lambda machine, context: offsets_commit.commit(machine.offsets, request, 9, context))
-    assert isinstance(value_of(answer), OffsetCommitResponse | KafkaError)
+    response = world.ask(lambda machine, context: offsets_commit.commit(machine.offsets, request, 9, context))
+    assert isinstance(value_of(response), OffsetCommitResponse | KafkaError)
 
 
-def test_a_commit_is_as_good_as_a_heartbeat() -> None:
+def test_a_commit_renews_the_session() -> None:
     world = ClassicWorld()
     leader = world.stable(1)[0]
     world.pass_ms(SESSION_MS - 1)
@@ -213,10 +218,10 @@ def test_a_commit_is_as_good_as_a_heartbeat() -> None:
     assert world.group.has_member(leader)
     commit(world, leader, generation=2)
     world.pass_ms(1)
-    assert not world.group.has_member(leader), "a refused commit is no sign of life"
+    assert not world.group.has_member(leader), "a rejected commit does not renew the session"
 
 
-def test_who_waits_for_others_needs_no_heartbeats() -> None:
+def test_a_waiting_member_needs_no_heartbeats() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     joining = world.joining(leader)
@@ -227,7 +232,7 @@ def test_who_waits_for_others_needs_no_heartbeats() -> None:
     assert world.group.has_member(leader)
 
 
-def test_a_heartbeat_names_member_and_generation() -> None:
+def test_a_heartbeat_checks_member_and_generation() -> None:
     world = ClassicWorld()
     assert world.heartbeat("somebody", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     member_id = world.new_id()
@@ -240,7 +245,7 @@ def test_a_heartbeat_names_member_and_generation() -> None:
     assert world.heartbeat(leader, 1) is ErrorCode.NONE
 
 
-def test_a_group_whose_last_member_is_gone_is_empty_and_says_so_in_the_log() -> None:
+def test_a_group_whose_last_member_expired_is_empty_in_the_log() -> None:
     world = ClassicWorld()
     world.stable(1)
     world.pass_ms(SESSION_MS)
@@ -255,7 +260,7 @@ def test_a_group_whose_last_member_is_gone_is_empty_and_says_so_in_the_log() -> 
 # Leaving
 
 
-def test_when_a_member_leaves_the_others_rebalance_at_once() -> None:
+def test_the_others_rebalance_immediately_when_a_member_leaves() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     assert world.leave((follower, None)) == [ErrorCode.NONE]
@@ -265,7 +270,7 @@ def test_when_a_member_leaves_the_others_rebalance_at_once() -> None:
     assert (left.who, left.reason) == (follower, "over")
 
 
-def test_each_of_many_leavers_has_its_own_outcome() -> None:
+def test_each_leaving_member_has_its_own_result() -> None:
     world = ClassicWorld()
     members = world.stable(3)
     pending = world.new_id()
@@ -289,20 +294,20 @@ def test_each_of_many_leavers_has_its_own_outcome() -> None:
     assert not world.group.pending_joins
 
 
-def test_a_group_that_all_have_left_is_empty() -> None:
+def test_a_group_is_empty_after_all_members_left() -> None:
     world = ClassicWorld()
     members = world.stable(3)
-    assert world.leave(*((one, None) for one in members)) == [ErrorCode.NONE] * 3
+    assert world.leave(*((member, None) for member in members)) == [ErrorCode.NONE] * 3
     assert world.state == "Empty"
     assert world.events()[-1] is EventKind.GROUP_EMPTY
 
 
-def test_nobody_can_leave_a_group_that_is_not_there() -> None:
+def test_leaving_a_missing_group_fails() -> None:
     world = ClassicWorld()
     assert world.leave(("somebody", None), ("", "static")) == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
 
 
-def test_who_leaves_while_it_waits_is_told_so() -> None:
+def test_a_waiting_member_that_leaves_gets_an_error() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     joining = world.joining(leader)
@@ -311,7 +316,7 @@ def test_who_leaves_while_it_waits_is_told_so() -> None:
     assert world.join(follower).generation_id == 2
 
 
-def test_the_rebalance_goes_on_when_the_one_it_waits_for_leaves() -> None:
+def test_the_rebalance_continues_when_the_awaited_member_leaves() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     joining = world.joining(leader)
@@ -319,13 +324,13 @@ def test_the_rebalance_goes_on_when_the_one_it_waits_for_leaves() -> None:
     assert value_of(joining).generation_id == 2
 
 
-def test_more_members_than_partitions_settle_with_empty_assignments() -> None:
+def test_more_members_than_partitions_get_empty_assignments() -> None:
     """M-G2: more members than partitions."""
     world = ClassicWorld()
     members = world.stable(5)
-    joins = [world.joining(one) for one in members]
-    assert {value_of(one).generation_id for one in joins} == {2}
-    waiting = [world.syncing(one, 2) for one in members[1:]]
+    joins = [world.joining(member) for member in members]
+    assert {value_of(promise).generation_id for promise in joins} == {2}
+    waiting = [world.syncing(member, 2) for member in members[1:]]
     world.sync(members[0], 2, {members[0]: b"all of it"})
-    assert [value_of(one).assignment for one in waiting] == [b""] * 4
+    assert [value_of(promise).assignment for promise in waiting] == [b""] * 4
     assert world.state == "Stable"

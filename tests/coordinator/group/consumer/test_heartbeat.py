@@ -1,4 +1,4 @@
-"""Members of consumer groups: joining, giving up, taking over, epochs and fencing."""
+"""Members of consumer groups: joining, revocation, assignment, epochs and fencing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.coordinator.events import EventKind
-from barnabas.coordinator.group.consumer import steps as consumer_steps
+from barnabas.coordinator.group.consumer import member_updater
 from barnabas.coordinator.group.consumer.member import MemberState
 from barnabas.coordinator.group.subscription.target import compute_target
 from barnabas.protocol.records.consumer_group import (
@@ -27,11 +27,11 @@ from tests.coordinator.group.worlds.consumer_world import (
 )
 
 
-def test_the_first_member_gets_everything_at_once() -> None:
+def test_the_first_member_gets_all_partitions_immediately() -> None:
     world = ConsumerWorld()
-    answer = world.beat("a", 0)
-    assert world.told(answer) == (1, {"t": [0, 1, 2, 3]})
-    assert answer.heartbeat_interval_ms == HEARTBEAT_MS
+    response = world.beat("a", 0)
+    assert world.epoch_and_assignment(response) == (1, {"t": [0, 1, 2, 3]})
+    assert response.heartbeat_interval_ms == HEARTBEAT_MS
     assert [type(entry.key) for entry in world.store.entries] == [
         ConsumerGroupMemberMetadataKey,
         ConsumerGroupMetadataKey,
@@ -40,24 +40,24 @@ def test_the_first_member_gets_everything_at_once() -> None:
         ConsumerGroupCurrentMemberAssignmentKey,
     ]
     assert world.consumers.state_name == "Stable"
-    # A heartbeat with nothing new writes nothing and tells no assignment.
+    # A heartbeat without changes writes nothing and returns no assignment.
     written = len(world.store.entries)
-    assert world.told(world.beat("a", 1)) == (1, None)
+    assert world.epoch_and_assignment(world.beat("a", 1)) == (1, None)
     assert len(world.store.entries) == written
 
 
-def test_a_partition_is_taken_over_when_its_owner_has_given_it_up() -> None:
+def test_a_partition_moves_once_its_owner_has_revoked_it() -> None:
     world = ConsumerWorld()
     world.beat("a", 0)
-    assert world.told(world.beat("b", 0)) == (2, {})
+    assert world.epoch_and_assignment(world.beat("b", 0)) == (2, {})
     assert world.consumers.members["b"].state is MemberState.UNRELEASED_PARTITIONS
     assert world.consumers.state_name == "Reconciling"
-    # The first is told to give up two, and stays in its epoch until it has said that it did.
-    assert world.told(world.beat("a", 1)) == (1, {"t": [0, 1]})
-    assert world.told(world.beat("a", 1, owned={"t": [0, 1, 2, 3]})) == (1, None)
-    assert world.told(world.beat("b", 2)) == (2, None)
-    assert world.told(world.beat("a", 1, owned={"t": [0, 1]})) == (2, None)
-    assert world.told(world.beat("b", 2)) == (2, {"t": [2, 3]})
+    # The first member has to revoke two partitions, and stays in its epoch until it has confirmed that.
+    assert world.epoch_and_assignment(world.beat("a", 1)) == (1, {"t": [0, 1]})
+    assert world.epoch_and_assignment(world.beat("a", 1, owned={"t": [0, 1, 2, 3]})) == (1, None)
+    assert world.epoch_and_assignment(world.beat("b", 2)) == (2, None)
+    assert world.epoch_and_assignment(world.beat("a", 1, owned={"t": [0, 1]})) == (2, None)
+    assert world.epoch_and_assignment(world.beat("b", 2)) == (2, {"t": [2, 3]})
     assert world.consumers.state_name == "Stable"
     check_invariants(world.consumers)
 
@@ -76,14 +76,14 @@ def test_more_members_than_partitions() -> None:
     assert world.owned(idle)
 
 
-def test_partitions_added_to_a_subscribed_topic_are_handed_out() -> None:
+def test_partitions_added_to_a_subscribed_topic_are_assigned() -> None:
     # M-G2
     world = ConsumerWorld(t=1)
     world.beat("a", 0)
     world.beat("b", 0)
     world.settle("a", "b")
     world.topic("t", 4)
-    # One heartbeat of anybody is enough to see them.
+    # One heartbeat of any member detects them.
     world.beat("a", 2)
     assert world.consumers.group_epoch == 3
     world.settle("a", "b")
@@ -92,45 +92,45 @@ def test_partitions_added_to_a_subscribed_topic_are_handed_out() -> None:
     assert world.consumers.group_epoch == 3
 
 
-def test_a_deleted_topic_is_taken_from_everybody() -> None:
+def test_a_deleted_topic_is_revoked_from_all_members() -> None:
     world = ConsumerWorld(t=2, u=2)
     world.beat("a", 0, names=["t", "u"])
     world.delete_topic("u")
-    # It has to be given up like anything else: the member still holds it.
-    assert world.told(world.beat("a", 1)) == (1, {"t": [0, 1]})
-    assert world.told(world.beat("a", 1, owned={"t": [0, 1]})) == (2, None)
+    # It has to be revoked like any other partition: the member still owns it.
+    assert world.epoch_and_assignment(world.beat("a", 1)) == (1, {"t": [0, 1]})
+    assert world.epoch_and_assignment(world.beat("a", 1, owned={"t": [0, 1]})) == (2, None)
 
 
-def test_a_topic_that_does_not_concern_the_group_changes_nothing() -> None:
+def test_an_unsubscribed_topic_changes_nothing() -> None:
     world = ConsumerWorld()
     world.beat("a", 0)
     world.topic("other", 3)
-    assert world.told(world.beat("a", 1)) == (1, None)
+    assert world.epoch_and_assignment(world.beat("a", 1)) == (1, None)
 
 
-def test_a_topic_may_come_after_its_subscribers() -> None:
+def test_a_topic_may_be_created_after_its_subscribers() -> None:
     world = ConsumerWorld()
-    assert world.told(world.beat("a", 0, names=["later"])) == (1, {})
+    assert world.epoch_and_assignment(world.beat("a", 0, names=["later"])) == (1, {})
     world.topic("later", 2)
-    assert world.told(world.beat("a", 1)) == (2, {"later": [0, 1]})
+    assert world.epoch_and_assignment(world.beat("a", 1)) == (2, {"later": [0, 1]})
 
 
-def test_an_answer_that_was_lost_is_given_again() -> None:
+def test_a_lost_response_is_sent_again() -> None:
     world = ConsumerWorld(t=2, u=1)
     world.beat("a", 0)
-    assert world.told(world.beat("a", 0)) == (1, {"t": [0, 1]})
+    assert world.epoch_and_assignment(world.beat("a", 0)) == (1, {"t": [0, 1]})
     world.beat("a", 1, names=["t", "u"])
     assert world.error("a", 0) is ErrorCode.FENCED_MEMBER_EPOCH
-    # One epoch behind is forgiven to a member that owns nothing that it should not.
-    epoch, assignment = world.told(world.beat("a", 1, owned={"t": [0]}, names=["t", "u"]))
+    # A member may be one epoch behind if it owns only assigned partitions.
+    epoch, assignment = world.epoch_and_assignment(world.beat("a", 1, owned={"t": [0]}, names=["t", "u"]))
     assert (epoch, assignment) == (2, None)
     full = world.beat("a", 1, owned={"t": [0]}, names=["t", "u"], rebalance_timeout_ms=1000)
-    assert world.told(full) == (2, {"t": [0, 1], "u": [0]})
+    assert world.epoch_and_assignment(full) == (2, {"t": [0, 1], "u": [0]})
     assert world.error("a", 1) is ErrorCode.FENCED_MEMBER_EPOCH
     assert world.error("a", 1, owned={"t": [7]}) is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_wrong_epochs_and_unknown_members_are_refused_and_change_nothing() -> None:
+def test_invalid_epochs_and_unknown_members_are_rejected_and_change_nothing() -> None:
     world = ConsumerWorld()
     assert world.error("a", 1) is ErrorCode.GROUP_ID_NOT_FOUND
     assert world.error("a", -1) is ErrorCode.GROUP_ID_NOT_FOUND
@@ -143,19 +143,19 @@ def test_wrong_epochs_and_unknown_members_are_refused_and_change_nothing() -> No
     assert (durable(world.consumers), len(world.store.entries)) == (before, written)
 
 
-def test_a_member_without_an_id_is_given_one() -> None:
+def test_a_member_without_an_id_gets_one() -> None:
     world = ConsumerWorld()
-    answer = world.beat("", 0)
-    assert len(answer.member_id) == 22
-    assert list(world.consumers.members) == [answer.member_id]
+    response = world.beat("", 0)
+    assert len(response.member_id) == 22
+    assert list(world.consumers.members) == [response.member_id]
 
 
-def test_a_static_member_that_comes_back_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise its group would pass for one whose members subscribe to different topics."""
-    told: list[bool] = []
+def test_a_static_member_that_rejoins_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise its group would count as one with different subscriptions."""
+    epoch_and_assignment: list[bool] = []
 
     def compute(*args: Any, homogeneous: bool, **more: Any) -> Any:
-        told.append(homogeneous)
+        epoch_and_assignment.append(homogeneous)
         return compute_target(*args, homogeneous=homogeneous, **more)
 
     world = ConsumerWorld(t=4, u=2)
@@ -163,21 +163,21 @@ def test_a_static_member_that_comes_back_is_not_counted_twice(monkeypatch: pytes
     world.beat("b", 0, names=["t"], instance_id="one")
     world.settle("a")
     world.beat("b", -2, instance_id="one")
-    monkeypatch.setattr(consumer_steps, "compute_target", compute)
+    monkeypatch.setattr(member_updater, "compute_target", compute)
     world.beat("c", 0, names=["t", "u"], instance_id="one")
-    assert told == [True]
+    assert epoch_and_assignment == [True]
 
 
-def test_a_full_group_takes_no_more() -> None:
+def test_a_full_group_rejects_new_members() -> None:
     world = ConsumerWorld({"group.consumer.max.size": "1"})
     world.beat("a", 0)
-    answer = world.beat("b", 0)
-    assert isinstance(answer, KafkaError)
-    assert answer.code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert world.told(world.beat("a", 1)) == (1, None)
+    response = world.beat("b", 0)
+    assert isinstance(response, KafkaError)
+    assert response.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert world.epoch_and_assignment(world.beat("a", 1)) == (1, None)
 
 
-def test_what_the_log_refuses_never_happened() -> None:
+def test_a_rejected_append_has_no_effect() -> None:
     world = ConsumerWorld()
     world.beat("a", 0)
     before = durable(world.consumers)
@@ -187,38 +187,38 @@ def test_what_the_log_refuses_never_happened() -> None:
     assert durable(world.consumers) == before
     assert world.machine.timers.next_deadline() == deadline
     world.store.refusal = None
-    assert world.told(world.beat("b", 0)) == (2, {})
+    assert world.epoch_and_assignment(world.beat("b", 0)) == (2, {})
 
 
-def test_nothing_is_told_before_it_is_committed() -> None:
-    # Trap 26 holds for groups of this kind too.
+def test_nothing_is_returned_before_it_is_committed() -> None:
+    # Trap 26 also applies to consumer groups.
     world = ConsumerWorld()
     world.store.held_at = world.store.end
-    answer = world.beat("a", 0)
-    assert not hasattr(answer, "member_epoch")
+    response = world.beat("a", 0)
+    assert not hasattr(response, "member_epoch")
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"), [("range", "range"), ("uniform", "uniform"), (None, "uniform")]
+    ("requested", "expected"), [("range", "range"), ("uniform", "uniform"), (None, "uniform")]
 )
-def test_members_choose_the_assignor(asked: str | None, expected: str) -> None:
+def test_members_choose_the_assignor(requested: str | None, expected: str) -> None:
     world = ConsumerWorld(t=3, u=3)
-    world.beat("a", 0, names=["t", "u"], server_assignor=asked)
+    world.beat("a", 0, names=["t", "u"], server_assignor=requested)
     world.beat("b", 0, names=["t", "u"])
     described = world.machine.consumer.describe(GROUP, world.context)
     assert described.assignor_name == expected
-    # Range cuts both topics in the same place; uniform leaves nobody more than the other.
+    # Range splits both topics at the same position; uniform balances the total.
     sizes = sorted(sum(map(len, world.target(name).values())) for name in "ab")
     assert sizes == ([2, 4] if expected == "range" else [3, 3])
 
 
-def test_the_default_assignor_is_the_first_one_offered() -> None:
+def test_the_default_assignor_is_the_first_configured_one() -> None:
     world = ConsumerWorld({"group.consumer.assignors": "range,uniform"})
     world.beat("a", 0)
     assert world.machine.consumer.describe(GROUP, world.context).assignor_name == "range"
 
 
-def test_options_of_the_group_come_before_the_brokers() -> None:
+def test_group_configs_override_broker_configs() -> None:
     world = ConsumerWorld()
     world.set_group_option("consumer.heartbeat.interval.ms", "7000")
     assert world.beat("a", 0).heartbeat_interval_ms == 7000
@@ -230,7 +230,7 @@ def test_options_of_the_group_come_before_the_brokers() -> None:
     assert world.consumers.is_empty
 
 
-def test_a_group_is_described_with_what_members_own_and_are_to_own() -> None:
+def test_a_group_is_described_with_current_and_target_assignments() -> None:
     world = ConsumerWorld()
     world.beat("a", 0, rack_id="r", instance_id="i")
     world.beat("b", 0)
@@ -256,7 +256,7 @@ def test_a_group_is_described_with_what_members_own_and_are_to_own() -> None:
     )
 
 
-def test_what_happened_can_be_told() -> None:
+def test_what_happened_is_recorded_as_events() -> None:
     world = ConsumerWorld()
     world.beat("a", 0)
     world.beat("b", 0)
@@ -264,6 +264,6 @@ def test_what_happened_can_be_told() -> None:
     world.pass_ms(45_000)
     kinds = world.events()
     assert kinds.count(EventKind.MEMBER_JOINED) == 2
-    assert [kinds.count(one) for one in (EventKind.MEMBER_LEFT, EventKind.MEMBER_EXPIRED)] == [1, 1]
+    assert [kinds.count(kind) for kind in (EventKind.MEMBER_LEFT, EventKind.MEMBER_EXPIRED)] == [1, 1]
     assert EventKind.GROUP_EMPTY in kinds
     assert EventKind.GENERATION in kinds

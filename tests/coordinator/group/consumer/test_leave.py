@@ -1,4 +1,4 @@
-"""Members of consumer groups that go, late members, and static members that come back."""
+"""Members of consumer groups that leave or time out, and static members that rejoin."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from tests.coordinator.group.worlds.consumer_world import (
 
 
 def two(world: ConsumerWorld, **more: str) -> None:
-    """A group of two at rest."""
+    """A stable group of two members."""
     world.beat("a", 0, instance_id=more.get("a"))
     world.beat("b", 0, instance_id=more.get("b"))
     world.settle("a", "b")
 
 
-def test_who_leaves_gives_all_to_the_others() -> None:
+def test_partitions_of_a_leaving_member_go_to_the_others() -> None:
     world = ConsumerWorld()
     two(world)
-    assert world.told(world.beat("a", -1)) == (-1, None)
+    assert world.epoch_and_assignment(world.beat("a", -1)) == (-1, None)
     assert world.consumers.group_epoch == 3
     assert world.consumers.state_name == "Assigning"
-    assert world.told(world.beat("b", 2)) == (3, {"t": [0, 1, 2, 3]})
+    assert world.epoch_and_assignment(world.beat("b", 2)) == (3, {"t": [0, 1, 2, 3]})
     world.beat("b", -1)
     assert world.consumers.state_name == "Empty"
     assert world.consumers.subscribed == {}
 
 
-def test_a_member_that_is_silent_for_its_session_is_out() -> None:
+def test_a_member_is_removed_when_its_session_expires() -> None:
     world = ConsumerWorld()
     two(world)
     world.pass_ms(SESSION_MS - 1)
@@ -47,7 +47,7 @@ def test_a_member_that_is_silent_for_its_session_is_out() -> None:
     assert world.error("a", 2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_does_not_give_up_in_time_is_out() -> None:
+def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
     world = ConsumerWorld()
     world.beat("a", 0)
     world.beat("b", 0)
@@ -62,14 +62,14 @@ def test_a_member_that_does_not_give_up_in_time_is_out() -> None:
     assert list(world.consumers.members) == ["b"]
 
 
-def test_giving_up_ends_the_time_for_it() -> None:
+def test_revocation_cancels_the_rebalance_timeout() -> None:
     world = ConsumerWorld()
     world.beat("a", 0)
     world.beat("b", 0)
     world.beat("a", 1)
     assert len(world.machine.timers) == 4
     world.beat("a", 1, owned={"t": [0, 1]})
-    assert len(world.machine.timers) == 3, "two sessions and the clean-up are left"
+    assert len(world.machine.timers) == 3, "two sessions and the cleanup timer are left"
     for _ in range(9):
         world.pass_ms(10_000)
         world.beat("a", 2)
@@ -77,8 +77,8 @@ def test_giving_up_ends_the_time_for_it() -> None:
     assert sorted(world.consumers.members) == ["a", "b"]
 
 
-def test_time_for_giving_up_counts_for_the_epoch_in_which_it_began_alone() -> None:
-    """A static member that goes for a while has until the end of its session, whatever it owed before."""
+def test_the_rebalance_timeout_applies_only_to_its_epoch() -> None:
+    """A static member that left temporarily has until its session expires, even with a pending revocation."""
     world = ConsumerWorld()
     world.beat("a", 0, instance_id="one", rebalance_timeout_ms=10_000)
     world.beat("b", 0)
@@ -89,12 +89,12 @@ def test_time_for_giving_up_counts_for_the_epoch_in_which_it_began_alone() -> No
     assert sorted(world.consumers.members) == ["a", "b"]
     world.beat("b", 2)
     world.pass_ms(SESSION_MS - 10_000)
-    assert list(world.consumers.members) == ["b"], "its session is over"
+    assert list(world.consumers.members) == ["b"], "its session has expired"
 
 
 @pytest.mark.parametrize("how", ["names", "pattern"])
-def test_what_a_leaving_member_alone_subscribed_to_concerns_the_group_no_more(how: str) -> None:
-    """The group's hash of its topics is that of those who stay: otherwise they would be dealt out once more."""
+def test_topics_of_a_leaving_member_are_removed_from_the_subscription(how: str) -> None:
+    """The metadata hash must match the remaining subscriptions; otherwise the group would rebalance again."""
     world = ConsumerWorld(t=4, u=2)
     world.beat("a", 0)
     if how == "names":
@@ -112,10 +112,10 @@ def test_what_a_leaving_member_alone_subscribed_to_concerns_the_group_no_more(ho
     epoch = world.consumers.group_epoch
     world.reload()
     world.settle("a")
-    assert world.consumers.group_epoch == epoch, "a shard that looks at its topics anew finds them unchanged"
+    assert world.consumers.group_epoch == epoch, "a reloaded shard finds its topics unchanged"
 
 
-def test_a_pattern_goes_with_the_last_of_its_users_though_they_leave_together() -> None:
+def test_a_pattern_is_removed_when_all_its_members_leave_together() -> None:
     world = ConsumerWorld(t=4, u=2)
     world.beat("a", 0)
     for member in ("b", "c"):
@@ -128,7 +128,7 @@ def test_a_pattern_goes_with_the_last_of_its_users_though_they_leave_together() 
     assert world.consumers.metadata_hash == TopicHashes().of_group(["t"], world.image)
 
 
-def test_a_pattern_stays_while_somebody_uses_it() -> None:
+def test_a_pattern_remains_while_a_member_uses_it() -> None:
     world = ConsumerWorld(t=4, u=2)
     for member in ("b", "c"):
         world.beat(member, 0, subscribed_topic_regex="[tu]")
@@ -141,7 +141,7 @@ def test_a_pattern_stays_while_somebody_uses_it() -> None:
     assert world.consumers.resolved == {}
 
 
-def test_what_is_known_of_topics_is_forgotten_with_their_last_subscriber() -> None:
+def test_topic_hashes_are_discarded_with_the_last_subscriber() -> None:
     world = ConsumerWorld(t=4, u=2)
     world.beat("a", 0)
     world.beat("b", 0, names=["t", "u"])
@@ -150,7 +150,7 @@ def test_what_is_known_of_topics_is_forgotten_with_their_last_subscriber() -> No
     assert set(hashes._known) == {"t"}
 
 
-def test_times_begin_anew_after_a_restart() -> None:
+def test_timeouts_restart_after_a_failover() -> None:
     world = ConsumerWorld()
     world.beat("a", 0)
     world.beat("b", 0)
@@ -162,25 +162,25 @@ def test_times_begin_anew_after_a_restart() -> None:
     world.beat("b", 2)
     assert sorted(world.consumers.members) == ["a", "b"]
     world.pass_ms(REBALANCE_MS - SESSION_MS + 1)
-    assert list(world.consumers.members) == ["b"], "it still owes partitions"
+    assert list(world.consumers.members) == ["b"], "it still has partitions to revoke"
 
 
-def test_a_static_member_may_be_away_for_a_while() -> None:
+def test_a_static_member_may_leave_temporarily() -> None:
     world = ConsumerWorld()
     two(world, a="one", b="two")
     before = world.owned("a")
-    answer = world.beat("a", -2, instance_id="one")
-    assert (answer.member_epoch, answer.member_id) == (-2, "a")
-    assert world.owned("a") == before, "what it owns is kept for it"
-    assert world.told(world.beat("b", 2, instance_id="two")) == (2, None)
-    # It comes back under a new id, and nobody else hears of it.
-    assert world.told(world.beat("c", 0, instance_id="one")) == (2, before)
+    response = world.beat("a", -2, instance_id="one")
+    assert (response.member_epoch, response.member_id) == (-2, "a")
+    assert world.owned("a") == before, "its partitions are kept"
+    assert world.epoch_and_assignment(world.beat("b", 2, instance_id="two")) == (2, None)
+    # It rejoins with a new id, and no other member is affected.
+    assert world.epoch_and_assignment(world.beat("c", 0, instance_id="one")) == (2, before)
     assert world.consumers.group_epoch == 2
     assert world.error("a", 2, instance_id="one") is ErrorCode.FENCED_INSTANCE_ID
     check_invariants(world.consumers)
 
 
-def test_a_static_member_that_stays_away_is_out() -> None:
+def test_an_absent_static_member_is_removed() -> None:
     world = ConsumerWorld()
     two(world, a="one", b="two")
     world.beat("a", -2, instance_id="one")
@@ -194,10 +194,10 @@ def test_a_static_member_that_stays_away_is_out() -> None:
 def test_an_instance_id_belongs_to_one_member() -> None:
     world = ConsumerWorld()
     world.beat("a", 0, instance_id="one")
-    answer = world.beat("b", 0, instance_id="one")
-    assert isinstance(answer, KafkaError)
-    assert answer.code is ErrorCode.UNRELEASED_INSTANCE_ID
-    assert answer.message == (
+    response = world.beat("b", 0, instance_id="one")
+    assert isinstance(response, KafkaError)
+    assert response.code is ErrorCode.UNRELEASED_INSTANCE_ID
+    assert response.message == (
         "Static member b with instance id one cannot join the group because the instance id is owned by "
         "a member."
     )
@@ -205,7 +205,7 @@ def test_an_instance_id_belongs_to_one_member() -> None:
     assert world.error("b", -1, instance_id="one") is ErrorCode.FENCED_INSTANCE_ID
     assert world.error("b", -2, instance_id="two") is ErrorCode.UNKNOWN_MEMBER_ID
     world.beat("a", -1, instance_id="one")
-    assert world.told(world.beat("b", 0, instance_id="one"))[0] == 3
+    assert world.epoch_and_assignment(world.beat("b", 0, instance_id="one"))[0] == 3
 
 
 @pytest.mark.parametrize("kind", ["empty", "not empty"])

@@ -1,4 +1,4 @@
-"""One member's next step, from every state."""
+"""Reconciliation: the next step of a member from every state."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ def member(state: MemberState = MemberState.STABLE, epoch: int = 5, **more: Any)
     )  # fields by name
 
 
-def nobody(topic: Uuid, partition: int) -> bool:
+def unowned(topic: Uuid, partition: int) -> bool:
     return False
 
 
 def test_a_member_at_its_target_stays() -> None:
     at_rest = member(assigned=of(1))
-    assert reconcile(at_rest, 5, of(1), nobody, None) is at_rest
+    assert reconcile(at_rest, 5, of(1), unowned, None) is at_rest
 
 
-def test_nothing_to_give_up_and_all_free() -> None:
-    after = reconcile(member(assigned=of(1)), 6, of(1, 2), nobody, None)
+def test_nothing_to_revoke_and_all_partitions_free() -> None:
+    after = reconcile(member(assigned=of(1)), 6, of(1, 2), unowned, None)
     assert (after.state, after.member_epoch, after.previous_member_epoch) == (MemberState.STABLE, 6, 5)
     assert after.assigned == of(1, 2)
 
 
-def test_what_others_own_is_waited_for() -> None:
+def test_a_member_waits_for_unreleased_partitions() -> None:
     after = reconcile(member(assigned=of(1)), 6, of(1, 2, 3), lambda _, partition: partition == 3, None)
     assert (after.state, after.member_epoch) == (MemberState.UNRELEASED_PARTITIONS, 6)
     assert after.assigned == of(1, 2)
-    again = reconcile(after, 6, of(1, 2, 3), nobody, None)
-    assert (again.state, again.assigned) == (MemberState.STABLE, of(1, 2, 3))
+    advanced = reconcile(after, 6, of(1, 2, 3), unowned, None)
+    assert (advanced.state, advanced.assigned) == (MemberState.STABLE, of(1, 2, 3))
     waiting = reconcile(member(), 6, of(3), lambda *_: True, None)
     assert (waiting.state, waiting.assigned) == (MemberState.UNRELEASED_PARTITIONS, {})
 
 
-def test_giving_up_comes_first_and_has_to_be_said() -> None:
+def test_revocation_comes_first_and_must_be_confirmed() -> None:
     before = member(assigned={**of(1, 2), **of(7, topic=U)})
-    after = reconcile(before, 6, of(1, 3), nobody, None)
+    after = reconcile(before, 6, of(1, 3), unowned, None)
     assert (after.state, after.member_epoch, after.previous_member_epoch) == (
         MemberState.UNREVOKED_PARTITIONS,
         5,
@@ -65,23 +65,23 @@ def test_giving_up_comes_first_and_has_to_be_said() -> None:
     )
     assert after.assigned == of(1)
     assert after.pending_revocation == {**of(2), **of(7, topic=U)}
-    assert reconcile(after, 6, of(1, 3), nobody, None) is after
-    assert reconcile(after, 6, of(1, 3), nobody, says(1, 2)) is after
-    assert reconcile(after, 6, of(1, 3), nobody, says(7, topic=U)) is after
-    done = reconcile(after, 6, of(1, 3), nobody, says(1))
+    assert reconcile(after, 6, of(1, 3), unowned, None) is after
+    assert reconcile(after, 6, of(1, 3), unowned, says(1, 2)) is after
+    assert reconcile(after, 6, of(1, 3), unowned, says(7, topic=U)) is after
+    done = reconcile(after, 6, of(1, 3), unowned, says(1))
     assert (done.state, done.member_epoch, done.assigned) == (MemberState.STABLE, 6, of(1, 3))
     assert done.pending_revocation == {}
 
 
-def test_what_a_member_does_not_have_any_more_need_not_be_given_up() -> None:
-    after = reconcile(member(assigned=of(1, 2)), 6, of(1), nobody, says(1))
+def test_partitions_that_a_member_no_longer_owns_need_no_revocation() -> None:
+    after = reconcile(member(assigned=of(1, 2)), 6, of(1), unowned, says(1))
     assert (after.state, after.member_epoch, after.assigned) == (MemberState.STABLE, 6, of(1))
 
 
-def test_a_new_target_may_come_while_partitions_are_given_up() -> None:
+def test_the_target_may_change_during_revocation() -> None:
     giving_up = member(MemberState.UNREVOKED_PARTITIONS, assigned=of(1), pending_revocation=of(2))
-    after = reconcile(giving_up, 9, of(3), nobody, says(1))
-    # It has left its epoch, and now has to give up the rest.
+    after = reconcile(giving_up, 9, of(3), unowned, says(1))
+    # It has left its epoch, and now has to revoke the remaining partitions.
     assert (after.state, after.member_epoch, after.pending_revocation) == (
         MemberState.UNREVOKED_PARTITIONS,
         6,
@@ -89,11 +89,11 @@ def test_a_new_target_may_come_while_partitions_are_given_up() -> None:
     )
 
 
-def test_a_member_in_a_state_that_is_not_known_starts_from_nothing() -> None:
+def test_a_member_in_an_unknown_state_must_own_nothing() -> None:
     unknown = member(MemberState.UNKNOWN)
     for owned in (None, says(1)):
         with pytest.raises(KafkaError) as fenced:
-            reconcile(unknown, 6, of(1), nobody, owned)
+            reconcile(unknown, 6, of(1), unowned, owned)
         assert fenced.value.code is ErrorCode.FENCED_MEMBER_EPOCH
-    after = reconcile(unknown, 6, of(1), nobody, [])
+    after = reconcile(unknown, 6, of(1), unowned, [])
     assert (after.state, after.member_epoch, after.assigned) == (MemberState.STABLE, 6, of(1))

@@ -1,4 +1,4 @@
-"""Consumer groups and the log: a shard that is loaded anew knows the same groups, whatever happened before."""
+"""Consumer groups and the log: a reloaded shard has the same groups after any history."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ STEPS = 40
 PATTERN = "[tu].*"
 
 
-def step(world: ConsumerWorld, chance: random.Random) -> None:
-    """Something that may happen to a group."""
+def step(world: ConsumerWorld, rng: random.Random) -> None:
+    """A random event in the life of a group."""
     known = world.machine.table.get(GROUP)
     members = known.members if isinstance(known, ConsumerGroup) else {}
-    member_id = chance.choice(MEMBERS)
+    member_id = rng.choice(MEMBERS)
     member = members.get(member_id)
-    what = chance.random()
-    if what < 0.05:
-        world.topic(chance.choice("tu"), chance.randint(1, 8))
-    elif what < 0.1:
-        world.pass_ms(chance.choice([1_000, 20_000, 61_000]))
-    elif member is None or what < 0.15:
-        instance = f"instance {member_id}" if chance.random() < 0.3 else None
-        subscribed: dict[str, Any] = {"subscribed_topic_regex": PATTERN} if chance.random() < 0.3 else {}
-        names = chance.sample(["t", "u"], chance.randint(1, 2))
+    draw = rng.random()
+    if draw < 0.05:
+        world.topic(rng.choice("tu"), rng.randint(1, 8))
+    elif draw < 0.1:
+        world.pass_ms(rng.choice([1_000, 20_000, 61_000]))
+    elif member is None or draw < 0.15:
+        instance = f"instance {member_id}" if rng.random() < 0.3 else None
+        subscribed: dict[str, Any] = {"subscribed_topic_regex": PATTERN} if rng.random() < 0.3 else {}
+        names = rng.sample(["t", "u"], rng.randint(1, 2))
         world.beat(member_id, 0, names=names, instance_id=instance, **subscribed)
-    elif what < 0.25:
-        world.beat(member_id, chance.choice([-1, -2]), instance_id=member.instance_id)
+    elif draw < 0.25:
+        world.beat(member_id, rng.choice([-1, -2]), instance_id=member.instance_id)
     else:
         owned = {
             world.image.topics[topic].name: sorted(partitions)
@@ -54,18 +54,18 @@ def step(world: ConsumerWorld, chance: random.Random) -> None:
         world.beat(
             member_id,
             member.member_epoch,
-            owned=owned if chance.random() < 0.7 else None,
-            names=["u"] if chance.random() < 0.1 else None,
+            owned=owned if rng.random() < 0.7 else None,
+            names=["u"] if rng.random() < 0.1 else None,
             instance_id=member.instance_id,
         )
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_group_is_the_same_after_a_restart_at_any_moment(seed: int) -> None:
-    world, chance = ConsumerWorld(t=3, u=2), random.Random(seed)
+    world, rng = ConsumerWorld(t=3, u=2), random.Random(seed)
     epoch = 0
     for _ in range(STEPS):
-        step(world, chance)
+        step(world, rng)
         group = world.machine.table.get(GROUP)
         if not isinstance(group, ConsumerGroup):
             continue
@@ -77,7 +77,7 @@ def test_a_group_is_the_same_after_a_restart_at_any_moment(seed: int) -> None:
         assert durable(other.table.find_kind(GROUP, ConsumerGroup)) == durable(group)
 
 
-def test_entries_are_read_as_they_were_written() -> None:
+def test_entries_round_trip() -> None:
     world = ConsumerWorld()
     world.beat("a", 0, subscribed_topic_regex="t", names=["t"])
     world.pass_ms(1)
@@ -89,7 +89,7 @@ def test_entries_are_read_as_they_were_written() -> None:
         assert (read.key, read.value) == (entry.key, entry.value)
 
 
-def test_tombstones_of_what_is_not_there_mean_nothing() -> None:
+def test_tombstones_of_missing_records_are_ignored() -> None:
     machine = GroupMachine(0)
     for entry in entries.group_tombstone("g", ["a"], ["x.*"]):
         machine.apply(entry, None)
@@ -100,7 +100,7 @@ def test_tombstones_of_what_is_not_there_mean_nothing() -> None:
     assert machine.table.find_kind("g", ConsumerGroup).group_epoch == 3
 
 
-def test_what_two_members_seem_to_own_after_a_damaged_log_belongs_to_the_later() -> None:
+def test_a_partition_with_two_owners_in_the_log_belongs_to_the_later_one() -> None:
     world = ConsumerWorld()
     world.beat("a", 0)
     topic = world.image.topic_ids["t"]
@@ -136,10 +136,10 @@ def test_a_state_of_a_later_release_is_unknown() -> None:
     assert world.consumers.members["a"].state is MemberState.UNKNOWN
     answer = world.beat("a", 1, owned={"t": [0]})
     assert isinstance(answer, KafkaError)
-    assert world.told(world.beat("a", 1, owned={})) == (1, {"t": [0, 1, 2, 3]})
+    assert world.epoch_and_assignment(world.beat("a", 1, owned={})) == (1, {"t": [0, 1, 2, 3]})
 
 
-def test_what_releases_before_wrote_of_topics_is_taken_away() -> None:
+def test_partition_metadata_of_older_releases_is_removed() -> None:
     world = ConsumerWorld()
     world.beat("a", 0)
     value = ConsumerGroupPartitionMetadataValue(topics=[])
@@ -149,7 +149,7 @@ def test_what_releases_before_wrote_of_topics_is_taken_away() -> None:
     assert not world.consumers.has_partition_metadata
 
 
-def test_a_tombstone_of_a_replaced_static_member_leaves_its_successor_its_name() -> None:
+def test_a_tombstone_of_a_replaced_static_member_keeps_the_instance_id_of_its_successor() -> None:
     group = ConsumerGroup(GROUP)
     for member_id in ("old", "new"):
         group.update_member(ConsumerMember(member_id, instance_id="one"))

@@ -1,4 +1,4 @@
-"""Heartbeats that contradict themselves are refused in Apache Kafka's words."""
+"""Invalid heartbeats are rejected with Apache Kafka's messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def checked(version: int = 1, **fields: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "message"),
     [
         ({**JOINING, "member_id": ""}, "MemberId can't be empty."),
         ({**LIVING, "member_id": " "}, "MemberId can't be empty."),
@@ -44,13 +44,13 @@ def checked(version: int = 1, **fields: Any) -> None:
         ({"member_epoch": -3}, "MemberEpoch is invalid."),
     ],
 )
-def test_what_contradicts_itself_is_an_invalid_request(fields: dict[str, Any], words: str) -> None:
+def test_inconsistent_requests_are_invalid(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(KafkaError) as refused:
         checked(**fields)
-    assert (refused.value.code, refused.value.message) == (ErrorCode.INVALID_REQUEST, words)
+    assert (refused.value.code, refused.value.message) == (ErrorCode.INVALID_REQUEST, message)
 
 
-def test_an_assignor_that_is_not_offered_is_refused() -> None:
+def test_an_unsupported_assignor_is_rejected() -> None:
     with pytest.raises(KafkaError) as refused:
         checked(**JOINING, server_assignor="sticky")
     assert refused.value.code is ErrorCode.UNSUPPORTED_ASSIGNOR
@@ -70,11 +70,11 @@ def test_an_assignor_that_is_not_offered_is_refused() -> None:
         {"member_epoch": -2, "instance_id": "i"},
     ],
 )
-def test_what_is_right_is_let_through(fields: dict[str, Any]) -> None:
+def test_valid_requests_are_accepted(fields: dict[str, Any]) -> None:
     checked(**fields)
 
 
-def test_only_the_first_version_leaves_the_id_to_the_coordinator() -> None:
+def test_only_version_0_leaves_the_member_id_to_the_coordinator() -> None:
     checked(0, **{**JOINING, "member_id": ""})
     with pytest.raises(KafkaError):
         checked(0, **{**LIVING, "member_id": ""})
@@ -82,19 +82,19 @@ def test_only_the_first_version_leaves_the_id_to_the_coordinator() -> None:
         checked(0, member_epoch=-1, member_id="")
 
 
-def settings(**given: str) -> Any:
+def settings(**configs: str) -> Any:
     return BROKER.parse(
         {
             "node.id": "1",
             "process.roles": "broker,controller",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": "1@localhost:9093",
-            **{name.replace("_", "."): value for name, value in given.items()},
+            **{name.replace("_", "."): value for name, value in configs.items()},
         }
     )
 
 
-def test_assignors_may_be_named_by_apache_kafkas_classes() -> None:
+def test_assignors_may_be_configured_by_class_name() -> None:
     package = "org.apache.kafka.coordinator.group.assignor"
     named = settings(group_consumer_assignors=f"{package}.RangeAssignor,uniform")
     assert list(assignors_of(named)) == ["range", "uniform"]
@@ -111,7 +111,7 @@ def test_assignors_may_be_named_by_apache_kafkas_classes() -> None:
         ("disabled", False, False),
     ],
 )
-def test_policies_of_migration(name: str, upgrade: bool, downgrade: bool) -> None:
+def test_migration_policies(name: str, upgrade: bool, downgrade: bool) -> None:
     policy = migration_policy(settings(group_consumer_migration_policy=name))
     assert isinstance(policy, MigrationPolicy)
     assert (policy.allows_upgrade, policy.allows_downgrade) == (upgrade, downgrade)

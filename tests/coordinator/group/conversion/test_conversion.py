@@ -1,4 +1,4 @@
-"""Groups that change their protocol while members run."""
+"""Online conversion of groups between the classic and the consumer protocol."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ QUICK = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def classic_world(**settings: Any) -> tuple[ConsumerWorld, str]:
-    """A stable classic group of one consumer that owns all of t."""
-    given = {name.replace("_", "."): value for name, value in settings.items()}
-    world = ConsumerWorld({**QUICK, **given})
+    """A stable classic group of one consumer that owns all partitions of t."""
+    assigned = {name.replace("_", "."): value for name, value in settings.items()}
+    world = ConsumerWorld({**QUICK, **assigned})
     member = world.new_id()
     joined = world.joining(member, protocols=[("range", world.subscription("t"))])
     world.pass_ms(1)
@@ -38,18 +38,18 @@ def classic_world(**settings: Any) -> tuple[ConsumerWorld, str]:
 
 
 def rejoin(world: ConsumerWorld, member: str, **owned: list[int]) -> Any:
-    """A member of the classic kind joins again and says what it has."""
+    """A classic member rejoins and reports its partitions."""
     return world.join(member, protocols=[("range", world.subscription("t", owned=owned))])
 
 
-def test_a_classic_group_becomes_a_consumer_group_when_such_a_member_joins() -> None:
+def test_a_classic_group_is_upgraded_when_a_consumer_protocol_member_joins() -> None:
     world, classic = classic_world()
-    assert world.told(world.beat("m", 0)) == (2, {})
+    assert world.epoch_and_assignment(world.beat("m", 0)) == (2, {})
     group = world.consumers
     assert world.events().count(EventKind.GROUP_CONVERTED) == 1
     assert (group.classic_member_count, group.member_count) == (1, 2)
     assert world.owned(classic) == {"t": [0, 1, 2, 3]}
-    # The classic member is told to join; it gives up two and the other gets them.
+    # The classic member must rejoin; it revokes two partitions and the other member gets them.
     assert world.heartbeat(classic, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     assert rejoin(world, classic, t=[0, 1, 2, 3]).generation_id == 1
     kept = world.classic_assignment(world.sync(classic, 1).assignment)["t"]
@@ -58,13 +58,13 @@ def test_a_classic_group_becomes_a_consumer_group_when_such_a_member_joins() -> 
     assert rejoin(world, classic, t=kept).generation_id == 2
     assert world.classic_assignment(world.sync(classic, 2).assignment)["t"] == kept
     assert world.heartbeat(classic, 2) is ErrorCode.NONE
-    given = world.told(world.beat("m", 2))[1]
-    assert given is not None
-    assert sorted([*kept, *given["t"]]) == [0, 1, 2, 3]
+    assigned = world.epoch_and_assignment(world.beat("m", 2))[1]
+    assert assigned is not None
+    assert sorted([*kept, *assigned["t"]]) == [0, 1, 2, 3]
     check_invariants(group)
 
 
-def test_a_group_of_both_kinds_is_the_same_after_a_restart() -> None:
+def test_a_group_of_both_protocols_is_the_same_after_a_restart() -> None:
     world, classic = classic_world()
     world.beat("m", 0)
     rejoin(world, classic, t=[0, 1])
@@ -74,7 +74,7 @@ def test_a_group_of_both_kinds_is_the_same_after_a_restart() -> None:
     assert world.consumers.classic_member_count == 1
 
 
-def test_members_of_the_classic_kind_that_wait_are_told_to_join_again() -> None:
+def test_waiting_classic_members_must_rejoin() -> None:
     world, classic = classic_world()
     late = world.new_id()
     waiting = world.joining(late, protocols=[("range", world.subscription("t"))])
@@ -84,10 +84,10 @@ def test_members_of_the_classic_kind_that_wait_are_told_to_join_again() -> None:
     assert world.owned(late) == {}
 
 
-def test_an_empty_group_changes_its_kind_with_who_joins() -> None:
+def test_an_empty_group_is_converted_by_the_first_member() -> None:
     world, classic = classic_world()
     world.leave((classic, None))
-    assert world.told(world.beat("m", 0))[0] == 1
+    assert world.epoch_and_assignment(world.beat("m", 0))[0] == 1
     assert isinstance(world.machine.table.get(GROUP), ConsumerGroup)
     world.beat("m", -1)
     assert world.new_id()
@@ -97,29 +97,29 @@ def test_an_empty_group_changes_its_kind_with_who_joins() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "reason"),
     [
         ({"group_consumer_migration_policy": "disabled"}, "online upgrade is disabled"),
         ({"group_consumer_migration_policy": "DOWNGRADE"}, "online upgrade is disabled"),
     ],
 )
-def test_a_group_that_may_not_be_upgraded_is_not_there(settings: dict[str, str], words: str) -> None:
+def test_a_group_that_cannot_be_upgraded_is_not_found(settings: dict[str, str], reason: str) -> None:
     world, classic = classic_world(**settings)
-    answer = world.beat("m", 0)
-    assert isinstance(answer, KafkaError)
-    assert answer.code is ErrorCode.GROUP_ID_NOT_FOUND
-    assert words in answer.message
+    response = world.beat("m", 0)
+    assert isinstance(response, KafkaError)
+    assert response.code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert reason in response.message
     assert world.heartbeat(classic, 1) is ErrorCode.NONE
 
 
-def test_a_group_that_is_too_large_or_no_consumers_is_not_upgraded() -> None:
+def test_a_group_that_is_too_large_or_not_of_consumers_is_not_upgraded() -> None:
     world, _ = classic_world()
     world.with_settings(group_consumer_max_size="1")
     late = world.new_id()
     world.joining(late, protocols=[("range", world.subscription("t"))])
-    answer = world.beat("m", 0)
-    assert isinstance(answer, KafkaError)
-    assert "exceeds the consumer group maximum size" in answer.message
+    response = world.beat("m", 0)
+    assert isinstance(response, KafkaError)
+    assert "exceeds the consumer group maximum size" in response.message
     other = ConsumerWorld(QUICK)
     member = other.new_id(protocol_type="connect")
     other.joining(member, protocol_type="connect")
@@ -132,14 +132,14 @@ def test_malformed_subscriptions_are_not_upgraded() -> None:
     world = ConsumerWorld(QUICK)
     member = world.new_id()
     world.joining(member, protocols=[("range", b"\x00")])
-    answer = world.beat("m", 0)
-    assert isinstance(answer, KafkaError)
-    assert answer.code is ErrorCode.GROUP_ID_NOT_FOUND
-    assert "the embedded consumer protocol is malformed" in answer.message
+    response = world.beat("m", 0)
+    assert isinstance(response, KafkaError)
+    assert response.code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert "the embedded consumer protocol is malformed" in response.message
     assert isinstance(world.machine.table.get(GROUP), ClassicGroup)
 
 
-def test_the_group_becomes_classic_when_the_last_member_of_the_other_kind_leaves() -> None:
+def test_the_group_is_downgraded_when_the_last_consumer_protocol_member_leaves() -> None:
     world, classic = classic_world()
     world.beat("m", 0)
     rejoin(world, classic, t=[0, 1])
@@ -147,14 +147,14 @@ def test_the_group_becomes_classic_when_the_last_member_of_the_other_kind_leaves
     group = world.group
     assert (group.generation, group.state_name) == (2, "PreparingRebalance")
     assert group.members[classic].protocols[0][0] == "range"
-    # Everybody joins again, into the next generation.
+    # All members rejoin, into the next generation.
     assert world.heartbeat(classic, 2) is ErrorCode.REBALANCE_IN_PROGRESS
     assert rejoin(world, classic).generation_id == 3
     world.sync(classic, 3, {classic: assignment_bytes({"t": [0, 1, 2, 3]})})
     assert world.state == "Stable"
 
 
-def test_the_group_becomes_classic_when_the_other_kind_dies() -> None:
+def test_the_group_is_downgraded_when_the_last_consumer_protocol_member_expires() -> None:
     world, classic = classic_world()
     world.beat("m", 0)
     rejoin(world, classic, t=[0, 1])
@@ -164,13 +164,13 @@ def test_the_group_becomes_classic_when_the_other_kind_dies() -> None:
         world.heartbeat(classic, 2)
     assert world.group.generation == 2
     world.reload()
-    # A classic member that is silent is out of the classic group in its turn.
+    # A classic member that sends no heartbeats is in turn removed from the classic group.
     world.pass_ms(60_000)
     assert world.group.is_empty
 
 
-def test_a_group_that_became_classic_rebalances_after_a_fail_over_too() -> None:
-    """F16: nobody owned what the members of the other kind had owned, and nobody was told to join again."""
+def test_a_downgraded_group_also_rebalances_after_a_failover() -> None:
+    """F16: the partitions of removed members had no owner, and no member was asked to rejoin."""
     world, classic = classic_world()
     world.beat("m", 0)
     kept = rejoin(world, classic, t=[0, 1]).generation_id
@@ -182,11 +182,11 @@ def test_a_group_that_became_classic_rebalances_after_a_fail_over_too() -> None:
     assert rejoin(world, classic).generation_id == kept + 1
     world.sync(classic, kept + 1, {classic: assignment_bytes({"t": [0, 1, 2, 3]})})
     world.reload()
-    assert world.state == "Stable", "once it has rebalanced, a fail-over does not make it do so again"
+    assert world.state == "Stable", "a failover after the rebalance does not repeat it"
     assert world.heartbeat(classic, kept + 1) is ErrorCode.NONE
 
 
-def test_a_group_with_a_static_member_in_anothers_place_need_not_rebalance_after_a_fail_over() -> None:
+def test_a_group_downgraded_by_a_static_replacement_does_not_rebalance_after_a_failover() -> None:
     world = ConsumerWorld(QUICK)
     world.beat("m", 0, instance_id="one")
     joined = world.join("", instance_id="one", protocols=[("range", world.subscription("t"))])
@@ -195,13 +195,13 @@ def test_a_group_with_a_static_member_in_anothers_place_need_not_rebalance_after
     assert world.group.leader_id == joined.member_id
 
 
-def test_a_member_of_the_classic_kind_is_told_to_join_when_what_it_waits_for_is_free() -> None:
+def test_a_classic_member_must_rejoin_once_its_partitions_are_released() -> None:
     world = ConsumerWorld(QUICK)
     world.beat("m", 0)
     member = world.new_id(protocols=[("range", world.subscription("t"))])
     assert rejoin(world, member).generation_id == 2
     assert world.classic_assignment(world.sync(member, 2).assignment) == {}
-    assert world.heartbeat(member, 2) is ErrorCode.NONE, "the other has yet to give something up"
+    assert world.heartbeat(member, 2) is ErrorCode.NONE, "the other member has not revoked yet"
     world.settle("m")
     assert world.heartbeat(member, 2) is ErrorCode.REBALANCE_IN_PROGRESS
     assert rejoin(world, member).generation_id == 2
@@ -209,8 +209,8 @@ def test_a_member_of_the_classic_kind_is_told_to_join_when_what_it_waits_for_is_
     assert world.heartbeat(member, 2) is ErrorCode.NONE
 
 
-def test_a_protocol_that_a_member_of_the_classic_kind_names_twice_counts_once() -> None:
-    """F12: the next one that joined was refused."""
+def test_a_duplicate_protocol_of_a_classic_member_counts_once() -> None:
+    """F12: the next member to join was rejected."""
     world = ConsumerWorld(QUICK)
     world.beat("m", 0)
     protocols = [("range", world.subscription("t")), ("range", world.subscription("t"))]
@@ -221,25 +221,25 @@ def test_a_protocol_that_a_member_of_the_classic_kind_names_twice_counts_once() 
     assert world.join(world.new_id(protocols=protocols), protocols=protocols).error_code == 0
 
 
-def test_members_keep_what_they_own_when_their_group_becomes_a_consumer_group() -> None:
-    """The assignor hears who owned what, and takes from nobody what it gives to another one of them."""
+def test_members_keep_their_partitions_when_the_group_is_upgraded() -> None:
+    """The assignor gets the current owners, and moves no partition between them."""
     world = ConsumerWorld(QUICK, t=8)
     protocols = [("range", world.subscription("t"))]
     members = sorted(world.new_id(protocols=protocols) for _ in range(2))
     joins = [world.joining(member, protocols=protocols) for member in members]
     world.pass_ms(1)
     leader = value_of(joins[0]).leader
-    # Not as any assignor would do it.
+    # Unlike any assignor would assign them.
     owned = {members[0]: [1, 4, 6, 7], members[1]: [0, 2, 3, 5]}
     world.sync(leader, 1, {member: assignment_bytes({"t": owned[member]}) for member in members})
-    assert world.told(world.beat("m", 0)) == (2, {})
+    assert world.epoch_and_assignment(world.beat("m", 0)) == (2, {})
     for member in members:
         kept = world.target(member)["t"]
         assert len(kept) in (2, 3) and set(kept) <= set(owned[member])
 
 
-def test_a_group_whose_assignor_keeps_notes_of_its_own_cannot_change() -> None:
-    """What a custom assignor writes into user data would be lost."""
+def test_a_group_with_assignor_user_data_cannot_be_upgraded() -> None:
+    """User data written by a custom assignor would be lost."""
     world = ConsumerWorld(QUICK)
     member = world.new_id()
     world.joining(member, protocols=[("range", world.subscription("t"))])
@@ -254,9 +254,7 @@ def test_a_group_whose_assignor_keeps_notes_of_its_own_cannot_change() -> None:
 
 
 @pytest.mark.parametrize(("max_size", "becomes_classic"), [("1", False), ("2", True)])
-def test_a_group_becomes_classic_only_if_that_many_members_are_allowed(
-    max_size: str, becomes_classic: bool
-) -> None:
+def test_a_downgrade_respects_the_maximum_size(max_size: str, becomes_classic: bool) -> None:
     world, classic = classic_world(group_max_size=max_size)
     world.beat("m", 0)
     rejoin(world, classic, t=[0, 1])
@@ -265,7 +263,7 @@ def test_a_group_becomes_classic_only_if_that_many_members_are_allowed(
     assert isinstance(world.machine.table.get(GROUP), ClassicGroup) is becomes_classic
 
 
-def test_the_group_stays_as_it_is_where_downgrades_are_forbidden() -> None:
+def test_the_group_is_not_downgraded_if_the_policy_forbids_it() -> None:
     world, classic = classic_world(group_consumer_migration_policy="upgrade")
     world.beat("m", 0)
     world.beat("m", -1)
@@ -274,7 +272,7 @@ def test_the_group_stays_as_it_is_where_downgrades_are_forbidden() -> None:
     assert world.consumers.is_empty
 
 
-def test_a_static_member_may_go_back_to_the_classic_protocol() -> None:
+def test_a_static_member_may_return_to_the_classic_protocol() -> None:
     world = ConsumerWorld(QUICK)
     world.beat("m", 0, instance_id="one")
     joined = world.join("", instance_id="one", protocols=[("range", world.subscription("t"))])
@@ -287,11 +285,11 @@ def test_a_static_member_may_go_back_to_the_classic_protocol() -> None:
     assert world.group.static_members == {"one": joined.member_id}
 
 
-def test_members_of_the_classic_kind_keep_their_times() -> None:
+def test_classic_members_have_session_and_sync_timeouts() -> None:
     world, classic = classic_world()
     world.beat("m", 0)
     rejoin(world, classic, t=[0, 1])
-    # It joined and has to ask for its assignment.
+    # It joined and has to send SyncGroup.
     for _ in range(6):
         world.pass_ms(9_999)
         if classic in world.consumers.members:
@@ -299,10 +297,10 @@ def test_members_of_the_classic_kind_keep_their_times() -> None:
         world.beat("m", 2)
     assert classic in world.consumers.members
     world.pass_ms(10)
-    assert classic not in world.consumers.members, "it did not sync within its rebalance time-out"
+    assert classic not in world.consumers.members, "it did not sync within its rebalance timeout"
 
 
-def test_a_member_of_the_classic_kind_that_does_not_join_again_is_out() -> None:
+def test_a_classic_member_that_does_not_rejoin_is_removed() -> None:
     world, classic = classic_world()
     world.beat("m", 0)
     for _ in range(6):
@@ -350,21 +348,21 @@ def test_classic_requests_to_a_consumer_group_are_fenced() -> None:
         ("", -1, 9, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_commits_are_fenced_for_both_kinds(
+def test_commits_are_fenced_for_both_protocols(
     member: str, epoch: int, version: int, expected: ErrorCode | None
 ) -> None:
     world, classic = classic_world()
     world.beat("m", 0)
     who = classic if member == "classic" else member
-    found = None
+    actual = None
     try:
         world.consumers.validate_offset_commit(who, None, epoch, transactional=False, api_version=version)
     except KafkaError as error:
-        found = error.code
-    assert found is expected
+        actual = error.code
+    assert actual is expected
 
 
-def test_who_may_fetch_offsets_and_who_commits_in_transactions() -> None:
+def test_offset_fetch_and_transactional_commit_validation() -> None:
     world = ConsumerWorld()
     world.beat("m", 0)
     group = world.consumers

@@ -1,4 +1,4 @@
-"""Committing offsets: who may, what is written, and in which version."""
+"""OffsetCommit: validation, entries and versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.coordinator.shard_world import NOW_MS, PENDING
 NONE = ErrorCode.NONE
 
 
-def test_a_commit_without_a_group_makes_a_simple_one() -> None:
+def test_a_commit_without_a_group_creates_a_simple_group() -> None:
     world = OffsetsWorld()
     assert world.commit("g", {"t": {0: 5, 1: 6}, "u": {0: 7}}) == {"t": {0: NONE, 1: NONE}, "u": {0: NONE}}
     assert world.fetch("g") == {"t": {0: 5, 1: 6}, "u": {0: 7}}
@@ -61,7 +61,7 @@ def test_one_request_is_one_batch() -> None:
     assert len(world.store.batches) == 1
 
 
-def test_a_topic_id_is_kept_with_the_offset() -> None:
+def test_a_topic_id_is_stored_with_the_offset() -> None:
     world = OffsetsWorld()
     old, new = Uuid.from_words(1, 1), Uuid.from_words(2, 2)
     world.commit("g", {"t": {0: 5}}, 10, topic_ids={"t": old})
@@ -73,7 +73,7 @@ def test_a_topic_id_is_kept_with_the_offset() -> None:
 
 
 @pytest.mark.trap
-def test_the_text_comes_back() -> None:
+def test_commit_metadata_is_returned() -> None:
     """Trap 19: OffsetCommit metadata string comes back; CreatePartitions result not empty."""
     world = OffsetsWorld()
     world.commit("g", {"t": {0: 5}}, text="wörds ☃")
@@ -82,12 +82,12 @@ def test_the_text_comes_back() -> None:
     assert kept is not None and unpack(kept).metadata == "wörds ☃"
 
 
-def test_a_text_that_is_too_long_costs_its_partition_only() -> None:
+def test_metadata_that_is_too_long_fails_only_its_partition() -> None:
     world = OffsetsWorld(offset_metadata_max_bytes="10")
     assert world.commit("g", {"t": {0: 5}}, text="x" * 10) == {"t": {0: NONE}}
     assert world.commit("g", {"t": {0: 6}}, text="x" * 11) == {"t": {0: ErrorCode.OFFSET_METADATA_TOO_LARGE}}
     assert world.commit("g", {"t": {0: 7}}, text="é" * 10) == {"t": {0: NONE}}
-    # Java counts two characters where there is one.
+    # Java counts this character twice.
     assert world.commit("g", {"t": {0: 8}}, text="😀" * 5) == {"t": {0: NONE}}
     assert world.commit("g", {"t": {0: 9}}, text="😀" * 6) == {"t": {0: ErrorCode.OFFSET_METADATA_TOO_LARGE}}
     assert world.commit("g", {"t": {0: 10}}, text=None) == {"t": {0: NONE}}
@@ -98,19 +98,19 @@ def test_a_text_that_is_too_long_costs_its_partition_only() -> None:
     ("version", "code"),
     [(2, ErrorCode.ILLEGAL_GENERATION), (8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)],
 )
-def test_a_generation_of_no_group_is_refused(version: int, code: ErrorCode) -> None:
+def test_a_generation_of_a_missing_group_is_rejected(version: int, code: ErrorCode) -> None:
     world = OffsetsWorld()
     refused = world.commit("g", {"t": {0: 5}}, version, generation_id_or_member_epoch=0, member_id="m")
     assert isinstance(refused, KafkaError) and refused.code is code
     assert world.store.entries == [] and "g" not in world.machine.table
 
 
-def test_the_group_is_asked_who_may_commit() -> None:
+def test_the_group_validates_commits() -> None:
     world = OffsetsWorld()
     group = world.put_stub("g")
     who: dict[str, Any] = {"generation_id_or_member_epoch": 4, "member_id": "m", "group_instance_id": "i"}
     assert world.commit("g", {"t": {0: 5}}, 9, **who) == {"t": {0: NONE}}
-    assert group.asked == [("m", "i", 4, False, 9)]
+    assert group.validated == [("m", "i", 4, False, 9)]
     group.refusal = KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
     refused = world.commit("g", {"t": {0: 6}}, 9, **who)
     assert isinstance(refused, KafkaError) and refused.code is ErrorCode.STALE_MEMBER_EPOCH
@@ -118,19 +118,19 @@ def test_the_group_is_asked_who_may_commit() -> None:
 
 
 @pytest.mark.trap
-def test_an_offset_is_not_shown_before_it_is_committed() -> None:
+def test_an_offset_is_invisible_until_it_is_committed() -> None:
     """Trap 26: JoinGroup and member state that was never logged is lost on failover: members must rejoin, and no uncommitted offset may be shown before it is committed."""
     world = OffsetsWorld()
     world.commit("g", {"t": {0: 5}})
     world.store.held_at = world.store.end
     assert world.commit("g", {"t": {0: 6}}) is PENDING
-    assert world.fetch("g") is PENDING, "a reader waits until what it would see is committed"
+    assert world.fetch("g") is PENDING, "a read waits until everything it returns is committed"
     world.store.held_at = None
     world.shard.look_at_commits()
     assert world.fetch("g") == {"t": {0: 6}}
 
 
-def test_a_commit_that_the_log_refuses_changes_nothing() -> None:
+def test_a_commit_that_the_log_rejects_changes_nothing() -> None:
     world = OffsetsWorld()
     world.store.refusal = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
     refused = world.commit("g", {"t": {0: 5}})
@@ -151,7 +151,7 @@ def test_commits_are_events() -> None:
 # Transactions
 
 
-def test_an_offset_of_a_transaction_counts_when_it_is_committed() -> None:
+def test_a_transactional_offset_takes_effect_on_commit() -> None:
     world = OffsetsWorld()
     world.commit("g", {"t": {0: 5}})
     assert world.commit_in_transaction("g", {"t": {0: 6}, "u": {1: 7}}) == {"t": {0: NONE}, "u": {1: NONE}}
@@ -169,41 +169,41 @@ def test_an_aborted_transaction_commits_nothing() -> None:
 
 
 @pytest.mark.trap
-def test_unstable_offsets_are_not_told_to_who_wants_stable_ones() -> None:
+def test_unstable_offsets_are_not_returned_with_require_stable() -> None:
     """Trap 18: OffsetFetch requireStable; by topic id (v10) coded, announced only with unstable.api.versions.enable."""
     world = OffsetsWorld()
     world.commit("g", {"t": {0: 5, 1: 5}})
     world.commit_in_transaction("g", {"t": {0: 6}, "u": {0: 1}})
     unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
-    wanted = {"t": [0, 1], "u": [0]}
-    assert world.fetch("g", wanted, stable=True) == {"t": {0: unstable, 1: 5}, "u": {0: unstable}}
+    expected = {"t": [0, 1], "u": [0]}
+    assert world.fetch("g", expected, stable=True) == {"t": {0: unstable, 1: 5}, "u": {0: unstable}}
     assert world.fetch("g", stable=True) == {"t": {0: unstable, 1: 5}}
-    assert world.fetch("g", wanted) == {"t": {0: 5, 1: 5}, "u": {0: -1}}
+    assert world.fetch("g", expected) == {"t": {0: 5, 1: 5}, "u": {0: -1}}
     world.end(committed=True)
-    assert world.fetch("g", wanted, stable=True) == {"t": {0: 6, 1: 5}, "u": {0: 1}}
+    assert world.fetch("g", expected, stable=True) == {"t": {0: 6, 1: 5}, "u": {0: 1}}
 
 
-def test_a_transaction_knows_no_member_epochs() -> None:
+def test_a_transactional_commit_has_no_member_epoch_errors() -> None:
     world = OffsetsWorld()
     group = world.put_stub("g")
     group.refusal = KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
     refused = world.commit_in_transaction("g", {"t": {0: 5}}, generation_id=3, member_id="m")
     assert isinstance(refused, KafkaError) and refused.code is ErrorCode.ILLEGAL_GENERATION
-    assert group.asked == [("m", None, 3, True, 5)]
+    assert group.validated == [("m", None, 3, True, 5)]
     group.refusal = KafkaError(ErrorCode.FENCED_INSTANCE_ID)
     refused = world.commit_in_transaction("g", {"t": {0: 5}}, generation_id=3, member_id="m")
     assert isinstance(refused, KafkaError) and refused.code is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_transaction_with_a_generation_of_no_group_is_refused() -> None:
+def test_a_transactional_commit_with_a_generation_of_a_missing_group_is_rejected() -> None:
     world = OffsetsWorld()
     refused = world.commit_in_transaction("g", {"t": {0: 5}}, generation_id=0)
     assert isinstance(refused, KafkaError) and refused.code is ErrorCode.ILLEGAL_GENERATION
     assert world.commit_in_transaction("g", {"t": {0: 5}}, generation_id=-1) == {"t": {0: NONE}}
 
 
-def test_a_long_text_in_a_transaction_is_refused() -> None:
+def test_long_metadata_in_a_transaction_is_rejected() -> None:
     world = OffsetsWorld(offset_metadata_max_bytes="3")
-    answer = world.commit_in_transaction("g", {"t": {0: 5}}, text="four")
-    assert answer == {"t": {0: ErrorCode.OFFSET_METADATA_TOO_LARGE}}
+    response = world.commit_in_transaction("g", {"t": {0: 5}}, text="four")
+    assert response == {"t": {0: ErrorCode.OFFSET_METADATA_TOO_LARGE}}
     assert world.store.entries == []

@@ -1,4 +1,4 @@
-"""Deleting offsets: not of topics that the group is subscribed to."""
+"""OffsetDelete: not for topics that the group is subscribed to."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tests.coordinator.group.worlds.offsets_world import OffsetsWorld
 NONE = ErrorCode.NONE
 
 
-def test_offsets_that_were_deleted_are_gone() -> None:
+def test_deleted_offsets_are_removed() -> None:
     world = OffsetsWorld()
     world.commit("g", {"t": {0: 5, 1: 5}, "u": {0: 6}})
     assert world.delete("g", {"t": [0, 7], "v": [0]}) == {"t": {0: NONE, 7: NONE}, "v": {0: NONE}}
     assert world.fetch("g") == {"t": {1: 5}, "u": {0: 6}}
-    assert len(world.store.entries) == 4, "only what was there has a tombstone"
+    assert len(world.store.entries) == 4, "only existing offsets have a tombstone"
     assert world.machine.events.of("g")[-1].kind is EventKind.OFFSETS_DELETED
     world.reload()
     assert world.fetch("g") == {"t": {1: 5}, "u": {0: 6}}
@@ -28,7 +28,7 @@ def test_pending_offsets_are_deleted_too() -> None:
     assert world.fetch("g", {"t": [0]}) == {"t": {0: -1}}
 
 
-def test_what_is_subscribed_stays() -> None:
+def test_offsets_of_subscribed_topics_remain() -> None:
     world = OffsetsWorld()
     world.commit("g", {"t": {0: 5}, "u": {0: 6}})
     group = world.put_stub("g")
@@ -40,7 +40,7 @@ def test_what_is_subscribed_stays() -> None:
     assert world.fetch("g") == {"t": {0: 5}}
 
 
-def test_of_no_group_and_of_one_that_refuses() -> None:
+def test_delete_fails_for_a_missing_group_and_one_that_rejects_it() -> None:
     world = OffsetsWorld()
     refused = world.delete("g", {"t": [0]})
     assert isinstance(refused, KafkaError) and refused.code is ErrorCode.GROUP_ID_NOT_FOUND

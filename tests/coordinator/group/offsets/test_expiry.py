@@ -1,4 +1,4 @@
-"""The end of offsets that nobody needs any more."""
+"""Expiration of committed offsets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group import machine as machine_module
-from barnabas.coordinator.group.machine import NEXT_PART_MS
+from barnabas.coordinator.group.machine import NEXT_CLEANUP_STEP_MS
 from barnabas.protocol.records.group import OffsetCommitKey
 from tests.coordinator.group.worlds.offsets_world import OffsetsWorld
 from tests.coordinator.shard_world import NOW_MS
@@ -15,15 +15,15 @@ MINUTE_MS = 60_000
 
 
 def expired(world: OffsetsWorld, group: str = "g") -> tuple[set[tuple[str, int]], bool]:
-    entries, is_nothing_left = world.machine.offsets.expired(group, world.context)
-    found = set()
+    entries, all_expired = world.machine.offsets.expired(group, world.context)
+    partitions = set()
     for entry in entries:
         assert isinstance(entry.key, OffsetCommitKey) and entry.value is None and entry.key.group == group
-        found.add((entry.key.topic, entry.key.partition))
-    return found, is_nothing_left
+        partitions.add((entry.key.topic, entry.key.partition))
+    return partitions, all_expired
 
 
-def test_an_offset_expires_when_its_retention_is_over() -> None:
+def test_an_offset_expires_after_its_retention() -> None:
     world = OffsetsWorld(offsets_retention_minutes="2")
     world.commit("g", {"t": {0: 5}})
     world.pass_ms(MINUTE_MS)
@@ -36,7 +36,7 @@ def test_an_offset_expires_when_its_retention_is_over() -> None:
     assert expired(world) == ({("t", 0), ("t", 1)}, True)
 
 
-def test_a_commit_may_bring_its_own_time() -> None:
+def test_a_commit_may_have_its_own_expiration_time() -> None:
     world = OffsetsWorld(offsets_retention_minutes="1")
     world.commit("g", {"t": {0: 5}}, 2, retention_time_ms=10)
     world.commit("g", {"t": {1: 5}}, 4, retention_time_ms=4 * MINUTE_MS)
@@ -51,7 +51,7 @@ def test_a_commit_may_bring_its_own_time() -> None:
     assert expired(world) == ({("t", 0), ("t", 1)}, True)
 
 
-def test_a_group_says_from_when_on_it_counts() -> None:
+def test_the_group_determines_the_start_of_retention() -> None:
     world = OffsetsWorld(offsets_retention_minutes="1")
     world.commit("g", {"t": {0: 5}, "u": {0: 5}})
     group = world.put_stub("g")
@@ -65,7 +65,7 @@ def test_a_group_says_from_when_on_it_counts() -> None:
     assert expired(world) == ({("u", 0)}, False)
 
 
-def test_what_a_transaction_is_about_to_change_stays() -> None:
+def test_offsets_pending_in_a_transaction_do_not_expire() -> None:
     world = OffsetsWorld(offsets_retention_minutes="1")
     world.commit("g", {"t": {0: 5, 1: 5}})
     world.commit_in_transaction("g", {"t": {0: 6}})
@@ -75,7 +75,7 @@ def test_what_a_transaction_is_about_to_change_stays() -> None:
     assert expired(world) == ({("t", 0), ("t", 1)}, True)
 
 
-def test_a_group_with_nothing_but_an_open_transaction_stays() -> None:
+def test_a_group_with_only_an_open_transaction_remains() -> None:
     world = OffsetsWorld()
     world.commit_in_transaction("g", {"t": {0: 6}})
     assert expired(world) == (set(), False)
@@ -83,7 +83,7 @@ def test_a_group_with_nothing_but_an_open_transaction_stays() -> None:
     assert expired(world) == (set(), True)
 
 
-def test_an_empty_group_goes_with_its_last_offset() -> None:
+def test_an_empty_group_is_removed_with_its_last_offset() -> None:
     world = OffsetsWorld(offsets_retention_minutes="1", offsets_retention_check_interval_ms="1000")
     world.commit("g", {"t": {0: 5}})
     world.pass_ms(MINUTE_MS - 1)
@@ -96,8 +96,8 @@ def test_an_empty_group_goes_with_its_last_offset() -> None:
     assert world.fetch("g") == {}
 
 
-def test_many_groups_are_looked_at_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_module, "MAX_CLEANED_AT_ONCE", 4)
+def test_many_groups_are_checked_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_module, "MAX_CHECKED_PER_CLEANUP_STEP", 4)
     world = OffsetsWorld(offsets_retention_minutes="1", offsets_retention_check_interval_ms="60000")
     for number in range(6):
         world.commit(f"g{number}", {"t": {0: 5}})
@@ -106,6 +106,6 @@ def test_many_groups_are_looked_at_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
     while len(world.machine.table):
         world.shard.run_due(world.context, world.now_ms)
         left.append(len(world.machine.table))
-        world.now_ms += NEXT_PART_MS
+        world.now_ms += NEXT_CLEANUP_STEP_MS
     assert left == [4, 2, 0]
-    assert [one.kind for one in world.machine.events.of("g0")][-1] is EventKind.OFFSETS_EXPIRED
+    assert [event.kind for event in world.machine.events.of("g0")][-1] is EventKind.OFFSETS_EXPIRED

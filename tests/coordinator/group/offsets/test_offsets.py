@@ -1,4 +1,4 @@
-"""Offsets as a part of the group machine: the log is the truth, however it is read."""
+"""Offsets as a component of the group machine: loading and applying give the same state."""
 
 from __future__ import annotations
 
@@ -77,26 +77,26 @@ def test_pending_offsets_survive_a_restart() -> None:
 
 
 def test_loading_is_the_same_as_applying() -> None:
-    """Random histories, with few names so that they meet."""
+    """Random histories with few names, so that they collide."""
     for seed in range(40):
-        chance = random.Random(seed)
+        rng = random.Random(seed)
         applied, loaded = GroupMachine(0), GroupMachine(0)
         for _ in range(60):
-            producer = chance.choice([1, 2])
-            what = chance.random()
-            if what < 0.1:
-                marker = (producer, 0, chance.random() < 0.5)
+            producer = rng.choice([1, 2])
+            draw = rng.random()
+            if draw < 0.1:
+                marker = (producer, 0, rng.random() < 0.5)
                 applied.marker(*marker)
                 loaded.marker(*marker)
                 continue
-            stamp = ProducerStamp(producer, 0) if what < 0.3 else None
+            stamp = ProducerStamp(producer, 0) if draw < 0.3 else None
             entries = [
                 Entry(
-                    key(chance.choice("gh"), chance.choice(["t", "topic"]), chance.randint(0, 2)),
-                    None if what > 0.85 else value(chance.randint(0, 99), chance.choice(["", "text"])),
-                    chance.choice([1, 3, 4]),
+                    key(rng.choice("gh"), rng.choice(["t", "topic"]), rng.randint(0, 2)),
+                    None if draw > 0.85 else value(rng.randint(0, 99), rng.choice(["", "text"])),
+                    rng.choice([1, 3, 4]),
                 )
-                for _ in range(chance.randint(1, 4))
+                for _ in range(rng.randint(1, 4))
             ]
             for entry in entries:
                 applied.apply(entry, stamp)
@@ -105,7 +105,7 @@ def test_loading_is_the_same_as_applying() -> None:
         assert list(applied.offsets.store.pending()) == list(loaded.offsets.store.pending()), seed
 
 
-def test_a_topic_whose_offsets_all_went_is_filled_anew_while_loading() -> None:
+def test_offsets_of_an_emptied_topic_are_loaded_again() -> None:
     machine = GroupMachine(0)
     row = write_coordinator_key(key("g", "t", 0))
     load(
@@ -130,7 +130,7 @@ def test_offsets_of_the_oldest_brokers_are_read() -> None:
     assert unpack(committed(machine)["g"]["t"][3]) == Committed(8, -1, "m", 9)
 
 
-def test_a_damaged_record_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_corrupt_record_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     machine = GroupMachine(0)
     good = encode(Entry(key("g", "t", 0), value(1), 4))
     assert good[1] is not None
@@ -148,10 +148,10 @@ def test_a_damaged_record_is_passed_over(caplog: pytest.LogCaptureFixture) -> No
         load(machine, good, *damaged, encode(Entry(key("g", "t", 1), value(2), 4)))
     assert list(committed(machine)["g"]["t"]) == [0, 1]
     assert len(caplog.records) == len(damaged)
-    assert "offset 1 is passed over" in caplog.records[0].getMessage()
+    assert "offset 1 is skipped" in caplog.records[0].getMessage()
 
 
-def test_a_key_may_be_longer_than_we_know() -> None:
+def test_a_key_may_have_unknown_trailing_bytes() -> None:
     row = write_coordinator_key(key("group", "topic", 7))
     assert read_key(row) == ("group", "topic", 7, len(row))
     assert read_key(row + b"more") == ("group", "topic", 7, len(row))
@@ -165,7 +165,7 @@ def test_a_key_may_be_longer_than_we_know() -> None:
 
 
 @pytest.mark.trap
-def test_offsets_go_with_their_topic() -> None:
+def test_offsets_are_removed_with_their_topic() -> None:
     """Trap 17: Deleting a topic drops the groups' commits for it."""
     world = OffsetsWorld()
     old, other = Uuid.from_words(1, 1), Uuid.from_words(1, 2)
@@ -176,7 +176,7 @@ def test_offsets_go_with_their_topic() -> None:
     world.commit("g", {"t": {0: 5, 1: 5}, "u": {0: 6}})
     world.commit("h", {"t": {0: 5}})
     world.commit_in_transaction("i", {"t": {4: 5}})
-    # Deleted and made again at once: a new topic, which begins without offsets.
+    # Deleted and recreated in one delta: a new topic, which starts without offsets.
     second = Delta(world.image)
     second.apply(RemoveTopicRecord(topic_id=old))
     second.apply(TopicRecord(name="t", topic_id=Uuid.from_words(1, 3)))
@@ -200,7 +200,7 @@ def test_a_delta_without_deletions_writes_nothing() -> None:
     assert len(world.store.batches) == 1
 
 
-def test_all_offsets_of_a_deleted_group_go() -> None:
+def test_all_offsets_of_a_deleted_group_are_removed() -> None:
     world = OffsetsWorld()
     world.commit("g", {"t": {0: 5, 1: 5}})
     world.commit_in_transaction("g", {"t": {1: 6, 2: 6}})
@@ -211,7 +211,7 @@ def test_all_offsets_of_a_deleted_group_go() -> None:
     assert world.machine.offsets.tombstones("h") == []
 
 
-def test_what_loading_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_prefix_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offsets_module, "MAX_KNOWN_PREFIXES", 2)
     machine = GroupMachine(0)
     for number in range(10):

@@ -1,4 +1,4 @@
-"""The store of offsets: what is committed, what is pending, and what the end of a transaction makes of it."""
+"""The offset store: committed and pending offsets, and the effect of markers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_offsets_are_kept_by_group_topic_and_partition() -> None:
     assert store.count() == 3
 
 
-def test_a_tombstone_takes_one_offset_and_leaves_no_empty_shell() -> None:
+def test_a_tombstone_removes_one_offset_and_its_empty_containers() -> None:
     store = OffsetStore()
     store.put("g", "t", 0, OLD)
     store.put("g", "t", 1, OLD)
@@ -33,7 +33,7 @@ def test_a_tombstone_takes_one_offset_and_leaves_no_empty_shell() -> None:
     assert list(store.groups()) == []
 
 
-def test_a_name_is_kept_once() -> None:
+def test_a_topic_name_is_stored_once() -> None:
     store = OffsetStore()
     for group in ("g", "h"):
         store.put(group, "".join(["to", "pic"]), 0, OLD)
@@ -41,7 +41,7 @@ def test_a_name_is_kept_once() -> None:
     assert first is second
 
 
-def test_a_pending_offset_is_not_shown_before_its_marker() -> None:
+def test_a_pending_offset_is_invisible_until_its_marker() -> None:
     store = OffsetStore()
     store.put("g", "t", 0, OLD)
     store.put_pending(1, "g", "t", 0, NEW)
@@ -52,25 +52,25 @@ def test_a_pending_offset_is_not_shown_before_its_marker() -> None:
     assert store.is_pending("g", "t", 0)
     assert not store.is_pending("g", "t", 2)
     assert set(store.pending_of("g")) == {("t", 0), ("t", 1)}
-    assert store.end(1, committed=True) == {"g": 2, "h": 1}
+    assert store.complete_transaction(1, committed=True) == {"g": 2, "h": 1}
     assert store.of_group("g") == {"t": {0: NEW, 1: NEW}}
     assert store.get("h", "t", 0) == NEW
     assert not store.has_open_transactions
     assert not store.has_pending("g")
 
 
-def test_an_aborted_transaction_leaves_nothing() -> None:
+def test_an_aborted_transaction_has_no_effect() -> None:
     store = OffsetStore()
     store.put("g", "t", 0, OLD)
     store.put_pending(1, "g", "t", 0, NEW)
-    assert store.end(1, committed=False) == {"g": 1}
+    assert store.complete_transaction(1, committed=False) == {"g": 1}
     assert store.of_group("g") == {"t": {0: OLD}}
     assert not store.is_pending("g", "t", 0)
 
 
-def test_a_marker_of_a_stranger_means_nothing() -> None:
+def test_a_marker_of_an_unknown_producer_is_ignored() -> None:
     store = OffsetStore()
-    assert store.end(1, committed=True) == {}
+    assert store.complete_transaction(1, committed=True) == {}
 
 
 def test_the_later_commit_wins_over_a_transaction_that_ends_after_it() -> None:
@@ -78,58 +78,58 @@ def test_the_later_commit_wins_over_a_transaction_that_ends_after_it() -> None:
     store.put_pending(1, "g", "t", 0, OLD)
     store.put("g", "t", 0, NEW)
     assert store.is_pending("g", "t", 0), "its transaction is still open"
-    store.end(1, committed=True)
+    store.complete_transaction(1, committed=True)
     assert store.get("g", "t", 0) == NEW
 
 
-def test_a_pending_offset_that_came_later_wins() -> None:
+def test_a_later_pending_offset_wins() -> None:
     store = OffsetStore()
     store.put("g", "t", 0, OLD)
     store.put_pending(1, "g", "t", 0, NEW)
-    store.end(1, committed=True)
+    store.complete_transaction(1, committed=True)
     assert store.get("g", "t", 0) == NEW
 
 
-def test_of_two_transactions_the_later_word_wins_in_whatever_order_they_end() -> None:
+def test_the_later_of_two_transactional_commits_wins_in_any_completion_order() -> None:
     for first, second in ((1, 2), (2, 1)):
         store = OffsetStore()
         store.put_pending(1, "g", "t", 0, OLD)
         store.put_pending(2, "g", "t", 0, NEW)
-        store.end(first, committed=True)
+        store.complete_transaction(first, committed=True)
         assert store.is_pending("g", "t", 0)
-        store.end(second, committed=True)
+        store.complete_transaction(second, committed=True)
         assert store.get("g", "t", 0) == NEW
 
 
-def test_only_a_committed_transaction_overtakes() -> None:
+def test_only_a_committed_transaction_supersedes() -> None:
     store = OffsetStore()
     store.put_pending(1, "g", "t", 0, OLD)
     store.put_pending(2, "g", "t", 0, NEW)
-    store.end(2, committed=False)
-    store.end(1, committed=True)
+    store.complete_transaction(2, committed=False)
+    store.complete_transaction(1, committed=True)
     assert store.get("g", "t", 0) == OLD
 
 
-def test_the_last_word_of_a_transaction_counts() -> None:
+def test_the_last_commit_of_a_transaction_counts() -> None:
     store = OffsetStore()
     store.put_pending(1, "g", "t", 0, OLD)
     store.put_pending(2, "g", "t", 0, NEW)
     store.put_pending(1, "g", "t", 0, NEWER)
-    store.end(1, committed=True)
-    store.end(2, committed=True)
+    store.complete_transaction(1, committed=True)
+    store.complete_transaction(2, committed=True)
     assert store.get("g", "t", 0) == NEWER
 
 
-def test_an_overtaken_offset_counts_again_when_its_producer_renews_it() -> None:
+def test_a_superseded_offset_counts_again_when_committed_again() -> None:
     store = OffsetStore()
     store.put_pending(1, "g", "t", 0, OLD)
     store.put("g", "t", 0, NEW)
     store.put_pending(1, "g", "t", 0, NEWER)
-    store.end(1, committed=True)
+    store.complete_transaction(1, committed=True)
     assert store.get("g", "t", 0) == NEWER
 
 
-def test_a_tombstone_takes_pending_offsets_too() -> None:
+def test_a_tombstone_also_removes_pending_offsets() -> None:
     store = OffsetStore()
     store.put_pending(1, "g", "t", 0, OLD)
     store.put_pending(2, "g", "t", 0, OLD)
@@ -137,6 +137,6 @@ def test_a_tombstone_takes_pending_offsets_too() -> None:
     store.remove("g", "t", 0)
     assert not store.is_pending("g", "t", 0)
     assert list(store.pending()) == [("g", "t", 1)]
-    assert store.end(1, committed=True) == {}
-    assert store.end(2, committed=True) == {"g": 1}
+    assert store.complete_transaction(1, committed=True) == {}
+    assert store.complete_transaction(2, committed=True) == {"g": 1}
     assert store.of_group("g") == {"t": {1: OLD}}

@@ -1,4 +1,4 @@
-"""Committed offsets as bytes: every version is read as Apache Kafka's codec reads it, damaged ones are not."""
+"""Committed offsets as bytes: all versions are read like the codec reads them, corrupt ones are rejected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def value(metadata: str = "", topic_id: Uuid = ZERO_UUID, expire_timestamp: int 
 @pytest.mark.parametrize("version", range(5))
 @pytest.mark.parametrize("metadata", ["", "x", "é" * 70, "a" * 4096])
 @pytest.mark.parametrize("topic_id", [ZERO_UUID, TOPIC_ID])
-def test_packed_is_what_the_log_has(version: int, metadata: str, topic_id: Uuid) -> None:
+def test_packed_values_match_the_codec(version: int, metadata: str, topic_id: Uuid) -> None:
     packed = pack(value(metadata, topic_id, 1_700_000_009_999), version)
     assert packed == write_versioned(value(metadata, topic_id, 1_700_000_009_999), version)
     assert unpack(packed) == Committed(
@@ -47,16 +47,16 @@ def test_a_plain_value_takes_24_bytes() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_damaged_value_is_refused(version: int) -> None:
-    whole = pack(value("some text"), version)
-    for size in range(len(whole)):
+def test_a_corrupt_value_is_rejected(version: int) -> None:
+    packed = pack(value("some text"), version)
+    for size in range(len(packed)):
         with pytest.raises(ProtocolError):
-            check(whole[:size])
+            check(packed[:size])
     with pytest.raises(ProtocolError):
-        check(b"\0\5" + whole[2:])
+        check(b"\0\5" + packed[2:])
 
 
-def test_as_long_as_a_plain_value_and_yet_none() -> None:
+def test_another_value_of_the_size_of_a_plain_one() -> None:
     plain = pack(value(), 4)
     with pytest.raises(ProtocolError):
         check(plain[:14] + b"\x09" + plain[15:])
@@ -64,7 +64,7 @@ def test_as_long_as_a_plain_value_and_yet_none() -> None:
         check(plain[:23] + b"\x01")
 
 
-def test_bytes_of_later_releases_behind_a_value_are_passed_over() -> None:
+def test_trailing_bytes_of_later_releases_are_ignored() -> None:
     assert unpack(pack(value("t"), 3) + b"more").metadata == "t"
 
 

@@ -1,4 +1,4 @@
-"""Subscriptions by pattern: RE2's syntax, and when and how a group's patterns are resolved."""
+"""Subscription patterns: RE2 syntax, and when and how patterns are resolved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATTERN = "t.*"
 
 
 @pytest.mark.parametrize(
-    ("pattern", "fault"),
+    ("pattern", "reason"),
     [
         ("[abc", "missing closing ]"),
         ("(abc", "missing closing )"),
@@ -31,12 +31,12 @@ PATTERN = "t.*"
         ("(?P<n", "invalid named capture"),
     ],
 )
-def test_what_re2_does_not_take_is_refused_with_the_reason(pattern: str, fault: str) -> None:
+def test_patterns_that_re2_rejects_fail_with_the_reason(pattern: str, reason: str) -> None:
     with pytest.raises(KafkaError) as refused:
         check(pattern)
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert refused.value.message == (
-        f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {fault}."
+        f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {reason}."
     )
 
 
@@ -55,21 +55,21 @@ def test_what_re2_does_not_take_is_refused_with_the_reason(pattern: str, fault: 
         ("", set()),
     ],
 )
-def test_a_pattern_stands_for_the_topics_that_it_matches_as_a_whole(pattern: str, topics: set[str]) -> None:
+def test_a_pattern_must_match_the_whole_topic_name(pattern: str, topics: set[str]) -> None:
     partitions: dict[str, Any] = dict.fromkeys(("t", "t1", "t-2", "x"), 1)
     world = ConsumerWorld(**partitions)
     check(pattern)
-    found = resolve([pattern], world.image, lambda _: True, 7)[pattern]
-    assert (found.topics, found.version, found.timestamp_ms) == (topics, world.image.offset, 7)
+    resolved = resolve([pattern], world.image, lambda _: True, 7)[pattern]
+    assert (resolved.topics, resolved.version, resolved.timestamp_ms) == (topics, world.image.offset, 7)
 
 
-def test_patterns_that_would_take_for_ever_do_not() -> None:
+def test_catastrophic_patterns_are_fast() -> None:
     long: dict[str, Any] = {"a" * 200: 1}
     world = ConsumerWorld(**long)
     assert resolve(["(a|aa)+b"], world.image, lambda _: True, 0)["(a|aa)+b"].topics == frozenset()
 
 
-def test_a_pattern_in_the_log_that_cannot_be_read_matches_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_pattern_in_the_log_matches_nothing(caplog: pytest.LogCaptureFixture) -> None:
     world = ConsumerWorld()
     assert resolve(["("], world.image, lambda _: True, 0)["("].topics == frozenset()
     assert "missing closing )" in caplog.text
@@ -78,18 +78,18 @@ def test_a_pattern_in_the_log_that_cannot_be_read_matches_nothing(caplog: pytest
 # In groups
 
 
-def test_topics_of_a_pattern_come_with_the_next_heartbeat() -> None:
+def test_topics_of_a_pattern_are_assigned_on_the_next_heartbeat() -> None:
     world = ConsumerWorld(t1=1, t2=2, x=1)
-    assert world.told(world.beat("a", 0, subscribed_topic_regex=PATTERN)) == (1, {})
+    assert world.epoch_and_assignment(world.beat("a", 0, subscribed_topic_regex=PATTERN)) == (1, {})
     world.pass_ms(0)
     assert world.consumers.group_epoch == 2
     assert world.consumers.resolved[PATTERN].topics == {"t1", "t2"}
-    assert world.told(world.beat("a", 1)) == (2, {"t1": [0], "t2": [0, 1]})
+    assert world.epoch_and_assignment(world.beat("a", 1)) == (2, {"t1": [0], "t2": [0, 1]})
     assert world.consumers.is_subscribed_to("t1")
     assert not world.consumers.is_subscribed_to("x")
 
 
-def test_a_pattern_that_others_use_is_resolved_already() -> None:
+def test_a_pattern_in_use_is_already_resolved() -> None:
     world = ConsumerWorld(t1=1, t2=1)
     world.beat("a", 0, subscribed_topic_regex=PATTERN)
     world.pass_ms(0)
@@ -100,14 +100,14 @@ def test_a_pattern_that_others_use_is_resolved_already() -> None:
     assert sorted([*world.owned("a"), *world.owned("b")]) == ["t1", "t2"]
 
 
-def test_names_and_a_pattern_add_up() -> None:
+def test_names_and_a_pattern_are_combined() -> None:
     world = ConsumerWorld(t1=1, x=1)
     world.beat("a", 0, names=["x"], subscribed_topic_regex=PATTERN)
     world.pass_ms(0)
-    assert world.told(world.beat("a", 1)) == (2, {"t1": [0], "x": [0]})
+    assert world.epoch_and_assignment(world.beat("a", 1)) == (2, {"t1": [0], "x": [0]})
 
 
-def test_new_topics_are_found_but_not_more_often_than_each_ten_seconds() -> None:
+def test_new_topics_are_resolved_at_most_every_ten_seconds() -> None:
     world = ConsumerWorld(t1=1)
     world.beat("a", 0, subscribed_topic_regex=PATTERN)
     world.pass_ms(0)
@@ -120,16 +120,16 @@ def test_new_topics_are_found_but_not_more_often_than_each_ten_seconds() -> None
     world.beat("a", 2)
     world.pass_ms(0)
     assert world.consumers.resolved[PATTERN].topics == {"t1", "t2"}
-    assert world.told(world.beat("a", 2)) == (3, {"t1": [0], "t2": [0]})
+    assert world.epoch_and_assignment(world.beat("a", 2)) == (3, {"t1": [0], "t2": [0]})
 
 
-def test_patterns_are_looked_at_again_from_time_to_time() -> None:
+def test_patterns_are_refreshed_periodically() -> None:
     world = ConsumerWorld({"group.consumer.session.timeout.ms": "60000"}, t1=1)
     world.hidden = {"t1"}
     world.beat("a", 0, subscribed_topic_regex=PATTERN)
     world.pass_ms(0)
     assert world.consumers.resolved[PATTERN].topics == frozenset()
-    # Whoever gave it the right to see the topic changed no topic.
+    # Granting access to the topic changed no topic.
     world.hidden = set()
     for _ in range(11):
         world.pass_ms(55_000)
@@ -138,7 +138,7 @@ def test_patterns_are_looked_at_again_from_time_to_time() -> None:
     assert world.consumers.resolved[PATTERN].topics == {"t1"}
 
 
-def test_a_pattern_goes_with_its_last_member() -> None:
+def test_a_pattern_is_removed_with_its_last_member() -> None:
     world = ConsumerWorld(t1=1)
     world.beat("a", 0, subscribed_topic_regex=PATTERN)
     world.beat("b", 0, subscribed_topic_regex=PATTERN)
@@ -150,7 +150,7 @@ def test_a_pattern_goes_with_its_last_member() -> None:
     check_invariants(world.consumers)
 
 
-def test_a_member_may_change_its_pattern_and_give_it_up() -> None:
+def test_a_member_may_change_and_remove_its_pattern() -> None:
     world = ConsumerWorld(t1=1, x=1)
     world.beat("a", 0, subscribed_topic_regex=PATTERN)
     world.pass_ms(0)
@@ -168,13 +168,13 @@ def test_a_member_may_change_its_pattern_and_give_it_up() -> None:
     assert world.consumers.resolved == {}
 
 
-def test_a_pattern_that_is_not_valid_changes_nothing() -> None:
+def test_an_invalid_pattern_changes_nothing() -> None:
     world = ConsumerWorld()
     assert world.error("a", 0, subscribed_topic_regex="(") is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert world.store.entries == []
 
 
-def test_resolving_ends_quietly_with_its_group() -> None:
+def test_resolution_is_ignored_if_the_group_was_removed() -> None:
     world = ConsumerWorld(t1=1)
     world.beat("a", 0, subscribed_topic_regex=PATTERN)
     world.beat("a", -1)

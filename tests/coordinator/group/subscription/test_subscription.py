@@ -1,4 +1,4 @@
-"""What members subscribe to, taken together.  Hashes are held against Apache Kafka's in assignors/."""
+"""The combined subscriptions of members.  assignors/ compares the hashes with Apache Kafka's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_topics_are_counted_by_name_and_by_pattern() -> None:
     assert counts == {"t": (0, 1)}
 
 
-def test_what_is_counted_down_to_nothing_is_gone() -> None:
+def test_a_count_of_zero_is_removed() -> None:
     counts: dict[str, int] = {}
     for step in (1, 1, -1):
         count_one(counts, "x", step)
@@ -52,7 +52,7 @@ def test_what_is_counted_down_to_nothing_is_gone() -> None:
         ({"x": 2, "y": 1}, {"t": (0, 2)}, False),
     ],
 )
-def test_whether_two_members_subscribe_alike(
+def test_homogeneous_subscriptions(
     regexes: dict[str, int], counts: dict[str, tuple[int, int]], expected: bool
 ) -> None:
     given = {name: SubscriptionCount(*count) for name, count in counts.items()}
@@ -72,7 +72,7 @@ def test_the_hash_changes_with_the_topics_and_only_with_them() -> None:
     assert -(2**63) <= first < 2**63
 
 
-def test_topics_that_do_not_exist_have_no_part_in_the_hash() -> None:
+def test_missing_topics_are_not_hashed() -> None:
     hashes = TopicHashes()
     assert hashes.of_group(["t"], EMPTY_IMAGE) == 0
     world = ConsumerWorld(t=1)

@@ -1,6 +1,6 @@
-"""Cases for the server-side assignors: random lives of groups, each step of which is one question.
+"""Cases for the server-side assignors: random histories of groups; each step is one case.
 
-A case is plain JSON, so that Apache Kafka's own classes can be asked the same (tests/verify).
+A case is plain JSON, so that Apache Kafka's own classes can compute it too (tests/verify).
 """
 
 from __future__ import annotations
@@ -63,26 +63,26 @@ def image_of(case: Case) -> Image:
 
 def group_of(case: Case) -> ConsumerGroup:
     group = ConsumerGroup("g")
-    for one in case["members"]:
-        group.update_member(member_of(one))
-        if one["target"] is not None:
-            group.update_target(one["id"], _to_assignment(one["target"]))
+    for member in case["members"]:
+        group.update_member(member_of(member))
+        if member["target"] is not None:
+            group.update_target(member["id"], _to_assignment(member["target"]))
     for pattern, topics in case["resolved"].items():
         group.update_regex(pattern, ResolvedRegex(frozenset(topics), 1, 1))
     return group
 
 
-def member_of(one: dict[str, Any]) -> ConsumerMember:
+def member_of(member: dict[str, Any]) -> ConsumerMember:
     return ConsumerMember(
-        one["id"],
-        instance_id=one["instance"],
-        subscribed_names=frozenset(one["names"]),
-        subscribed_regex=one["regex"],
+        member["id"],
+        instance_id=member["instance"],
+        subscribed_names=frozenset(member["names"]),
+        subscribed_regex=member["regex"],
     )
 
 
 def answer(case: Case) -> dict[str, Any]:
-    """Ours, in the shape of AssignProbe.java's."""
+    """Our result, in the format of AssignProbe.java."""
     image, group = image_of(case), group_of(case)
     changed = member_of(case["changed"])
     target = compute_target(
@@ -99,7 +99,7 @@ def answer(case: Case) -> dict[str, Any]:
         targets.pop(previous, None)
     for member_id, value in written.items():
         assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
-        targets[member_id] = {one.topic_id: frozenset(one.partitions) for one in value.topic_partitions}
+        targets[member_id] = {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions}
     names = [topic["name"] for topic in case["topics"]]
     return {
         "targets": {member: _to_json(target) for member, target in targets.items()},
@@ -112,25 +112,25 @@ def answer(case: Case) -> dict[str, Any]:
 
 
 def cases(seed: int) -> list[Case]:
-    """The life of one group."""
+    """The history of one group."""
     return list(_Life(random.Random(seed)).steps())
 
 
 class _Life:
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
         self._number = 0
-        self._homogeneous_life = chance.random() < 0.4
-        self._regexes = chance.random() < 0.3
+        self._homogeneous_life = rng.random() < 0.4
+        self._regexes = rng.random() < 0.3
         self.brokers = [
-            {"id": number, "rack": chance.choice([None, f"rack-{number % 3}", "räck"])} for number in range(4)
+            {"id": number, "rack": rng.choice([None, f"rack-{number % 3}", "räck"])} for number in range(4)
         ]
-        self.topics = [self._new_topic() for _ in range(chance.randint(1, 8))]
-        self.assignor = chance.choice(["range", "uniform", "uniform"])
+        self.topics = [self._new_topic() for _ in range(rng.randint(1, 8))]
+        self.assignor = rng.choice(["range", "uniform", "uniform"])
         self.members: list[dict[str, Any]] = []
 
     def steps(self) -> Any:
-        for _ in range(self._chance.randint(1, MAX_STEPS)):
+        for _ in range(self._rng.randint(1, MAX_STEPS)):
             changed = self._change()
             case = {
                 "brokers": self.brokers,
@@ -163,41 +163,39 @@ class _Life:
         self.members = [{**member, "target": targets.get(member["id"], {})} for member in kept]
 
     def _change(self) -> dict[str, Any]:
-        """What happens before the next target is computed, and the member whose request computes it."""
-        chance = self._chance
-        kind = chance.choice(
-            ["join"] * 4 + ["leave", "leave", "grow", "topic", "gone", "subscribe", "replace"]
-        )
+        """The change before the next target is computed, and the member whose request computes it."""
+        rng = self._rng
+        kind = rng.choice(["join"] * 4 + ["leave", "leave", "grow", "topic", "gone", "subscribe", "replace"])
         if kind == "leave" and len(self.members) > 1:
-            for _ in range(chance.randint(1, len(self.members) - 1)):
-                self.members.pop(chance.randrange(len(self.members)))
+            for _ in range(rng.randint(1, len(self.members) - 1)):
+                self.members.pop(rng.randrange(len(self.members)))
         elif kind == "grow":
-            topic = chance.choice(self.topics)
-            topic["partitions"] = topic["partitions"] + self._partitions(chance.randint(1, 9))
+            topic = rng.choice(self.topics)
+            topic["partitions"] = topic["partitions"] + self._partitions(rng.randint(1, 9))
         elif kind == "topic":
             self.topics.append(self._new_topic())
         elif kind == "gone" and len(self.topics) > 1:
-            self.topics.pop(chance.randrange(len(self.topics)))
+            self.topics.pop(rng.randrange(len(self.topics)))
         elif kind == "subscribe" and self.members:
-            one = chance.choice(self.members)
-            return {**one, "names": self._names()}
+            member = rng.choice(self.members)
+            return {**member, "names": self._names()}
         elif kind == "replace" and any(member["instance"] for member in self.members):
-            one = chance.choice([member for member in self.members if member["instance"]])
-            return {**one, "id": self._member_id(), "target": None}
+            member = rng.choice([member for member in self.members if member["instance"]])
+            return {**member, "id": self._member_id(), "target": None}
         elif kind == "join":
-            for _ in range(chance.choice([0, 0, 3, 12])):
+            for _ in range(rng.choice([0, 0, 3, 12])):
                 self.members.append(self._new_member())
         if self.members and kind not in ("join", "replace"):
-            return dict(chance.choice(self.members))
+            return dict(rng.choice(self.members))
         return self._new_member()
 
     def _new_member(self) -> dict[str, Any]:
-        chance = self._chance
-        regex = REGEX if self._regexes and chance.random() < 0.7 else ""
+        rng = self._rng
+        regex = REGEX if self._regexes and rng.random() < 0.7 else ""
         return {
             "id": self._member_id(),
-            "instance": f"instance-{chance.randint(0, 10**6)}" if chance.random() < 0.3 else None,
-            "names": [] if regex and chance.random() < 0.7 else self._names(),
+            "instance": f"instance-{rng.randint(0, 10**6)}" if rng.random() < 0.3 else None,
+            "names": [] if regex and rng.random() < 0.7 else self._names(),
             "regex": regex,
             "target": None,
         }
@@ -205,8 +203,8 @@ class _Life:
     def _names(self) -> list[str]:
         names = [topic["name"] for topic in self.topics]
         if not self._homogeneous_life:
-            names = self._chance.sample(names, self._chance.randint(0, len(names)))
-            if self._chance.random() < 0.2:
+            names = self._rng.sample(names, self._rng.randint(0, len(names)))
+            if self._rng.random() < 0.2:
                 names.append("no-such-topic")
         return sorted(names)
 
@@ -216,19 +214,18 @@ class _Life:
         return {REGEX: sorted(topic["name"] for topic in self.topics if topic["name"].startswith("wanted"))}
 
     def _member_id(self) -> str:
-        return str(Uuid(self._chance.randbytes(16)))
+        return str(Uuid(self._rng.randbytes(16)))
 
     def _new_topic(self) -> dict[str, Any]:
         self._number += 1
         return {
-            "name": self._chance.choice(["wanted", "other"])
-            + f"-{self._chance.randint(0, 999)}-{self._number}",
-            "id": str(Uuid(self._chance.randbytes(16))),
-            "partitions": self._partitions(self._chance.choice([1, 2, 3, 6, 10, 17, 40])),
+            "name": self._rng.choice(["wanted", "other"]) + f"-{self._rng.randint(0, 999)}-{self._number}",
+            "id": str(Uuid(self._rng.randbytes(16))),
+            "partitions": self._partitions(self._rng.choice([1, 2, 3, 6, 10, 17, 40])),
         }
 
     def _partitions(self, count: int) -> list[list[int]]:
-        return [self._chance.sample(range(4), self._chance.randint(1, 3)) for _ in range(count)]
+        return [self._rng.sample(range(4), self._rng.randint(1, 3)) for _ in range(count)]
 
 
 def _to_assignment(target: dict[str, list[int]]) -> Assignment:

@@ -1,4 +1,4 @@
-"""Classic groups without a broker: members that join, sync and leave by one call each."""
+"""Classic groups without a broker: members that join, sync and leave with one call each."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ class ClassicWorld(ShardWorld[GroupMachine]):
         return self.ask(lambda machine, context: machine.classic.join(request, caller, context))
 
     def join(self, member_id: str = "", **more: Any) -> Any:
-        """The answer, if it is there."""
+        """The response, or PENDING."""
         return value_of(self.joining(member_id, **more))
 
     def new_id(self, **more: Any) -> str:
-        """A member id, as a new client is given one."""
+        """A member id, as assigned to a new client."""
         response = self.join(**more)
         assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED, response
         assert response.member_id
@@ -105,8 +105,8 @@ class ClassicWorld(ShardWorld[GroupMachine]):
             protocol_type=protocol_type,
             protocol_name=protocol,
             assignments=[
-                SyncGroupRequest.Assignment(member_id=one, assignment=data)
-                for one, data in (assignments or {}).items()
+                SyncGroupRequest.Assignment(member_id=member_id, assignment=data)
+                for member_id, data in (assignments or {}).items()
             ],
         )
         return self.ask(lambda machine, context: machine.classic.sync(request, context))
@@ -118,8 +118,8 @@ class ClassicWorld(ShardWorld[GroupMachine]):
         request = HeartbeatRequest(
             group_id=GROUP, generation_id=generation, member_id=member_id, group_instance_id=instance_id
         )
-        answer = value_of(self.ask(lambda machine, context: machine.classic.heartbeat(request, context)))
-        return answer.code if isinstance(answer, KafkaError) else ErrorCode(answer.error_code)
+        response = value_of(self.ask(lambda machine, context: machine.classic.heartbeat(request, context)))
+        return response.code if isinstance(response, KafkaError) else ErrorCode(response.error_code)
 
     def leave(self, *members: tuple[str, str | None], group_id: str = GROUP) -> list[ErrorCode]:
         request = LeaveGroupRequest(
@@ -131,25 +131,28 @@ class ClassicWorld(ShardWorld[GroupMachine]):
                 for member_id, instance_id in members
             ],
         )
-        answer = value_of(self.ask(lambda machine, context: machine.classic.leave(request, context)))
-        assert isinstance(answer, LeaveGroupResponse), answer
-        assert not answer.error_code
-        return [ErrorCode(one.error_code) for one in answer.members]
+        response = value_of(self.ask(lambda machine, context: machine.classic.leave(request, context)))
+        assert isinstance(response, LeaveGroupResponse), response
+        assert not response.error_code
+        return [ErrorCode(member.error_code) for member in response.members]
 
     # Whole groups
 
     def stable(self, count: int, *, instances: Sequence[str] = (), **more: Any) -> list[str]:
         """A stable group of generation 1, each member with its own assignment; the leader comes first."""
         if instances:
-            joins = [self.joining(instance_id=one, **more) for one in instances]
+            joins = [self.joining(instance_id=instance_id, **more) for instance_id in instances]
         else:
             joins = [self.joining(self.new_id(**more), **more) for _ in range(count)]
         self.pass_ms(2 * INITIAL_DELAY_MS)
-        answers = [value_of(one) for one in joins]
-        leader = next(one for one in answers if one.member_id == one.leader)
-        members = sorted((one.member_id for one in answers), key=lambda one: one != leader.member_id)
-        waiting = [self.syncing(one, leader.generation_id) for one in members[1:]]
-        self.sync(members[0], leader.generation_id, {one: one.encode() for one in members})
-        assert all(value_of(one).error_code == 0 for one in waiting)
+        responses = [value_of(promise) for promise in joins]
+        leader = next(response for response in responses if response.member_id == response.leader)
+        members = sorted(
+            (response.member_id for response in responses),
+            key=lambda member_id: member_id != leader.member_id,
+        )
+        waiting = [self.syncing(member, leader.generation_id) for member in members[1:]]
+        self.sync(members[0], leader.generation_id, {member: member.encode() for member in members})
+        assert all(value_of(promise).error_code == 0 for promise in waiting)
         assert self.state == "Stable"
         return members

@@ -1,4 +1,4 @@
-"""Consumer groups without a broker: members of both kinds, topics, and what must hold at every moment."""
+"""Consumer groups without a broker: members of both protocols, topics, and invariants."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ConsumerWorld(ClassicWorld):
     def __init__(self, settings: Mapping[str, str] | None = None, **topics: int) -> None:
         super().__init__(settings)
         self._topic_count = 0
-        # Topics that members must not know of.
+        # Topics that members may not see.
         self.hidden: set[str] = set()
         for name, partitions in (topics or {"t": 4}).items():
             self.topic(name, partitions)
@@ -47,7 +47,7 @@ class ConsumerWorld(ClassicWorld):
     # The cluster
 
     def topic(self, name: str, partitions: int) -> None:
-        """Make it, or give it more partitions."""
+        """Create it, or add partitions."""
         delta = Delta(self.image)
         known = self.image.topic_named(name)
         if known is None:
@@ -95,7 +95,7 @@ class ConsumerWorld(ClassicWorld):
         owned: Owned | None = None,
         **more: Any,
     ) -> Any:
-        """The answer, or the KafkaError."""
+        """Returns the response, or the KafkaError."""
         if epoch == 0:
             more = {"rebalance_timeout_ms": REBALANCE_MS, **more}
             owned = owned or {}
@@ -123,22 +123,23 @@ class ConsumerWorld(ClassicWorld):
         ]
 
     def error(self, *args: Any, **more: Any) -> ErrorCode:
-        answer = self.beat(*args, **more)
-        assert isinstance(answer, KafkaError), answer
-        return answer.code
+        response = self.beat(*args, **more)
+        assert isinstance(response, KafkaError), response
+        return response.code
 
-    def told(self, answer: ConsumerGroupHeartbeatResponse) -> tuple[int, Owned | None]:
+    def epoch_and_assignment(self, response: ConsumerGroupHeartbeatResponse) -> tuple[int, Owned | None]:
         """Epoch and assignment."""
-        assert isinstance(answer, ConsumerGroupHeartbeatResponse), answer
-        assert answer.error_code == ErrorCode.NONE
-        if answer.assignment is None:
-            return answer.member_epoch, None
-        return answer.member_epoch, {
-            self.image.topics[one.topic_id].name: one.partitions for one in answer.assignment.topic_partitions
+        assert isinstance(response, ConsumerGroupHeartbeatResponse), response
+        assert response.error_code == ErrorCode.NONE
+        if response.assignment is None:
+            return response.member_epoch, None
+        return response.member_epoch, {
+            self.image.topics[topic.topic_id].name: topic.partitions
+            for topic in response.assignment.topic_partitions
         }
 
     def settle(self, *members: str) -> None:
-        """Members that live and obey, until nothing changes any more."""
+        """Heartbeats of well-behaved members until nothing changes any more."""
         for _ in range(10):
             before = durable(self.consumers)
             for member_id in members:
@@ -148,13 +149,13 @@ class ConsumerWorld(ClassicWorld):
                     for topic, partitions in member.assigned.items()
                     if topic in self.image.topics
                 }
-                answer = self.beat(member_id, member.member_epoch, owned=owned)
-                assert isinstance(answer, ConsumerGroupHeartbeatResponse), answer
+                response = self.beat(member_id, member.member_epoch, owned=owned)
+                assert isinstance(response, ConsumerGroupHeartbeatResponse), response
             if durable(self.consumers) == before:
                 return
         raise AssertionError("it does not come to rest")
 
-    # Looking
+    # Queries
 
     @property
     def consumers(self) -> ConsumerGroup:
@@ -170,7 +171,7 @@ class ConsumerWorld(ClassicWorld):
         return {self.image.topics[topic].name: sorted(numbers) for topic, numbers in assignment.items()}
 
     def subscription(self, *topics: str, owned: Owned | None = None) -> bytes:
-        """What a member of the classic kind says when it joins."""
+        """The subscription of a classic member."""
         message = ConsumerProtocolSubscription(
             topics=list(topics),
             owned_partitions=[
@@ -182,11 +183,11 @@ class ConsumerWorld(ClassicWorld):
 
     def classic_assignment(self, data: bytes) -> Owned:
         message, _ = ConsumerProtocolAssignment.decode_from(data, 2, 1)
-        return {one.topic: one.partitions for one in message.assigned_partitions}
+        return {topic.topic: topic.partitions for topic in message.assigned_partitions}
 
 
 def assignment_bytes(owned: Owned) -> bytes:
-    """What the leader of a classic group gives a member."""
+    """The assignment that the leader of a classic group gives a member."""
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
             ConsumerProtocolAssignment.TopicPartition(topic=name, partitions=numbers)
@@ -197,17 +198,17 @@ def assignment_bytes(owned: Owned) -> bytes:
 
 
 def durable(group: ConsumerGroup) -> dict[str, Any]:
-    """All that must be the same after a restart."""
+    """The state that must survive a restart."""
     skipped = ("metadata_fresh_until_ms",)
     return {name: _copy(value) for name, value in vars(group).items() if name not in skipped}
 
 
 def _copy(value: Any) -> Any:
-    return {key: _copy(one) for key, one in value.items()} if isinstance(value, dict) else value
+    return {key: _copy(value) for key, value in value.items()} if isinstance(value, dict) else value
 
 
 def check_invariants(group: ConsumerGroup) -> None:
-    """What must hold of every group at every moment."""
+    """The invariants of every group."""
     owners: dict[tuple[Uuid, int], str] = {}
     for member in group.members.values():
         for assignment in (member.assigned, member.pending_revocation):
@@ -223,4 +224,4 @@ def check_invariants(group: ConsumerGroup) -> None:
                 assert targets.setdefault((topic, partition), member_id) == member_id
                 assert group.target_owners[topic][partition] == member_id
     assert group.assignment_epoch <= group.group_epoch
-    assert len(targets) == sum(len(one) for one in group.target_owners.values())
+    assert len(targets) == sum(len(value) for value in group.target_owners.values())

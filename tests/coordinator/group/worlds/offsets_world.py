@@ -1,4 +1,4 @@
-"""A shard of groups, asked about offsets directly."""
+"""A group shard for tests of offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Commits = dict[str, dict[int, int]]
 
 
 class StubGroup(Group):
-    """A group of whatever kind, whose answers a test chooses."""
+    """A group of any kind whose results the test chooses."""
 
     kind = GroupKind.CONSUMER
 
@@ -34,7 +34,7 @@ class StubGroup(Group):
         self.subscribed: set[str] = set()
         self.counts_from: OffsetExpiration | None = lambda committed_ms: committed_ms
         self.members = 0
-        self.asked: list[object] = []
+        self.validated: list[object] = []
 
     @property
     def state_name(self) -> str:
@@ -64,11 +64,11 @@ class StubGroup(Group):
         transactional: bool,
         api_version: int,
     ) -> None:
-        self.asked.append((member_id, instance_id, generation, transactional, api_version))
+        self.validated.append((member_id, instance_id, generation, transactional, api_version))
         self._refuse()
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        self.asked.append((member_id, member_epoch))
+        self.validated.append((member_id, member_epoch))
         self._refuse()
 
     def validate_offset_delete(self) -> None:
@@ -92,7 +92,7 @@ class StubGroup(Group):
 
 
 class OffsetsWorld(ShardWorld[GroupMachine]):
-    """Requests in few words; answers as topic -> partition -> what is told."""
+    """Short requests; responses as topic -> partition -> result."""
 
     def __init__(self, **settings: str) -> None:
         super().__init__(
@@ -168,19 +168,19 @@ class OffsetsWorld(ShardWorld[GroupMachine]):
         assert value_of(self.ask(lambda machine, context: Decision((), None, marker=marker))) is None
 
     def fetch(
-        self, group: str, topics: dict[str, list[int]] | None = None, *, stable: bool = False, **who: Any
+        self, group: str, topics: dict[str, list[int]] | None = None, *, stable: bool = False, **member: Any
     ) -> Any:
-        """Topic -> partition -> offset, or the error's code where there is one."""
-        ids = who.pop("topic_ids", {})
-        asked = None
+        """Topic -> partition -> offset or error code."""
+        ids = member.pop("topic_ids", {})
+        requested = None
         if topics is not None:
-            asked = [
+            requested = [
                 OffsetFetchRequest.Topics(
                     name=name, topic_id=ids.get(name, bytes(16)), partition_indexes=partitions
                 )
                 for name, partitions in topics.items()
             ]
-        request = OffsetFetchRequest.Group(group_id=group, topics=asked, **who)
+        request = OffsetFetchRequest.Group(group_id=group, topics=requested, **member)
         reply = value_of(
             self.ask(lambda machine, context: fetch(machine.offsets, request, require_stable=stable))
         )
@@ -188,8 +188,10 @@ class OffsetsWorld(ShardWorld[GroupMachine]):
             return reply
         return {
             topic.name: {
-                one.partition_index: ErrorCode(one.error_code) if one.error_code else one.committed_offset
-                for one in topic.partitions
+                partition.partition_index: ErrorCode(partition.error_code)
+                if partition.error_code
+                else partition.committed_offset
+                for partition in topic.partitions
             }
             for topic in reply.topics
         }
@@ -200,7 +202,9 @@ class OffsetsWorld(ShardWorld[GroupMachine]):
             topics=[
                 OffsetDeleteRequest.Topic(
                     name=name,
-                    partitions=[OffsetDeleteRequest.Partition(partition_index=one) for one in partitions],
+                    partitions=[
+                        OffsetDeleteRequest.Partition(partition_index=partition) for partition in partitions
+                    ],
                 )
                 for name, partitions in topics.items()
             ],
@@ -212,6 +216,8 @@ def _codes(reply: Any) -> Any:
     if isinstance(reply, BaseException) or not hasattr(reply, "topics"):
         return reply
     return {
-        topic.name: {one.partition_index: ErrorCode(one.error_code) for one in topic.partitions}
+        topic.name: {
+            partition.partition_index: ErrorCode(partition.error_code) for partition in topic.partitions
+        }
         for topic in reply.topics
     }

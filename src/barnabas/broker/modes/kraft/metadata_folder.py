@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from barnabas.base.errors import KafkaError
@@ -97,6 +97,8 @@ class MetadataFolder:
         self.snapshots.find(self.log.log_start_offset)
         self._check_snapshots()
         self._elections: deque[StoreElection] = deque()
+        # Leader epochs to write, for the worker.
+        self._epochs: deque[Callable[[], None]] = deque()
         # Unsynced files and directories, in order.  A worker removes from the left what the loop adds on the
         # right; the file handles are the worker's own.
         self._unsynced: deque[File | str] = deque()
@@ -170,6 +172,10 @@ class MetadataFolder:
                 case AppendBatch():
                     self._append(entry)
         except KafkaError as error:
+            cause = error.__cause__
+            if isinstance(cause, OSError) and cause.errno is not None:
+                # What to do about it depends on what failed: a full disk is no broken one.
+                raise OSError(cause.errno, cause.strerror, self.path) from error
             raise OSError(errno.EIO, error.message, self.path) from error
 
     def _append(self, entry: AppendBatch) -> None:
@@ -187,7 +193,10 @@ class MetadataFolder:
                 entry.records.messages, timestamp=now_ms, base_offset=base_offset, leader_epoch=epoch
             )
         self.log.append_as_leader(buffer, epoch, origin=AppendOrigin.RAFT_LEADER)
-        self.log.epochs.write_out()
+        epochs = self.log.epochs.plan_write()
+        if epochs is not None:
+            self._epochs.append(epochs.run)
+            self.log.epochs.written(epochs.entries)  # if that fails, the node stops
         self._mark_unsynced()
 
     def _mark_unsynced(self) -> None:
@@ -200,11 +209,13 @@ class MetadataFolder:
         self._unsynced.append(self._files[-1])
 
     def sync(self) -> None:
-        """Runs on a worker: persists votes first, then batches."""
+        """Runs on a worker: persists votes first, then leader epochs, then batches."""
         while self._elections:
             entry = self._elections.popleft()
             content = encode_quorum_state(entry.state, entry.voter_ids, entry.kraft_version)
             self._disk.write_atomically(f"{self.path}/{QUORUM_STATE_FILE}", content)
+        while self._epochs:
+            self._epochs.popleft()()
         targets: dict[File | str, None] = {}
         while self._unsynced:
             targets[self._unsynced.popleft()] = None

@@ -11,7 +11,7 @@ from barnabas.cli.framework.kafka_errors import exit_code
 from barnabas.cli.friendly.framework import refusal
 from barnabas.cli.friendly.records.times import AtTime, FromEnd, LogEnd, Position, parse_position
 from barnabas.client.admin.records import OffsetSpec
-from barnabas.client.errors.kinds import AuthorizationError, ClientError
+from barnabas.client.errors.base import AuthorizationError, ClientError
 from barnabas.client.model import TopicPartition
 from barnabas.runtime.clock import SystemClock
 

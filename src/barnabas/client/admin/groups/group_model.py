@@ -1,4 +1,4 @@
-"""What the admin client tells of groups."""
+"""Data classes of the admin client's calls about groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from barnabas.security.acls import Operation
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as a list shows it; `type` is Classic, Consumer, Share or Streams, empty where nobody tells."""
+    """A listed group; `type` is Classic, Consumer, Share or Streams, or empty if the broker does not
+    report it."""
 
     group_id: str
     protocol_type: str
@@ -21,13 +22,13 @@ class GroupListing:
 
     @property
     def is_simple(self) -> bool:
-        """Only offsets are committed under this name: no member ever joined."""
+        """Whether the group only has committed offsets: no member ever joined."""
         return self.protocol_type == ""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupListings:
-    """The groups that brokers told of, and the brokers that did not answer."""
+    """The groups that the brokers listed, and the brokers that failed."""
 
     groups: tuple[GroupListing, ...]
     errors: Mapping[Node, KafkaError]
@@ -35,7 +36,7 @@ class GroupListings:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member of any kind of group; what a kind does not have is None or empty."""
+    """A member of any type of group; fields that its type does not have are None or empty."""
 
     member_id: str
     client_id: str
@@ -47,13 +48,13 @@ class GroupMember:
     target_assignment: frozenset[TopicPartition] | None = None
     subscribed_topics: tuple[str, ...] = ()
     subscribed_regex: str | None = None
-    # False while a member of a consumer group still speaks the classic protocol (KIP-848).
+    # False while a member of a consumer group still uses the classic protocol (KIP-848).
     upgraded: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group of any kind."""
+    """A group of any type."""
 
     group_id: str
     type: str
@@ -120,7 +121,7 @@ class StreamsGroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupOffset:
-    """Where a share group starts in a partition."""
+    """The start offset of a share group in a partition."""
 
     start_offset: int
     leader_epoch: int

@@ -1,4 +1,4 @@
-"""Offsets of groups: committed ones of consumer groups, start offsets of share groups."""
+"""Offsets of groups: committed offsets of consumer groups, start offsets of share groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from barnabas.client.admin.calls import AdminCalls, outcome
 from barnabas.client.admin.groups.group_model import ShareGroupOffset
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import CoordinatorType
-from barnabas.client.errors.kinds import error_for
+from barnabas.client.errors.base import error_for
 from barnabas.client.model import OffsetAndMetadata, TopicPartition, by_topic
 from barnabas.client.offset_requests import (
     fetched_offsets,
@@ -46,25 +46,26 @@ class GroupOffsetCalls(AdminCalls):
         require_stable: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[str, Committed]:
-        """What groups have committed, for these partitions or (None) for all; None where there is nothing."""
+        """Return committed offsets of groups, for these partitions or (None) for all; None if there is
+        none."""
         wanted: Mapping[str, Sequence[TopicPartition] | None] = (
             {groups: None} if isinstance(groups, str) else groups
         )
 
-        async def ask(connection: BrokerConnection, some: list[str]) -> Mapping[str, Committed | KafkaError]:
+        async def send(connection: BrokerConnection, some: list[str]) -> Mapping[str, Committed | KafkaError]:
             key = OffsetFetchRequest.schema.key or 0
             if connection.version_for(key) >= 8:
                 request = offset_fetch_request({group: wanted[group] for group in some}, require_stable)
-                return fetched_offsets(await connection.ask(request, OffsetFetchResponse), None)
-            found: dict[str, Committed | KafkaError] = {}
+                return fetched_offsets(await connection.send(request, OffsetFetchResponse), None)
+            results: dict[str, Committed | KafkaError] = {}
             for group in some:
                 one = offset_fetch_request({group: wanted[group]}, require_stable, batched=False)
-                found.update(fetched_offsets(await connection.ask(one, OffsetFetchResponse), group))
-            return found
+                results.update(fetched_offsets(await connection.send(one, OffsetFetchResponse), group))
+            return results
 
-        return await self._through_coordinators(wanted, _GROUP, ask, timeout_ms, "OffsetFetch")
+        return await self._through_coordinators(wanted, _GROUP, send, timeout_ms, "OffsetFetch")
 
-    # The same request serves groups of every kind that commits.
+    # The same request serves every type of group that commits offsets.
     list_streams_group_offsets = list_consumer_group_offsets
 
     async def alter_consumer_group_offsets(
@@ -74,20 +75,22 @@ class GroupOffsetCalls(AdminCalls):
         *,
         timeout_ms: int | None = None,
     ) -> Outcomes[TopicPartition, None]:
-        """Set committed offsets of a group that has no members."""
+        """Set committed offsets of a group without members."""
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, _: list[str]
         ) -> Mapping[str, Outcomes[TopicPartition, None] | KafkaError]:
-            answer = await connection.ask(offset_commit_request(group_id, offsets), OffsetCommitResponse)
-            told = {
-                TopicPartition(topic.name, one.partition_index): outcome(one.error_code, None, None)
-                for topic in answer.topics
-                for one in topic.partitions
+            response = await connection.send(offset_commit_request(group_id, offsets), OffsetCommitResponse)
+            outcomes = {
+                TopicPartition(topic.name, partition.partition_index): outcome(
+                    partition.error_code, None, None
+                )
+                for topic in response.topics
+                for partition in topic.partitions
             }
-            return {group_id: _moved(told) or Outcomes(told)}
+            return {group_id: _moved(outcomes) or Outcomes(outcomes)}
 
-        return (await self._through_coordinators([group_id], _GROUP, ask, timeout_ms, "OffsetCommit"))[
+        return (await self._through_coordinators([group_id], _GROUP, send, timeout_ms, "OffsetCommit"))[
             group_id
         ]
 
@@ -96,7 +99,7 @@ class GroupOffsetCalls(AdminCalls):
     async def delete_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Outcomes[TopicPartition, None]:
-        """Forget committed offsets of partitions that no member is subscribed to."""
+        """Delete committed offsets of partitions that no member is subscribed to."""
         request = OffsetDeleteRequest(
             group_id=group_id,
             topics=[
@@ -108,26 +111,28 @@ class GroupOffsetCalls(AdminCalls):
             ],
         )
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, _: list[str]
         ) -> Mapping[str, Outcomes[TopicPartition, None] | KafkaError]:
-            answer = await connection.ask(request, OffsetDeleteResponse)
-            if answer.error_code:
-                return {group_id: error_for(answer.error_code)}
-            told = {
-                TopicPartition(topic.name, one.partition_index): outcome(one.error_code, None, None)
-                for topic in answer.topics
-                for one in topic.partitions
+            response = await connection.send(request, OffsetDeleteResponse)
+            if response.error_code:
+                return {group_id: error_for(response.error_code)}
+            outcomes = {
+                TopicPartition(topic.name, partition.partition_index): outcome(
+                    partition.error_code, None, None
+                )
+                for topic in response.topics
+                for partition in topic.partitions
             }
-            return {group_id: Outcomes(told)}
+            return {group_id: Outcomes(outcomes)}
 
-        return (await self._through_coordinators([group_id], _GROUP, ask, timeout_ms, "OffsetDelete"))[
+        return (await self._through_coordinators([group_id], _GROUP, send, timeout_ms, "OffsetDelete"))[
             group_id
         ]
 
     delete_streams_group_offsets = delete_consumer_group_offsets
 
-    # ------------------------------------------------------------------------------------------ share groups
+    # ------------------------------------------------------------------------------------------- share groups
 
     async def list_share_group_offsets(
         self,
@@ -135,26 +140,28 @@ class GroupOffsetCalls(AdminCalls):
         *,
         timeout_ms: int | None = None,
     ) -> Outcomes[str, ShareStart]:
-        """Where share groups start, in these partitions or (None) in all."""
+        """Return the start offsets of share groups, for these partitions or (None) for all."""
 
-        async def ask(connection: BrokerConnection, some: list[str]) -> Mapping[str, ShareStart | KafkaError]:
+        async def send(
+            connection: BrokerConnection, some: list[str]
+        ) -> Mapping[str, ShareStart | KafkaError]:
             request = DescribeShareGroupOffsetsRequest(
                 groups=[_share_group(one, groups[one]) for one in some]
             )
-            answer = await connection.ask(request, DescribeShareGroupOffsetsResponse)
+            response = await connection.send(request, DescribeShareGroupOffsetsResponse)
             return {
-                one.group_id: error_for(one.error_code, one.error_message)
-                if one.error_code
-                else _share_starts(one)
-                for one in answer.groups
+                group.group_id: error_for(group.error_code, group.error_message)
+                if group.error_code
+                else _share_starts(group)
+                for group in response.groups
             }
 
-        return await self._through_coordinators(groups, _GROUP, ask, timeout_ms, "DescribeShareGroupOffsets")
+        return await self._through_coordinators(groups, _GROUP, send, timeout_ms, "DescribeShareGroupOffsets")
 
     async def alter_share_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> Outcomes[TopicPartition, None]:
-        """Set where an empty share group starts."""
+        """Set the start offsets of an empty share group."""
         request = AlterShareGroupOffsetsRequest(
             group_id=group_id,
             topics=[
@@ -171,50 +178,51 @@ class GroupOffsetCalls(AdminCalls):
             ],
         )
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, _: list[str]
         ) -> Mapping[str, Outcomes[TopicPartition, None] | KafkaError]:
-            answer = await connection.ask(request, AlterShareGroupOffsetsResponse)
-            if answer.error_code:
-                return {group_id: error_for(answer.error_code, answer.error_message)}
-            told = {
-                TopicPartition(topic.topic_name, one.partition_index): outcome(
-                    one.error_code, one.error_message, None
+            response = await connection.send(request, AlterShareGroupOffsetsResponse)
+            if response.error_code:
+                return {group_id: error_for(response.error_code, response.error_message)}
+            outcomes = {
+                TopicPartition(topic.topic_name, partition.partition_index): outcome(
+                    partition.error_code, partition.error_message, None
                 )
-                for topic in answer.responses
-                for one in topic.partitions
+                for topic in response.responses
+                for partition in topic.partitions
             }
-            return {group_id: Outcomes(told)}
+            return {group_id: Outcomes(outcomes)}
 
-        what = "AlterShareGroupOffsets"
-        return (await self._through_coordinators([group_id], _GROUP, ask, timeout_ms, what))[group_id]
+        api_name = "AlterShareGroupOffsets"
+        return (await self._through_coordinators([group_id], _GROUP, send, timeout_ms, api_name))[group_id]
 
     async def delete_share_group_offsets(
         self, group_id: str, topics: Iterable[str], *, timeout_ms: int | None = None
     ) -> Outcomes[str, None]:
-        """Let a share group forget topics."""
+        """Delete a share group's offsets for topics."""
         request = DeleteShareGroupOffsetsRequest(
             group_id=group_id,
             topics=[DeleteShareGroupOffsetsRequest.Topic(topic_name=topic) for topic in topics],
         )
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, _: list[str]
         ) -> Mapping[str, Outcomes[str, None] | KafkaError]:
-            answer = await connection.ask(request, DeleteShareGroupOffsetsResponse)
-            if answer.error_code:
-                return {group_id: error_for(answer.error_code, answer.error_message)}
-            told = {
-                one.topic_name: outcome(one.error_code, one.error_message, None) for one in answer.responses
+            response = await connection.send(request, DeleteShareGroupOffsetsResponse)
+            if response.error_code:
+                return {group_id: error_for(response.error_code, response.error_message)}
+            outcomes = {
+                result.topic_name: outcome(result.error_code, result.error_message, None)
+                for result in response.responses
             }
-            return {group_id: Outcomes(told)}
+            return {group_id: Outcomes(outcomes)}
 
-        what = "DeleteShareGroupOffsets"
-        return (await self._through_coordinators([group_id], _GROUP, ask, timeout_ms, what))[group_id]
+        api_name = "DeleteShareGroupOffsets"
+        return (await self._through_coordinators([group_id], _GROUP, send, timeout_ms, api_name))[group_id]
 
 
 def _moved(told: Mapping[TopicPartition, KafkaError | None]) -> KafkaError | None:
-    """An error that all partitions share is one of the group: its coordinator has moved, say."""
+    """Return the error of the group (its coordinator has moved, for example) if all partitions share it."""
     errors = {error.code: error for error in told.values() if error is not None}
     return next(iter(errors.values())) if len(errors) == 1 and None not in told.values() else None
 
@@ -231,15 +239,17 @@ def _share_group(
     return DescribeShareGroupOffsetsRequest.Group(group_id=group_id, topics=topics)
 
 
-def _share_starts(told: DescribeShareGroupOffsetsResponse.Group) -> ShareStart:
+def _share_starts(group: DescribeShareGroupOffsetsResponse.Group) -> ShareStart:
     return Outcomes(
         {
-            TopicPartition(topic.topic_name, one.partition_index): outcome(
-                one.error_code,
-                one.error_message,
-                ShareGroupOffset(one.start_offset, one.leader_epoch) if one.start_offset >= 0 else None,
+            TopicPartition(topic.topic_name, partition.partition_index): outcome(
+                partition.error_code,
+                partition.error_message,
+                ShareGroupOffset(partition.start_offset, partition.leader_epoch)
+                if partition.start_offset >= 0
+                else None,
             )
-            for topic in told.topics
-            for one in topic.partitions
+            for topic in group.topics
+            for partition in topic.partitions
         }
     )

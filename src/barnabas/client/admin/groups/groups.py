@@ -1,4 +1,4 @@
-"""Groups: list, describe, delete, and send members away."""
+"""Groups: list, describe, delete, and remove members."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from barnabas.client.admin.groups.group_model import (
 from barnabas.client.admin.groups.streams import streams_group
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import CoordinatorType
+from barnabas.client.errors.base import ClientError, check, error_for
 from barnabas.client.errors.cluster import UnsupportedVersionError
 from barnabas.client.errors.groups import GroupIdNotFoundError
-from barnabas.client.errors.kinds import ClientError, check, error_for
 from barnabas.client.group_protocol import read_assignment
 from barnabas.client.model import Node, TopicPartition
 from barnabas.client.outcomes import Outcomes
@@ -67,23 +67,25 @@ class GroupCalls(AdminCalls):
         protocol_types: Iterable[str] | None = None,
         timeout_ms: int | None = None,
     ) -> GroupListings:
-        """All groups of all brokers, of these states, types and protocols if some are named."""
+        """List the groups of all brokers, optionally by state, type and protocol type."""
         request = ListGroupsRequest(states_filter=sorted(states), types_filter=sorted(types))
         brokers = await self._brokers(timeout_ms)
-        answers = await asyncio.gather(*(self._list_of(node, request, timeout_ms) for node in brokers))
+        responses = await asyncio.gather(*(self._list_of(node, request, timeout_ms) for node in brokers))
         wanted = None if protocol_types is None else set(protocol_types)
-        found: dict[str, GroupListing] = {}
+        results: dict[str, GroupListing] = {}
         errors: dict[Node, KafkaError] = {}
-        for node, answer in zip(brokers, answers, strict=True):
-            if isinstance(answer, KafkaError):
-                errors[node] = answer
+        for node, response in zip(brokers, responses, strict=True):
+            if isinstance(response, KafkaError):
+                errors[node] = response
                 continue
-            for one in answer.groups:
-                if wanted is None or one.protocol_type in wanted:
-                    # Brokers write types in small letters here, and with a capital when they describe.
-                    kind = one.group_type.capitalize()
-                    found[one.group_id] = GroupListing(one.group_id, one.protocol_type, one.group_state, kind)
-        return GroupListings(tuple(found.values()), errors)
+            for group in response.groups:
+                if wanted is None or group.protocol_type in wanted:
+                    # ListGroups responses have types in lower case, describe responses capitalized.
+                    kind = group.group_type.capitalize()
+                    results[group.group_id] = GroupListing(
+                        group.group_id, group.protocol_type, group.group_state, kind
+                    )
+        return GroupListings(tuple(results.values()), errors)
 
     async def list_consumer_groups(
         self,
@@ -92,23 +94,24 @@ class GroupCalls(AdminCalls):
         types: Iterable[str] = (),
         timeout_ms: int | None = None,
     ) -> GroupListings:
-        """The groups that consumers use: classic ones of the consumer protocol, and those of KIP-848."""
+        """List the groups of consumers: classic groups with protocol type "consumer", and those of
+        KIP-848."""
         found = await self.list_groups(
             states=states,
             types=types,
             protocol_types=(CONSUMER_PROTOCOL, ""),
             timeout_ms=timeout_ms,
         )
-        kept = tuple(one for one in found.groups if one.type in ("", CLASSIC, CONSUMER))
+        kept = tuple(group for group in found.groups if group.type in ("", CLASSIC, CONSUMER))
         return GroupListings(kept, found.errors)
 
     async def _list_of(
         self, node: Node, request: ListGroupsRequest, timeout_ms: int | None
     ) -> ListGroupsResponse | KafkaError:
         async def attempt() -> ListGroupsResponse:
-            answer = await (await self.cluster.connection_to(node.id)).ask(request, ListGroupsResponse)
-            check(answer.error_code)
-            return answer
+            response = await (await self.cluster.connection_to(node.id)).send(request, ListGroupsResponse)
+            check(response.error_code)
+            return response
 
         try:
             return await self.cluster.retries.until(self._deadline(timeout_ms), "ListGroups", attempt)
@@ -122,9 +125,9 @@ class GroupCalls(AdminCalls):
         include_authorized_operations: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[str, GroupDescription]:
-        """Groups of consumers, whichever of the two protocols they speak."""
+        """Describe groups of consumers, of the classic and of the consumer protocol."""
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, groups: list[str]
         ) -> Mapping[str, GroupDescription | KafkaError]:
             found = await self._describe_consumer(connection, groups, include_authorized_operations)
@@ -133,7 +136,7 @@ class GroupCalls(AdminCalls):
                 found.update(await self._describe_classic(connection, classic, include_authorized_operations))
             return found
 
-        return await self._through_coordinators(group_ids, _GROUP, ask, timeout_ms, "ConsumerGroupDescribe")
+        return await self._through_coordinators(group_ids, _GROUP, send, timeout_ms, "ConsumerGroupDescribe")
 
     async def describe_classic_groups(
         self,
@@ -142,14 +145,14 @@ class GroupCalls(AdminCalls):
         include_authorized_operations: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[str, GroupDescription]:
-        """Classic groups of whatever protocol: consumers, connectors, others."""
+        """Describe classic groups of any protocol type: consumers, connectors, others."""
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, groups: list[str]
         ) -> Mapping[str, GroupDescription | KafkaError]:
             return await self._describe_classic(connection, groups, include_authorized_operations)
 
-        return await self._through_coordinators(group_ids, _GROUP, ask, timeout_ms, "DescribeGroups")
+        return await self._through_coordinators(group_ids, _GROUP, send, timeout_ms, "DescribeGroups")
 
     async def describe_share_groups(
         self,
@@ -160,19 +163,19 @@ class GroupCalls(AdminCalls):
     ) -> Outcomes[str, GroupDescription]:
         """Share groups (KIP-932)."""
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, groups: list[str]
         ) -> Mapping[str, GroupDescription | KafkaError]:
             request = ShareGroupDescribeRequest(
                 group_ids=groups, include_authorized_operations=include_authorized_operations
             )
-            answer = await connection.ask(request, ShareGroupDescribeResponse)
+            response = await connection.send(request, ShareGroupDescribeResponse)
             return {
-                one.group_id: outcome(one.error_code, one.error_message, _share(one, connection.node))
-                for one in answer.groups
+                group.group_id: outcome(group.error_code, group.error_message, _share(group, connection.node))
+                for group in response.groups
             }
 
-        return await self._through_coordinators(group_ids, _GROUP, ask, timeout_ms, "ShareGroupDescribe")
+        return await self._through_coordinators(group_ids, _GROUP, send, timeout_ms, "ShareGroupDescribe")
 
     async def describe_streams_groups(
         self,
@@ -183,21 +186,21 @@ class GroupCalls(AdminCalls):
     ) -> Outcomes[str, StreamsGroupDescription]:
         """Streams groups (KIP-1071)."""
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, groups: list[str]
         ) -> Mapping[str, StreamsGroupDescription | KafkaError]:
             request = StreamsGroupDescribeRequest(
                 group_ids=groups, include_authorized_operations=include_authorized_operations
             )
-            answer = await connection.ask(request, StreamsGroupDescribeResponse)
+            response = await connection.send(request, StreamsGroupDescribeResponse)
             return {
-                one.group_id: error_for(one.error_code, one.error_message)
-                if one.error_code
-                else streams_group(one, connection.node)
-                for one in answer.groups
+                group.group_id: error_for(group.error_code, group.error_message)
+                if group.error_code
+                else streams_group(group, connection.node)
+                for group in response.groups
             }
 
-        return await self._through_coordinators(group_ids, _GROUP, ask, timeout_ms, "StreamsGroupDescribe")
+        return await self._through_coordinators(group_ids, _GROUP, send, timeout_ms, "StreamsGroupDescribe")
 
     async def _describe_consumer(
         self, connection: BrokerConnection, groups: list[str], with_operations: bool
@@ -206,37 +209,37 @@ class GroupCalls(AdminCalls):
             group_ids=groups, include_authorized_operations=with_operations
         )
         try:
-            answer = await connection.ask(request, ConsumerGroupDescribeResponse)
+            response = await connection.send(request, ConsumerGroupDescribeResponse)
         except UnsupportedVersionError:
             return dict.fromkeys(groups, GroupIdNotFoundError())
-        found: dict[str, GroupDescription | KafkaError] = {}
-        for one in answer.groups:
-            if one.error_code == ErrorCode.UNSUPPORTED_VERSION:
-                # The broker knows the request, but not with the features that are in effect.
-                found[one.group_id] = GroupIdNotFoundError(one.error_message)
+        results: dict[str, GroupDescription | KafkaError] = {}
+        for group in response.groups:
+            if group.error_code == ErrorCode.UNSUPPORTED_VERSION:
+                # The broker knows the request, but the finalized features do not allow it.
+                results[group.group_id] = GroupIdNotFoundError(group.error_message)
             else:
-                found[one.group_id] = outcome(
-                    one.error_code, one.error_message, _consumer(one, connection.node)
+                results[group.group_id] = outcome(
+                    group.error_code, group.error_message, _consumer(group, connection.node)
                 )
-        return found
+        return results
 
     async def _describe_classic(
         self, connection: BrokerConnection, groups: list[str], with_operations: bool
     ) -> dict[str, GroupDescription | KafkaError]:
         request = DescribeGroupsRequest(groups=groups, include_authorized_operations=with_operations)
-        answer = await connection.ask(request, DescribeGroupsResponse)
-        return {one.group_id: _classic_outcome(one, connection.node) for one in answer.groups}
+        response = await connection.send(request, DescribeGroupsResponse)
+        return {group.group_id: _classic_outcome(group, connection.node) for group in response.groups}
 
     async def delete_groups(
         self, group_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> Outcomes[str, None]:
-        """Forget groups that have no members, of any kind, with their offsets."""
+        """Delete groups of any type that have no members, and their offsets."""
 
-        async def ask(connection: BrokerConnection, groups: list[str]) -> Mapping[str, KafkaError | None]:
-            answer = await connection.ask(DeleteGroupsRequest(groups_names=groups), DeleteGroupsResponse)
-            return {one.group_id: outcome(one.error_code, None, None) for one in answer.results}
+        async def send(connection: BrokerConnection, groups: list[str]) -> Mapping[str, KafkaError | None]:
+            response = await connection.send(DeleteGroupsRequest(groups_names=groups), DeleteGroupsResponse)
+            return {result.group_id: outcome(result.error_code, None, None) for result in response.results}
 
-        return await self._through_coordinators(group_ids, _GROUP, ask, timeout_ms, "DeleteGroups")
+        return await self._through_coordinators(group_ids, _GROUP, send, timeout_ms, "DeleteGroups")
 
     # Apache Kafka's names for the same request.
     delete_consumer_groups = delete_groups
@@ -251,41 +254,46 @@ class GroupCalls(AdminCalls):
         reason: str | None = None,
         timeout_ms: int | None = None,
     ) -> Outcomes[MemberToRemove, None]:
-        """Send members away: these, or all that the group has now."""
+        """Remove members: the given ones, or all current members."""
         if members is None:
             described = (await self.describe_consumer_groups([group_id], timeout_ms=timeout_ms))[group_id]
             members = [
-                MemberToRemove(one.group_instance_id, "" if one.group_instance_id else one.member_id)
-                for one in described.members
+                MemberToRemove(member.group_instance_id, "" if member.group_instance_id else member.member_id)
+                for member in described.members
             ]
         request = LeaveGroupRequest(
             group_id=group_id,
             members=[
                 LeaveGroupRequest.MemberIdentity(
-                    member_id=one.member_id, group_instance_id=one.group_instance_id, reason=reason
+                    member_id=member.member_id, group_instance_id=member.group_instance_id, reason=reason
                 )
-                for one in members
+                for member in members
             ],
         )
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, _: list[str]
         ) -> Mapping[str, LeaveGroupResponse | KafkaError]:
-            answer = await connection.ask(request, LeaveGroupResponse)
-            return {group_id: outcome(answer.error_code, None, answer)}
+            response = await connection.send(request, LeaveGroupResponse)
+            return {group_id: outcome(response.error_code, None, response)}
 
-        answers = await self._through_coordinators([group_id], _GROUP, ask, timeout_ms, "LeaveGroup")
-        told = {(one.group_instance_id, one.member_id): one.error_code for one in answers[group_id].members}
-        by_instance = {one.group_instance_id: one.error_code for one in answers[group_id].members}
+        responses = await self._through_coordinators([group_id], _GROUP, send, timeout_ms, "LeaveGroup")
+        outcomes = {
+            (member.group_instance_id, member.member_id): member.error_code
+            for member in responses[group_id].members
+        }
+        by_instance = {member.group_instance_id: member.error_code for member in responses[group_id].members}
         return Outcomes(
             {
-                one: outcome(told.get(one, by_instance.get(one.group_instance_id, 0)), None, None)
-                for one in members
+                member: outcome(
+                    outcomes.get(member, by_instance.get(member.group_instance_id, 0)), None, None
+                )
+                for member in members
             }
         )
 
 
-def _consumer(one: ConsumerGroupDescribeResponse.DescribedGroup, node: Node) -> GroupDescription:
+def _consumer(group: ConsumerGroupDescribeResponse.DescribedGroup, node: Node) -> GroupDescription:
     members = tuple(
         GroupMember(
             member_id=member.member_id,
@@ -300,23 +308,23 @@ def _consumer(one: ConsumerGroupDescribeResponse.DescribedGroup, node: Node) -> 
             subscribed_regex=member.subscribed_topic_regex,
             upgraded={_MEMBER_CLASSIC: False, _MEMBER_CONSUMER: True}.get(member.member_type),
         )
-        for member in one.members
+        for member in group.members
     )
     return GroupDescription(
-        group_id=one.group_id,
+        group_id=group.group_id,
         type=CONSUMER,
-        state=one.group_state,
+        state=group.group_state,
         protocol_type=CONSUMER_PROTOCOL,
-        assignor=one.assignor_name,
+        assignor=group.assignor_name,
         coordinator=node,
         members=members,
-        authorized_operations=_operations(one.authorized_operations),
-        group_epoch=one.group_epoch,
-        target_assignment_epoch=one.assignment_epoch,
+        authorized_operations=_operations(group.authorized_operations),
+        group_epoch=group.group_epoch,
+        target_assignment_epoch=group.assignment_epoch,
     )
 
 
-def _share(one: ShareGroupDescribeResponse.DescribedGroup, node: Node) -> GroupDescription:
+def _share(group: ShareGroupDescribeResponse.DescribedGroup, node: Node) -> GroupDescription:
     members = tuple(
         GroupMember(
             member_id=member.member_id,
@@ -327,34 +335,36 @@ def _share(one: ShareGroupDescribeResponse.DescribedGroup, node: Node) -> GroupD
             member_epoch=member.member_epoch,
             subscribed_topics=tuple(member.subscribed_topic_names),
         )
-        for member in one.members
+        for member in group.members
     )
     return GroupDescription(
-        group_id=one.group_id,
+        group_id=group.group_id,
         type=SHARE,
-        state=one.group_state,
+        state=group.group_state,
         protocol_type=SHARE.lower(),
-        assignor=one.assignor_name,
+        assignor=group.assignor_name,
         coordinator=node,
         members=members,
-        authorized_operations=_operations(one.authorized_operations),
-        group_epoch=one.group_epoch,
-        target_assignment_epoch=one.assignment_epoch,
+        authorized_operations=_operations(group.authorized_operations),
+        group_epoch=group.group_epoch,
+        target_assignment_epoch=group.assignment_epoch,
     )
 
 
-def _classic_outcome(one: DescribeGroupsResponse.DescribedGroup, node: Node) -> GroupDescription | KafkaError:
-    if one.error_code:
-        return error_for(one.error_code, one.error_message)
+def _classic_outcome(
+    group: DescribeGroupsResponse.DescribedGroup, node: Node
+) -> GroupDescription | KafkaError:
+    if group.error_code:
+        return error_for(group.error_code, group.error_message)
     return GroupDescription(
-        group_id=one.group_id,
+        group_id=group.group_id,
         type=CLASSIC,
-        state=one.group_state,
-        protocol_type=one.protocol_type,
-        assignor=one.protocol_data,
+        state=group.group_state,
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data,
         coordinator=node,
-        members=tuple(_classic_member(member, one.protocol_type) for member in one.members),
-        authorized_operations=_operations(one.authorized_operations),
+        members=tuple(_classic_member(member, group.protocol_type) for member in group.members),
+        authorized_operations=_operations(group.authorized_operations),
     )
 
 
@@ -364,7 +374,7 @@ def _classic_member(member: DescribeGroupsResponse.DescribedGroupMember, protoco
         try:
             assignment = frozenset(read_assignment(member.member_assignment).partitions)
         except ProtocolError:
-            # Another library may have put there what it likes.
+            # Other libraries may store anything in it.
             assignment = frozenset()
     return GroupMember(
         member_id=member.member_id,

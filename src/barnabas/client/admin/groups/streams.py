@@ -1,4 +1,4 @@
-"""Streams groups as the admin client tells of them."""
+"""Descriptions of streams groups."""
 
 from __future__ import annotations
 
@@ -17,58 +17,58 @@ from barnabas.security.acls import Operation
 
 
 def streams_group(
-    told: StreamsGroupDescribeResponse.DescribedGroup, coordinator: Node
+    group: StreamsGroupDescribeResponse.DescribedGroup, coordinator: Node
 ) -> StreamsGroupDescription:
-    numbers = operations(told.authorized_operations)
-    topology = told.topology
+    numbers = operations(group.authorized_operations)
+    topology = group.topology
     return StreamsGroupDescription(
-        group_id=told.group_id,
-        state=told.group_state,
+        group_id=group.group_id,
+        state=group.group_state,
         coordinator=coordinator,
-        group_epoch=told.group_epoch,
-        target_assignment_epoch=told.assignment_epoch,
+        group_epoch=group.group_epoch,
+        target_assignment_epoch=group.assignment_epoch,
         topology_epoch=topology.epoch if topology is not None else NO_EPOCH,
         subtopologies=tuple(map(_subtopology, topology.subtopologies or () if topology is not None else ())),
-        members=tuple(map(_member, told.members)),
+        members=tuple(map(_member, group.members)),
         authorized_operations=None if numbers is None else tuple(map(Operation, numbers)),
     )
 
 
-def _subtopology(told: StreamsGroupDescribeResponse.Subtopology) -> StreamsSubtopology:
+def _subtopology(subtopology: StreamsGroupDescribeResponse.Subtopology) -> StreamsSubtopology:
     return StreamsSubtopology(
-        told.subtopology_id,
-        tuple(told.source_topics),
-        tuple(told.repartition_sink_topics),
-        tuple(topic.name for topic in told.state_changelog_topics),
-        tuple(topic.name for topic in told.repartition_source_topics),
+        subtopology.subtopology_id,
+        tuple(subtopology.source_topics),
+        tuple(subtopology.repartition_sink_topics),
+        tuple(topic.name for topic in subtopology.state_changelog_topics),
+        tuple(topic.name for topic in subtopology.repartition_source_topics),
     )
 
 
-def _member(told: StreamsGroupDescribeResponse.Member) -> StreamsMember:
+def _member(member: StreamsGroupDescribeResponse.Member) -> StreamsMember:
     return StreamsMember(
-        member_id=told.member_id,
-        member_epoch=told.member_epoch,
-        client_id=told.client_id,
-        host=told.client_host,
-        process_id=told.process_id,
-        topology_epoch=told.topology_epoch,
-        is_classic=told.is_classic,
-        assignment=_tasks(told.assignment),
-        target_assignment=_tasks(told.target_assignment),
-        group_instance_id=told.instance_id,
-        rack_id=told.rack_id,
-        client_tags={tag.key: tag.value for tag in told.client_tags},
+        member_id=member.member_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        host=member.client_host,
+        process_id=member.process_id,
+        topology_epoch=member.topology_epoch,
+        is_classic=member.is_classic,
+        assignment=_tasks(member.assignment),
+        target_assignment=_tasks(member.target_assignment),
+        group_instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_tags={tag.key: tag.value for tag in member.client_tags},
     )
 
 
-def _tasks(told: StreamsGroupDescribeResponse.Assignment) -> StreamsTasks:
+def _tasks(assignment: StreamsGroupDescribeResponse.Assignment) -> StreamsTasks:
     def by_subtopology(
         tasks: Iterable[StreamsGroupDescribeResponse.TaskIds],
     ) -> dict[str, tuple[int, ...]]:
-        return {one.subtopology_id: tuple(one.partitions) for one in tasks}
+        return {task.subtopology_id: tuple(task.partitions) for task in tasks}
 
     return StreamsTasks(
-        by_subtopology(told.active_tasks),
-        by_subtopology(told.standby_tasks),
-        by_subtopology(told.warmup_tasks),
+        by_subtopology(assignment.active_tasks),
+        by_subtopology(assignment.standby_tasks),
+        by_subtopology(assignment.warmup_tasks),
     )

@@ -1,4 +1,4 @@
-"""Access rules (KIP-11, KIP-290): list, add, remove."""
+"""ACLs (KIP-11, KIP-290): list, add, remove."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from barnabas.base.errors import KafkaError
 from barnabas.client.admin.calls import AdminCalls, outcome
-from barnabas.client.errors.kinds import check, error_for
+from barnabas.client.errors.base import check, error_for
 from barnabas.client.outcomes import Outcomes
 from barnabas.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from barnabas.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
@@ -17,7 +17,7 @@ from barnabas.security.acls import Operation, PatternType, Permission, ResourceT
 
 @dataclass(frozen=True, slots=True)
 class AclBinding:
-    """One rule: who may, or may not, do what to which resources."""
+    """One ACL: a principal is allowed or denied an operation on resources."""
 
     resource_type: ResourceType
     resource_name: str
@@ -30,7 +30,7 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True)
 class AclBindingFilter:
-    """Which rules are meant; None and ANY mean all.  PatternType.MATCH means those that apply to a name."""
+    """Matches ACLs; None and ANY match all.  PatternType.MATCH matches those that apply to a name."""
 
     resource_type: ResourceType = ResourceType.ANY
     resource_name: str | None = None
@@ -45,7 +45,7 @@ class AclCalls(AdminCalls):
     async def describe_acls(
         self, wanted: AclBindingFilter | None = None, *, timeout_ms: int | None = None
     ) -> list[AclBinding]:
-        """The rules that a filter means; all of them without one."""
+        """Return the ACLs that match a filter; all without one."""
         asked = wanted if wanted is not None else AclBindingFilter()
         request = DescribeAclsRequest(
             resource_type_filter=asked.resource_type,
@@ -56,32 +56,32 @@ class AclCalls(AdminCalls):
             operation=asked.operation,
             permission_type=asked.permission,
         )
-        answer = await self._ask_any(request, DescribeAclsResponse, timeout_ms)
-        check(answer.error_code, answer.error_message)
+        response = await self._send_to_any(request, DescribeAclsResponse, timeout_ms)
+        check(response.error_code, response.error_message)
         return [
             AclBinding(
                 ResourceType(resource.resource_type),
                 resource.resource_name,
-                one.principal,
-                Operation(one.operation),
-                Permission(one.permission_type),
-                one.host,
+                acl.principal,
+                Operation(acl.operation),
+                Permission(acl.permission_type),
+                acl.host,
                 PatternType(resource.pattern_type),
             )
-            for resource in answer.resources
-            for one in resource.acls
+            for resource in response.resources
+            for acl in resource.acls
         ]
 
     async def create_acls(
         self, bindings: Iterable[AclBinding], *, timeout_ms: int | None = None
     ) -> Outcomes[AclBinding, None]:
-        """Add rules."""
+        """Add ACLs."""
 
         def request(some: list[AclBinding]) -> CreateAclsRequest:
-            return CreateAclsRequest(creations=[_creation(one) for one in some])
+            return CreateAclsRequest(creations=[_creation(binding) for binding in some])
 
-        def read(answer: CreateAclsResponse, some: list[AclBinding]) -> dict[AclBinding, KafkaError | None]:
-            pairs = zip(some, answer.results, strict=True)
+        def read(response: CreateAclsResponse, some: list[AclBinding]) -> dict[AclBinding, KafkaError | None]:
+            pairs = zip(some, response.results, strict=True)
             return {one: outcome(result.error_code, result.error_message, None) for one, result in pairs}
 
         return await self._through_controller(bindings, request, CreateAclsResponse, read, timeout_ms)
@@ -89,15 +89,15 @@ class AclCalls(AdminCalls):
     async def delete_acls(
         self, filters: Iterable[AclBindingFilter], *, timeout_ms: int | None = None
     ) -> Outcomes[AclBindingFilter, Outcomes[AclBinding, None]]:
-        """Remove the rules that filters mean; what each of them removed."""
+        """Remove the ACLs that match the filters; returns what each filter removed."""
 
         def request(some: list[AclBindingFilter]) -> DeleteAclsRequest:
-            return DeleteAclsRequest(filters=[_filter(one) for one in some])
+            return DeleteAclsRequest(filters=[_filter(binding_filter) for binding_filter in some])
 
         def read(
-            answer: DeleteAclsResponse, some: list[AclBindingFilter]
+            response: DeleteAclsResponse, some: list[AclBindingFilter]
         ) -> dict[AclBindingFilter, Outcomes[AclBinding, None] | KafkaError]:
-            pairs = zip(some, answer.filter_results, strict=True)
+            pairs = zip(some, response.filter_results, strict=True)
             return {
                 one: error_for(result.error_code, result.error_message)
                 if result.error_code
@@ -108,27 +108,27 @@ class AclCalls(AdminCalls):
         return await self._through_controller(filters, request, DeleteAclsResponse, read, timeout_ms)
 
 
-def _creation(one: AclBinding) -> CreateAclsRequest.AclCreation:
+def _creation(binding: AclBinding) -> CreateAclsRequest.AclCreation:
     return CreateAclsRequest.AclCreation(
-        resource_type=one.resource_type,
-        resource_name=one.resource_name,
-        resource_pattern_type=one.pattern_type,
-        principal=one.principal,
-        host=one.host,
-        operation=one.operation,
-        permission_type=one.permission,
+        resource_type=binding.resource_type,
+        resource_name=binding.resource_name,
+        resource_pattern_type=binding.pattern_type,
+        principal=binding.principal,
+        host=binding.host,
+        operation=binding.operation,
+        permission_type=binding.permission,
     )
 
 
-def _filter(one: AclBindingFilter) -> DeleteAclsRequest.Filter:
+def _filter(binding_filter: AclBindingFilter) -> DeleteAclsRequest.Filter:
     return DeleteAclsRequest.Filter(
-        resource_type_filter=one.resource_type,
-        resource_name_filter=one.resource_name,
-        pattern_type_filter=one.pattern_type,
-        principal_filter=one.principal,
-        host_filter=one.host,
-        operation=one.operation,
-        permission_type=one.permission,
+        resource_type_filter=binding_filter.resource_type,
+        resource_name_filter=binding_filter.resource_name,
+        pattern_type_filter=binding_filter.pattern_type,
+        principal_filter=binding_filter.principal,
+        host_filter=binding_filter.host,
+        operation=binding_filter.operation,
+        permission_type=binding_filter.permission,
     )
 
 
@@ -136,14 +136,14 @@ def _removed(result: DeleteAclsResponse.FilterResult) -> Outcomes[AclBinding, No
     return Outcomes(
         {
             AclBinding(
-                ResourceType(one.resource_type),
-                one.resource_name,
-                one.principal,
-                Operation(one.operation),
-                Permission(one.permission_type),
-                one.host,
-                PatternType(one.pattern_type),
-            ): outcome(one.error_code, one.error_message, None)
-            for one in result.matching_acls
+                ResourceType(acl.resource_type),
+                acl.resource_name,
+                acl.principal,
+                Operation(acl.operation),
+                Permission(acl.permission_type),
+                acl.host,
+                PatternType(acl.pattern_type),
+            ): outcome(acl.error_code, acl.error_message, None)
+            for acl in result.matching_acls
         }
     )

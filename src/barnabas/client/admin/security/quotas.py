@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from barnabas.base.errors import KafkaError
 from barnabas.client.admin.calls import AdminCalls, outcome
-from barnabas.client.errors.kinds import check
+from barnabas.client.errors.base import check
 from barnabas.client.outcomes import Outcomes
 from barnabas.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from barnabas.protocol.messages.describe_client_quotas import (
@@ -17,12 +17,12 @@ from barnabas.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 
-# Pairs of type ("user", "client-id", "ip") and name, sorted by type; None names the default of a type.
+# Pairs of type ("user", "client-id", "ip") and name, sorted by type; a name of None is the type's default.
 QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
 class QuotaMatch(IntEnum):
-    """How an entity's name is looked for."""
+    """How an entity's name is matched."""
 
     EXACT = 0
     DEFAULT = 1
@@ -30,7 +30,7 @@ class QuotaMatch(IntEnum):
 
 
 class QuotaFilter(NamedTuple):
-    """Entities with a part of this type, by name, or the default, or any name at all."""
+    """Matches entities with a component of this type: by name, the default, or any name."""
 
     entity_type: str
     match: QuotaMatch = QuotaMatch.ANY
@@ -39,14 +39,14 @@ class QuotaFilter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuotaAlteration:
-    """New values of one entity; None removes a quota."""
+    """New quotas of one entity; None removes a quota."""
 
     entity: QuotaEntity
     values: Mapping[str, float | None]
 
 
 def quota_entity(**parts: str | None) -> QuotaEntity:
-    """`quota_entity(user="alice", client_id=None)`: alice, with the default of all client ids."""
+    """`quota_entity(user="alice", client_id=None)` is user alice with the default client id."""
     return tuple(sorted((kind.replace("_", "-"), name) for kind, name in parts.items()))
 
 
@@ -58,21 +58,21 @@ class QuotaCalls(AdminCalls):
         strict: bool = False,
         timeout_ms: int | None = None,
     ) -> dict[QuotaEntity, Mapping[str, float]]:
-        """The quotas of entities that have all these parts, and with `strict` no others."""
+        """Return the quotas of entities that have all these components, and with `strict` no others."""
         request = DescribeClientQuotasRequest(
             components=[
                 DescribeClientQuotasRequest.ComponentData(
-                    entity_type=one.entity_type, match_type=one.match, match=one.name
+                    entity_type=component.entity_type, match_type=component.match, match=component.name
                 )
-                for one in components
+                for component in components
             ],
             strict=strict,
         )
-        answer = await self._ask_any(request, DescribeClientQuotasResponse, timeout_ms)
-        check(answer.error_code, answer.error_message)
+        response = await self._send_to_any(request, DescribeClientQuotasResponse, timeout_ms)
+        check(response.error_code, response.error_message)
         return {
             _entity(entry.entity): {value.key: value.value for value in entry.values}
-            for entry in answer.entries or ()
+            for entry in response.entries or ()
         }
 
     async def alter_client_quotas(
@@ -83,7 +83,7 @@ class QuotaCalls(AdminCalls):
         timeout_ms: int | None = None,
     ) -> Outcomes[QuotaEntity, None]:
         """Set or remove quotas."""
-        wanted = {one.entity: one.values for one in alterations}
+        wanted = {alteration.entity: alteration.values for alteration in alterations}
 
         def request(some: list[QuotaEntity]) -> AlterClientQuotasRequest:
             return AlterClientQuotasRequest(
@@ -91,12 +91,12 @@ class QuotaCalls(AdminCalls):
             )
 
         def read(
-            answer: AlterClientQuotasResponse, _: list[QuotaEntity]
+            response: AlterClientQuotasResponse, _: list[QuotaEntity]
         ) -> dict[QuotaEntity, KafkaError | None]:
             by_entity = {tuple(sorted(entity)): entity for entity in wanted}
             return {
-                by_entity.get(_entity(one.entity), ()): outcome(one.error_code, one.error_message, None)
-                for one in answer.entries
+                by_entity.get(_entity(entry.entity), ()): outcome(entry.error_code, entry.error_message, None)
+                for entry in response.entries
             }
 
         return await self._through_controller(wanted, request, AlterClientQuotasResponse, read, timeout_ms)
@@ -105,7 +105,7 @@ class QuotaCalls(AdminCalls):
 def _entity(
     told: Iterable[AlterClientQuotasResponse.EntityData | DescribeClientQuotasResponse.EntityData],
 ) -> QuotaEntity:
-    return tuple(sorted((one.entity_type, one.entity_name) for one in told))
+    return tuple(sorted((entry.entity_type, entry.entity_name) for entry in told))
 
 
 def _entry(entity: QuotaEntity, values: Mapping[str, float | None]) -> AlterClientQuotasRequest.EntryData:

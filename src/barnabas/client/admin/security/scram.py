@@ -1,4 +1,4 @@
-"""SCRAM credentials (KIP-554): never a password on the wire, only what it becomes."""
+"""SCRAM credentials (KIP-554): only the salted password is sent, never the password."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from barnabas.base.errors import KafkaError
 from barnabas.client.admin.calls import AdminCalls, outcome
-from barnabas.client.errors.kinds import check
+from barnabas.client.errors.base import check
 from barnabas.client.outcomes import Outcomes
 from barnabas.metadata.scram import DEFAULT_ITERATIONS, SALT_BYTES, ScramMechanism, salted_password
 from barnabas.protocol.messages.alter_user_scram_credentials import (
@@ -29,7 +29,7 @@ class ScramCredentialInfo:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScramUpsertion:
-    """A password to set; without a salt one is drawn."""
+    """A password to set; a random salt is drawn if none is given."""
 
     user: str
     mechanism: ScramMechanism
@@ -48,34 +48,34 @@ class ScramCalls(AdminCalls):
     async def describe_user_scram_credentials(
         self, users: Sequence[str] | None = None, *, timeout_ms: int | None = None
     ) -> Outcomes[str, tuple[ScramCredentialInfo, ...]]:
-        """Which mechanisms users have credentials for; all users unless some are named."""
+        """Return the mechanisms that users have credentials for; of all users by default."""
         names = None
         if users is not None:
             names = [DescribeUserScramCredentialsRequest.UserName(name=user) for user in users]
         request = DescribeUserScramCredentialsRequest(users=names)
-        answer = await self._ask_any(request, DescribeUserScramCredentialsResponse, timeout_ms)
-        check(answer.error_code, answer.error_message)
+        response = await self._send_to_any(request, DescribeUserScramCredentialsResponse, timeout_ms)
+        check(response.error_code, response.error_message)
         return Outcomes(
             {
-                one.user: outcome(
-                    one.error_code,
-                    one.error_message,
+                result.user: outcome(
+                    result.error_code,
+                    result.error_message,
                     tuple(
                         ScramCredentialInfo(ScramMechanism(info.mechanism), info.iterations)
-                        for info in one.credential_infos
+                        for info in result.credential_infos
                     ),
                 )
-                for one in answer.results
+                for result in response.results
             }
         )
 
     async def alter_user_scram_credentials(
         self, alterations: Iterable[ScramUpsertion | ScramDeletion], *, timeout_ms: int | None = None
     ) -> Outcomes[str, None]:
-        """Set and delete credentials; the outcome of each user."""
+        """Set and delete credentials; returns one outcome per user."""
         wanted: dict[str, list[ScramUpsertion | ScramDeletion]] = {}
-        for one in alterations:
-            wanted.setdefault(one.user, []).append(one)
+        for alteration in alterations:
+            wanted.setdefault(alteration.user, []).append(alteration)
 
         def request(users: list[str]) -> AlterUserScramCredentialsRequest:
             changes = [change for user in users for change in wanted[user]]
@@ -92,8 +92,11 @@ class ScramCalls(AdminCalls):
                 ],
             )
 
-        def read(answer: AlterUserScramCredentialsResponse, _: list[str]) -> dict[str, KafkaError | None]:
-            return {one.user: outcome(one.error_code, one.error_message, None) for one in answer.results}
+        def read(response: AlterUserScramCredentialsResponse, _: list[str]) -> dict[str, KafkaError | None]:
+            return {
+                result.user: outcome(result.error_code, result.error_message, None)
+                for result in response.results
+            }
 
         return await self._through_controller(
             wanted, request, AlterUserScramCredentialsResponse, read, timeout_ms
@@ -101,13 +104,15 @@ class ScramCalls(AdminCalls):
 
 
 def _upsertion(
-    one: ScramUpsertion, random: Random
+    scram_upsertion: ScramUpsertion, random: Random
 ) -> AlterUserScramCredentialsRequest.ScramCredentialUpsertion:
-    salt = one.salt if one.salt is not None else random.bytes(SALT_BYTES)
+    salt = scram_upsertion.salt if scram_upsertion.salt is not None else random.bytes(SALT_BYTES)
     return AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
-        name=one.user,
-        mechanism=one.mechanism,
-        iterations=one.iterations,
+        name=scram_upsertion.user,
+        mechanism=scram_upsertion.mechanism,
+        iterations=scram_upsertion.iterations,
         salt=salt,
-        salted_password=salted_password(one.mechanism, one.password, salt, one.iterations),
+        salted_password=salted_password(
+            scram_upsertion.mechanism, scram_upsertion.password, salt, scram_upsertion.iterations
+        ),
     )

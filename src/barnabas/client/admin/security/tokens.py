@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from barnabas.client.admin.calls import AdminCalls
-from barnabas.client.errors.kinds import check
+from barnabas.client.errors.base import check
 from barnabas.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -38,7 +38,7 @@ class Principal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DelegationToken:
-    """A token; whoever has its `hmac` is its owner to the brokers."""
+    """A token; brokers treat a client that presents its `hmac` as its owner."""
 
     token_id: str
     hmac: bytes
@@ -59,77 +59,77 @@ class TokenCalls(AdminCalls):
         max_lifetime_ms: int = BROKER_DEFAULT_MS,
         timeout_ms: int | None = None,
     ) -> DelegationToken:
-        """A token for the caller, or for another owner."""
+        """Create a token for the caller, or for another owner."""
         allowed = tuple(renewers)
         request = CreateDelegationTokenRequest(
             renewers=[
                 CreateDelegationTokenRequest.CreatableRenewers(
-                    principal_type=one.type, principal_name=one.name
+                    principal_type=renewer.type, principal_name=renewer.name
                 )
-                for one in allowed
+                for renewer in allowed
             ],
             max_lifetime_ms=max_lifetime_ms,
         )
         if owner is not None:
             request.owner_principal_type, request.owner_principal_name = owner.type, owner.name
-        answer = await self._ask_controller(
+        response = await self._send_to_controller(
             request, CreateDelegationTokenResponse, timeout_ms, lambda found: check(found.error_code)
         )
         return DelegationToken(
-            answer.token_id,
-            answer.hmac,
-            Principal(answer.principal_type, answer.principal_name),
-            Principal(answer.token_requester_principal_type, answer.token_requester_principal_name),
+            response.token_id,
+            response.hmac,
+            Principal(response.principal_type, response.principal_name),
+            Principal(response.token_requester_principal_type, response.token_requester_principal_name),
             allowed,
-            answer.issue_timestamp_ms,
-            answer.expiry_timestamp_ms,
-            answer.max_timestamp_ms,
+            response.issue_timestamp_ms,
+            response.expiry_timestamp_ms,
+            response.max_timestamp_ms,
         )
 
     async def renew_delegation_token(
         self, hmac: bytes, *, period_ms: int = BROKER_DEFAULT_MS, timeout_ms: int | None = None
     ) -> int:
-        """Let a token live on; when it ends now."""
+        """Extend a token's lifetime; returns its new expiry timestamp."""
         request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
-        answer = await self._ask_controller(
+        response = await self._send_to_controller(
             request, RenewDelegationTokenResponse, timeout_ms, lambda found: check(found.error_code)
         )
-        return answer.expiry_timestamp_ms
+        return response.expiry_timestamp_ms
 
     async def expire_delegation_token(
         self, hmac: bytes, *, period_ms: int = BROKER_DEFAULT_MS, timeout_ms: int | None = None
     ) -> int:
-        """Let a token end at once, or after a period; when it ends now."""
+        """Expire a token now, or after a period; returns its new expiry timestamp."""
         request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
-        answer = await self._ask_controller(
+        response = await self._send_to_controller(
             request, ExpireDelegationTokenResponse, timeout_ms, lambda found: check(found.error_code)
         )
-        return answer.expiry_timestamp_ms
+        return response.expiry_timestamp_ms
 
     async def describe_delegation_token(
         self, owners: Iterable[Principal] | None = None, *, timeout_ms: int | None = None
     ) -> list[DelegationToken]:
-        """The tokens of these owners, or all that the caller may see."""
+        """Return the tokens of these owners, or all that the caller may see."""
         named = None
         if owners is not None:
             named = [
-                DescribeDelegationTokenRequest.Owner(principal_type=one.type, principal_name=one.name)
-                for one in owners
+                DescribeDelegationTokenRequest.Owner(principal_type=owner.type, principal_name=owner.name)
+                for owner in owners
             ]
         request = DescribeDelegationTokenRequest(owners=named)
-        answer = await self._ask_any(request, DescribeDelegationTokenResponse, timeout_ms)
-        check(answer.error_code)
-        return [_token(one) for one in answer.tokens]
+        response = await self._send_to_any(request, DescribeDelegationTokenResponse, timeout_ms)
+        check(response.error_code)
+        return [_token(token) for token in response.tokens]
 
 
-def _token(told: DescribeDelegationTokenResponse.DescribedDelegationToken) -> DelegationToken:
+def _token(token: DescribeDelegationTokenResponse.DescribedDelegationToken) -> DelegationToken:
     return DelegationToken(
-        told.token_id,
-        told.hmac,
-        Principal(told.principal_type, told.principal_name),
-        Principal(told.token_requester_principal_type, told.token_requester_principal_name),
-        tuple(Principal(one.principal_type, one.principal_name) for one in told.renewers),
-        told.issue_timestamp,
-        told.expiry_timestamp,
-        told.max_timestamp,
+        token.token_id,
+        token.hmac,
+        Principal(token.principal_type, token.principal_name),
+        Principal(token.token_requester_principal_type, token.token_requester_principal_name),
+        tuple(Principal(renewer.principal_type, renewer.principal_name) for renewer in token.renewers),
+        token.issue_timestamp,
+        token.expiry_timestamp,
+        token.max_timestamp,
     )

@@ -1,1 +1,1 @@
-"""Who in a classic group reads which partition: pure functions of subscriptions and partition counts."""
+"""Assignors of classic groups: pure functions of subscriptions and partition counts."""

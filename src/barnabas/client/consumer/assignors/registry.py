@@ -23,19 +23,19 @@ _KNOWN: dict[str, type[Assignor]] = {
 
 
 def assignors(given: Iterable[Any]) -> list[Assignor]:
-    """What `partition.assignment.strategy` names, in order of preference."""
+    """Return the assignors of `partition.assignment.strategy`, in order of preference."""
     made: list[Assignor] = []
-    for one in given:
-        if isinstance(one, str):
-            known = _KNOWN.get(one.removeprefix("class ").removeprefix(_JAVA_PACKAGE))
+    for value in given:
+        if isinstance(value, str):
+            known = _KNOWN.get(value.removeprefix("class ").removeprefix(_JAVA_PACKAGE))
             if known is None:
                 raise ConfigError(
-                    f"Invalid value {one} for configuration partition.assignment.strategy",
+                    f"Invalid value {value} for configuration partition.assignment.strategy",
                     allowed="range, roundrobin, sticky, cooperative-sticky, or an assignor of your own",
                 )
             made.append(known())
         else:
-            made.append(one() if isinstance(one, type) else one)
-    if len({one.name for one in made}) != len(made) or not made:
+            made.append(value() if isinstance(value, type) else value)
+    if len({assignor.name for assignor in made}) != len(made) or not made:
         raise ConfigError("partition.assignment.strategy must name one assignor or several different ones")
     return made

@@ -1,8 +1,4 @@
-"""Assignors without memory: range and round robin.
-
-What lives here: plans that depend on nothing but members and partitions.  What may not: what members owned
-before (sticky).
-"""
+"""Stateless assignors: range and round robin.  Assignors that consider ownership belong in `sticky`."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ Plan = dict[str, list[TopicPartition]]
 
 
 class Assignor(Protocol):
-    """What a group's leader asks, and what a member may want to tell it with its subscription."""
+    """Computes assignments on the group leader, and may attach user data to a member's subscription."""
 
     @property
     def name(self) -> str: ...
@@ -34,7 +30,8 @@ class Assignor(Protocol):
 
 
 def in_order(members: Mapping[str, Subscription]) -> list[str]:
-    """Static members first, by instance id, so that a restart changes nothing; the others by member id."""
+    """Sort static members first, by instance id, so that a restart changes nothing; the others by member
+    id."""
 
     def rank(member: str) -> tuple[bool, str]:
         instance_id = members[member].group_instance_id
@@ -44,26 +41,26 @@ def in_order(members: Mapping[str, Subscription]) -> list[str]:
 
 
 def subscribers(members: Mapping[str, Subscription]) -> dict[str, list[str]]:
-    """The members of each topic, in order."""
-    found: dict[str, list[str]] = {}
+    """Return the subscribers of each topic, in order."""
+    results: dict[str, list[str]] = {}
     for member in in_order(members):
         for topic in members[member].topics:
-            found.setdefault(topic, []).append(member)
-    return found
+            results.setdefault(topic, []).append(member)
+    return results
 
 
-class _Forgetful:
+class _Stateless:
     is_cooperative = False
 
     def user_data(self) -> bytes | None:
         return None
 
     def assigned(self, partitions: Iterable[TopicPartition], generation_id: int) -> None:
-        """Nothing is kept."""
+        """Keeps nothing."""
 
 
-class RangeAssignor(_Forgetful):
-    """Each topic by itself: neighbouring partitions to each member, the first ones get one more."""
+class RangeAssignor(_Stateless):
+    """Topic by topic: consecutive partitions to each member, one more to the first members."""
 
     name = "range"
 
@@ -80,8 +77,8 @@ class RangeAssignor(_Forgetful):
         return plan
 
 
-class RoundRobinAssignor(_Forgetful):
-    """All partitions of all topics, dealt out one by one to those who want them."""
+class RoundRobinAssignor(_Stateless):
+    """Deals all partitions of all topics to their subscribers, one by one."""
 
     name = "roundrobin"
 

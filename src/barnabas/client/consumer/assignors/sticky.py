@@ -1,7 +1,7 @@
-"""Assignors that leave partitions where they are, as far as balance allows: sticky and cooperative-sticky.
+"""Assignors that keep partitions where they are as far as balance allows: sticky and cooperative-sticky.
 
-What lives here: who owned what, and the plan for members that all want the same topics.  What may not: the
-plan for members that want different ones (balance).
+Contains ownership, and the assignment for members with equal subscriptions; different subscriptions belong
+in `balance`.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from barnabas.protocol.primitives import ProtocolError, Reader
 
 _INT32 = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
-# What a member claims to own takes some bytes each: more topics than bytes cannot be.
+# The smallest encoding of an owned topic: bounds the number of topics by the size of the data.
 _SMALLEST_TOPIC = 6
 
 
 @dataclass(slots=True)
 class Owned:
-    """Who owns what by the newest claims, and what several claim in the same generation."""
+    """Current owners by the newest claims, and partitions claimed twice in the same generation."""
 
     by_member: dict[str, list[TopicPartition]] = field(default_factory=dict)
     disputed: set[TopicPartition] = field(default_factory=set)
-    # Claims of older generations that newer ones overruled: the owner before.
+    # Owners by claims of older generations that newer ones overruled.
     former: dict[TopicPartition, str] = field(default_factory=dict)
 
 
 class _Sticky:
-    """The plan of both; they differ in how members tell what they own."""
+    """The common assignment; the subclasses differ in how members report what they own."""
 
     def claims(self, subscription: Subscription) -> tuple[Iterable[TopicPartition], int]:
-        """What a member says it owns, and since which generation."""
+        """Return the partitions that a member claims to own, and the generation of the claim."""
         raise NotImplementedError
 
     def _plan(
         self, partitions: Mapping[str, int], members: Mapping[str, Subscription]
     ) -> tuple[Plan, dict[TopicPartition, str]]:
-        """The plan, and the partitions that change hands with the member that gets each."""
+        """Return the assignment, and the new owners of the partitions that move between members."""
         owned = self._owned(partitions, members)
         wanted = {frozenset(member.topics) for member in members.values()}
         if len(wanted) == 1:
@@ -56,29 +56,29 @@ class _Sticky:
         holder: dict[TopicPartition, tuple[str, int]] = {}
         for member in sorted(members):
             claimed, generation = self.claims(members[member])
-            for one in claimed:
-                if one.partition >= partitions.get(one.topic, 0):
+            for partition in claimed:
+                if partition.partition >= partitions.get(partition.topic, 0):
                     continue
-                other = holder.get(one)
+                other = holder.get(partition)
                 if other is None:
-                    owned.by_member[member].append(one)
-                    holder[one] = (member, generation)
+                    owned.by_member[member].append(partition)
+                    holder[partition] = (member, generation)
                 elif generation == other[1]:
-                    owned.disputed.add(one)
-                    if one in owned.by_member[other[0]]:
-                        owned.by_member[other[0]].remove(one)
+                    owned.disputed.add(partition)
+                    if partition in owned.by_member[other[0]]:
+                        owned.by_member[other[0]].remove(partition)
                 elif generation > other[1]:
-                    owned.former[one] = other[0]
-                    owned.by_member[other[0]].remove(one)
-                    owned.by_member[member].append(one)
-                    holder[one] = (member, generation)
+                    owned.former[partition] = other[0]
+                    owned.by_member[other[0]].remove(partition)
+                    owned.by_member[member].append(partition)
+                    holder[partition] = (member, generation)
                 else:
-                    owned.former[one] = member
+                    owned.former[partition] = member
         return owned
 
 
 def even_plan(partitions: Mapping[str, int], owned: Owned) -> tuple[Plan, dict[TopicPartition, str]]:
-    """For members that all want the same: each gets as many as any other, give or take one."""
+    """For members with equal subscriptions: the numbers of partitions differ by one at most."""
     total = sum(partitions.values())
     least, more = divmod(total, len(owned.by_member))
     most = least + (1 if more else 0)
@@ -89,7 +89,7 @@ def even_plan(partitions: Mapping[str, int], owned: Owned) -> tuple[Plan, dict[T
     full = 0
     for member in sorted(plan):
         mine = sorted(owned.by_member[member], key=lambda one: (one.partition, one.topic))
-        mine = [one for one in mine if one not in owned.disputed]
+        mine = [partition for partition in mine if partition not in owned.disputed]
         if len(mine) < least:
             keep = len(mine)
             too_few.append(member)
@@ -105,9 +105,9 @@ def even_plan(partitions: Mapping[str, int], owned: Owned) -> tuple[Plan, dict[T
         could_take = []
     changing = _deal(partitions, plan, too_few, could_take, least, most)
     moved = {
-        one: member
-        for one, member in changing.items()
-        if one in owned.disputed or given_up.get(one, member) != member
+        partition: member
+        for partition, member in changing.items()
+        if partition in owned.disputed or given_up.get(partition, member) != member
     }
     return plan, moved
 
@@ -120,8 +120,8 @@ def _deal(
     least: int,
     most: int,
 ) -> dict[TopicPartition, str]:
-    """Give what nobody has to those who have too few, in turns, then to those who may have one more."""
-    taken = {one for mine in plan.values() for one in mine}
+    """Deal unowned partitions to members with too few, in turns, then to those that may take one more."""
+    taken = {partition for mine in plan.values() for partition in mine}
     free = [
         TopicPartition(topic, number)
         for topic in sorted(partitions)
@@ -130,14 +130,14 @@ def _deal(
     ]
     dealt: dict[TopicPartition, str] = {}
     turn = 0
-    for one in free:
+    for partition in free:
         if too_few:
             turn %= len(too_few)
             member = too_few[turn]
         else:
             member = could_take.pop(0)
-        plan[member].append(one)
-        dealt[one] = member
+        plan[member].append(partition)
+        dealt[partition] = member
         if too_few:
             if len(plan[member]) >= least:
                 too_few.pop(turn)
@@ -149,14 +149,24 @@ def _deal(
 
 
 def _changing_hands(members: Mapping[str, Subscription], plan: Plan) -> dict[TopicPartition, str]:
-    """What the plan takes from one member and gives to another."""
-    added = {one: member for member, mine in plan.items() for one in mine if one not in members[member].owned}
-    revoked = {one for member, mine in plan.items() for one in members[member].owned if one not in mine}
-    return {one: member for one, member in added.items() if one in revoked}
+    """Return the partitions that the assignment moves between members, with their new owners."""
+    added = {
+        partition: member
+        for member, mine in plan.items()
+        for partition in mine
+        if partition not in members[member].owned
+    }
+    revoked = {
+        partition
+        for member, mine in plan.items()
+        for partition in members[member].owned
+        if partition not in mine
+    }
+    return {partition: member for partition, member in added.items() if partition in revoked}
 
 
 class StickyAssignor(_Sticky):
-    """Members tell what they own in user data of this assignor's own; everything stops for a rebalance."""
+    """Members report what they own in this assignor's user data; a rebalance stops the whole group."""
 
     name = "sticky"
     is_cooperative = False
@@ -185,7 +195,7 @@ class StickyAssignor(_Sticky):
         try:
             return _read_user_data(subscription.user_data)
         except (ProtocolError, UnicodeDecodeError):
-            # Another library's idea of it: such a member owns nothing, as in Apache Kafka.
+            # Another library's format: such a member owns nothing, as in Apache Kafka.
             return (), NO_EPOCH
 
     def assign(self, partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> Plan:
@@ -194,7 +204,7 @@ class StickyAssignor(_Sticky):
 
 def _read_user_data(data: bytes) -> tuple[list[TopicPartition], int]:
     reader = Reader(data)
-    found: list[TopicPartition] = []
+    results: list[TopicPartition] = []
     topics = reader.int32()
     if not 0 <= topics <= len(data) // _SMALLEST_TOPIC:
         raise ProtocolError(f"{topics} topics do not fit {len(data)} bytes")
@@ -203,14 +213,15 @@ def _read_user_data(data: bytes) -> tuple[list[TopicPartition], int]:
         numbers = reader.int32()
         if not 0 <= numbers <= len(data) // _INT32.size:
             raise ProtocolError(f"{numbers} partitions do not fit {len(data)} bytes")
-        found += [TopicPartition(topic or "", reader.int32()) for _ in range(numbers)]
+        results += [TopicPartition(topic or "", reader.int32()) for _ in range(numbers)]
     # The first version had no generation.
     generation_id = reader.int32() if len(data) - reader.position >= _INT32.size else NO_EPOCH
-    return found, generation_id
+    return results, generation_id
 
 
 class CooperativeStickyAssignor(_Sticky):
-    """Members keep what they own; what changes hands is first taken from one, then given to another."""
+    """Members keep what they own; a partition that moves is revoked first and assigned in the next
+    rebalance."""
 
     name = "cooperative-sticky"
     is_cooperative = True
@@ -233,6 +244,6 @@ class CooperativeStickyAssignor(_Sticky):
 
     def assign(self, partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> Plan:
         plan, moved = self._plan(partitions, members)
-        for one, member in moved.items():
-            plan[member].remove(one)
+        for partition, member in moved.items():
+            plan[member].remove(partition)
         return plan

@@ -1,7 +1,6 @@
-"""Records as Arrow batches: no object a record, for those who compute with columns.
+"""Records as Arrow batches, without an object per record.
 
-What lives here: a chunk's batches as one Arrow batch.  What may not: an import of pyarrow before it is asked
-for; it is an extra.
+pyarrow is an extra, so it is imported on first use.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def pyarrow() -> Any:
-    """The library; a line that says how to get it if it is not there."""
+    """Return the pyarrow module; raises ImportError with installation advice if it is missing."""
     try:
         import pyarrow as found
     except ImportError as error:
@@ -30,37 +29,37 @@ def pyarrow() -> Any:
     return found
 
 
-def arrow_batch(chunk: CompletedFetch, include_headers: bool) -> pa.RecordBatch | None:
-    """The records of a chunk that were not taken yet; None if there are none to see.
+def arrow_batch(completed: CompletedFetch, include_headers: bool) -> pa.RecordBatch | None:
+    """Return the remaining records of a completed fetch; None if there are no visible ones.
 
-    Columns: topic, partition, offset, timestamp (milliseconds), timestamp_type, key, value, and on demand
+    Columns: topic, partition, offset, timestamp (milliseconds), timestamp_type, key, value, and optionally
     headers.
     """
-    left = chunk.rest()
+    left = completed.rest()
     batches = []
     while (batch := left.next_batch()) is not None:
         batches.append(up_converted(batch) if isinstance(batch, OldBatch) else batch)
     if not batches:
         return None
-    # All of it is copied below, so it may lie in memory that the chunk gives away when it is used up.
+    # All of it is copied below, so it may lie in a buffer that is released with the completed fetch.
     payload, vectors = vectors_of(batches)
     offsets = memoryview(vectors.offsets)
     first = bisect_left(offsets, left.first_offset)
     rows = len(offsets) - first
     if rows <= 0:
         return None
-    made = _columns(payload, vectors, batches, first, rows, chunk)
+    made = _columns(payload, vectors, batches, first, rows, completed)
     if include_headers:
         made["headers"] = _headers(batches, first, rows)
-    found: pa.RecordBatch = pyarrow().RecordBatch.from_arrays(list(made.values()), list(made))
-    return found
+    results: pa.RecordBatch = pyarrow().RecordBatch.from_arrays(list(made.values()), list(made))
+    return results
 
 
 def binary_array(payload: Buffer, vectors: ColumnVectors, of_keys: bool, first: int, rows: int) -> Any:
-    """The keys, or else the values, of some rows.
+    """Return the keys, or else the values, of some rows.
 
-    Arrow copies them: its memory is used again and again, while memory of ours would be new to the kernel for
-    every batch, which costs ten times as much as the copy.
+    Arrow copies them: its memory pool reuses pages, while fresh memory for every batch would cost ten times
+    as much in the kernel as the copy.
     """
     arrow = pyarrow()
     column = binary_column(vectors, of_keys, first, rows)
@@ -79,7 +78,7 @@ def _columns(
     batches: list[BatchView],
     first: int,
     rows: int,
-    chunk: CompletedFetch,
+    completed: CompletedFetch,
 ) -> dict[str, Any]:
     arrow = pyarrow()
 
@@ -89,8 +88,8 @@ def _columns(
     def constant(kind: Any, data: bytes) -> Any:
         return arrow.Array.from_buffers(kind, rows, [None, arrow.py_buffer(data * rows)])
 
-    name = arrow.array([chunk.where.topic], arrow.string())
-    number = chunk.where.partition.to_bytes(4, "little")
+    name = arrow.array([completed.topic_partition.topic], arrow.string())
+    number = completed.topic_partition.partition.to_bytes(4, "little")
     stamped = b"".join(bytes((batch.timestamp_type,)) * batch.record_count for batch in batches)
     return {
         "topic": arrow.DictionaryArray.from_arrays(constant(arrow.int32(), bytes(4)), name),
@@ -107,8 +106,8 @@ def _headers(batches: list[BatchView], first: int, rows: int) -> Any:
     arrow = pyarrow()
     kind = arrow.list_(arrow.struct([("key", arrow.string()), ("value", arrow.binary())]))
     columns = columns_of(batches)
-    told = [
+    headers = [
         [{"key": key, "value": value} for key, value in columns.headers(row)]
         for row in range(first, first + rows)
     ]
-    return arrow.array(told, kind)
+    return arrow.array(headers, kind)

@@ -1,7 +1,6 @@
-"""What one fetch gave of one partition: batches, turned into records as they are asked for.
+"""A completed fetch of one partition: batches that are decoded on demand.
 
-What lives here: decoding, and leaving out what a reader must not see (control records, aborted
-transactions).  What may not: requests and positions.
+Contains decoding, and filtering of what a reader must not see (control records, aborted transactions).
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from barnabas.protocol.primitives import Buffer
 
 
 class AbortedTransaction(NamedTuple):
-    """The first record that a producer wrote in a transaction that was aborted."""
+    """The first record of an aborted transaction."""
 
     first_offset: int
     producer_id: int
 
 
 class CompletedFetch:
-    """The batches of one answer, from the offset that was asked for on.
+    """The batches of one fetch response, from the fetch offset on.
 
-    With `aborted` (isolation read_committed) the records of aborted transactions are left out; it is None
-    for a reader that sees everything.
+    With `aborted` (isolation read_committed) the records of aborted transactions are skipped; it is None for
+    read_uncommitted.
     """
 
     __slots__ = (
@@ -50,31 +49,31 @@ class CompletedFetch:
         "end_offset",
         "next_offset",
         "offset_epoch",
-        "where",
+        "topic_partition",
     )
 
     def __init__(
         self,
-        where: TopicPartition,
+        topic_partition: TopicPartition,
         data: Buffer,
         fetch_offset: int,
         aborted: Sequence[AbortedTransaction] | None,
         check_crcs: bool,
     ) -> None:
-        self.where = where
-        # Nobody looks at it after everything was taken.
+        self.topic_partition = topic_partition
+        # Not accessed after everything was taken.
         self.data = data
         self._first_offset = fetch_offset
         self._all_aborted = aborted
         self._aborted = None if aborted is None else sorted(aborted, reverse=True)
-        # Producers whose transaction, as far as it was read, is one that was aborted.
+        # Producers whose transaction at this point of the log was aborted.
         self._aborting: set[int] = set()
         self._check_crcs = check_crcs
         self._batches: list[BatchView | OldBatch] = list(all_batches(data))
         self._next = 0
         self._records: list[ConsumerRecord] = []
         self._taken = 0
-        # Where a reader goes on after what it has taken.
+        # The position after the records taken so far.
         self.next_offset = fetch_offset
         self.offset_epoch = NO_EPOCH
         self.end_offset = fetch_offset
@@ -86,7 +85,7 @@ class CompletedFetch:
         return len(self.data)
 
     def take(self, most: int) -> list[ConsumerRecord]:
-        """The next records, at most so many; none when all have been taken."""
+        """Return the next records, at most `most`; an empty list when all have been taken."""
         while self._taken >= len(self._records):
             batch = self.next_batch()
             if batch is None:
@@ -94,7 +93,7 @@ class CompletedFetch:
             try:
                 self._records = self._decode(batch)
             except KafkaError:
-                # It is met again until the reader goes elsewhere.
+                # The same error is raised again until the reader seeks elsewhere.
                 self._next -= 1
                 raise
             self._taken = 0
@@ -110,22 +109,24 @@ class CompletedFetch:
         return taken
 
     def rest(self) -> CompletedFetch:
-        """What was not taken yet, as a chunk of its own; where its batches are is known already."""
-        left = CompletedFetch(self.where, b"", self.next_offset, self._all_aborted, self._check_crcs)
+        """Return what was not taken yet as a completed fetch of its own; its batches are already located."""
+        left = CompletedFetch(
+            self.topic_partition, b"", self.next_offset, self._all_aborted, self._check_crcs
+        )
         left.data, left._batches, left.end_offset = self.data, self._batches, self.end_offset
         return left
 
     @property
     def first_offset(self) -> int:
-        """Records below it may stand in the first batch; nobody asked for them."""
+        """Records below it may be in the first batch; they were not requested."""
         return self._first_offset
 
     def finish(self) -> None:
-        """Everything was taken, also what nobody sees: control records, and gaps that compaction left."""
+        """Skip to the end: control records, and gaps left by compaction, are never taken."""
         self.next_offset = max(self.next_offset, self.end_offset)
 
     def next_batch(self) -> BatchView | OldBatch | None:
-        """The next batch whose records are to be seen."""
+        """Return the next batch with visible records."""
         while self._next < len(self._batches):
             batch = self._batches[self._next]
             if isinstance(batch, BatchView) and batch.next_offset > self._first_offset and self._check_crcs:
@@ -143,7 +144,7 @@ class CompletedFetch:
         return None
 
     def _passed(self, batch: BatchView | OldBatch) -> None:
-        """A batch without anything to see is behind us too."""
+        """Advance past a batch without visible records."""
         if isinstance(batch, BatchView):
             self.next_offset = batch.next_offset
             self.offset_epoch = batch.leader_epoch
@@ -151,7 +152,7 @@ class CompletedFetch:
     def _end_transaction(self, batch: BatchView) -> None:
         if self._aborted is None:
             return
-        # The records that it aborts may lie before what was fetched, so this may be the first word of them.
+        # The aborted records may precede the fetched range, so this may be the first sign of them.
         self._begin_aborted(batch.last_offset)
         marker = batch_marker(batch)
         if marker is not None and not marker.commit:
@@ -164,7 +165,7 @@ class CompletedFetch:
         return batch.producer_id in self._aborting
 
     def _begin_aborted(self, last_offset: int) -> None:
-        """Take note of the aborted transactions that begin up to an offset."""
+        """Mark producers of the aborted transactions that begin up to an offset."""
         while self._aborted and self._aborted[-1].first_offset <= last_offset:
             self._aborting.add(self._aborted.pop().producer_id)
 
@@ -188,27 +189,27 @@ class CompletedFetch:
             batch.max_timestamp if stamped else batch.base_timestamp,
             stamped,
             self._first_offset,
-            self.where.topic,
-            self.where.partition,
+            self.topic_partition.topic,
+            self.topic_partition.partition,
             batch.leader_epoch,
             TimestampType.LOG_APPEND_TIME if stamped else TimestampType.CREATE_TIME,
             records,
         )
         if fault:
             raise CorruptBatch(
-                f"record {index} of the batch at offset {batch.base_offset} of {self.where}: "
-                f"{fault_text(fault)}; seek past it to go on",
+                f"record {index} of the batch at offset {batch.base_offset} of {self.topic_partition}: "
+                f"{fault_text(fault)}; seek past it to continue",
                 ErrorCode.CORRUPT_MESSAGE,
             )
         return records
 
     def _decode_old(self, batch: OldBatch) -> list[ConsumerRecord]:
-        """The formats before v2, which brokers of today have in old logs only."""
+        """Decode the formats before v2, which current brokers have only in old logs."""
         kind = batch.timestamp_type
         return [
             ConsumerRecord(
-                self.where.topic,
-                self.where.partition,
+                self.topic_partition.topic,
+                self.topic_partition.partition,
                 NO_EPOCH,
                 record.offset,
                 record.timestamp,

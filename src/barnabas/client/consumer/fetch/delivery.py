@@ -1,7 +1,6 @@
-"""Records on their last steps to the user: interceptors, deserialisers, and how far the user has come.
+"""Delivery of records to the user: interceptors, deserializers, and the consumed position.
 
-What lives here: what was given out, and what of it was really taken; commits are made by that.  What may not:
-fetching.
+Contains what was delivered, and how much of it the user has consumed, which determines commits.
 """
 
 from __future__ import annotations
@@ -23,37 +22,37 @@ logger = logging.getLogger(__name__)
 
 
 class Delivery:
-    """The last batch of records that was given out."""
+    """The last records that were delivered."""
 
     def __init__(self, settings: Settings, subscription: Subscription) -> None:
         self._subscription = subscription
         self._key = deserializer(settings["key.deserializer"], "key.deserializer")
         self._value = deserializer(settings["value.deserializer"], "value.deserializer")
         self._interceptors: list[Any] = interceptors(settings["interceptor.classes"], settings)
-        # What was polled and how much of it the user has had: all, unless it is iterated over.
+        # The polled records and how many of them the user has consumed: all, unless it iterates over them.
         self.records: list[ConsumerRecord] = []
         self.taken = 0
-        # What was polled but could not be given yet: a record before it cannot be read.
+        # Polled records that follow one that cannot be deserialized.
         self._raw: list[ConsumerRecord] = []
 
-    # ------------------------------------------------------------------------------------------ giving out
+    # ----------------------------------------------------------------------------------------------- delivery
 
     def give(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """Records as the user gets them."""
+        """Apply deserializers and interceptors to records."""
         if self._key is not None or self._value is not None:
             records = self._deserialized(records)
-        for one in self._interceptors:
-            if hasattr(one, "on_consume"):
+        for interceptor in self._interceptors:
+            if hasattr(interceptor, "on_consume"):
                 try:
-                    records = one.on_consume(records)
+                    records = interceptor.on_consume(records)
                 except Exception:
-                    logger.exception("the interceptor %r failed in on_consume", one)
+                    logger.exception("the interceptor %r failed in on_consume", interceptor)
         self.records = records
         self.taken = len(records)
         return records
 
     def left(self, most: int) -> list[ConsumerRecord]:
-        """What an iteration left over when it ended, or a record that could not be read stopped."""
+        """Return what an ended iteration, or a record that could not be deserialized, left undelivered."""
         if self.taken < len(self.records):
             rest = self.records[self.taken : self.taken + most]
             self.records = self.records[self.taken :]
@@ -65,7 +64,7 @@ class Delivery:
         return []
 
     def begin(self, records: list[ConsumerRecord]) -> None:
-        """They are taken one by one from now on."""
+        """From now on the records are consumed one by one."""
         self.records = records
         self.taken = 0
 
@@ -83,47 +82,52 @@ class Delivery:
                     return records[:index]
                 raise RecordDeserializationError(
                     f"the record at offset {record.offset} of {record.topic}-{record.partition} cannot be "
-                    f"deserialised: {error}"
+                    f"deserialized: {error}"
                 ) from error
         return records
 
-    # ---------------------------------------------------------------------------------------- how far it is
+    # ---------------------------------------------------------------------------------------------- positions
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What may be committed: the position in every partition that has one."""
+        """Return the offsets that may be committed: the position of every partition that has one."""
         return {
-            where: OffsetAndMetadata(self.consumed_offset(state), state.offset_epoch)
-            for where, state in self._subscription.partitions.items()
+            partition: OffsetAndMetadata(self.consumed_offset(state), state.offset_epoch)
+            for partition, state in self._subscription.partitions.items()
             if state.has_position
         }
 
     def consumed_offset(self, state: PartitionState) -> int:
         offset = state.position
         for record in self._pending():
-            if record.partition == state.where.partition and record.topic == state.where.topic:
+            if (
+                record.partition == state.topic_partition.partition
+                and record.topic == state.topic_partition.topic
+            ):
                 return min(offset, record.offset)
         return offset
 
     def _pending(self) -> Sequence[ConsumerRecord]:
         return [*self.records[self.taken :], *self._raw]
 
-    def rewind(self, where: TopicPartition | None = None) -> None:
-        """What was not taken yet is read again later: of one partition, or of all."""
+    def rewind(self, topic_partition: TopicPartition | None = None) -> None:
+        """Reset positions so that undelivered records are read again: of one partition, or of all."""
         for state in self._subscription.partitions.values():
-            if (where is None or state.where == where) and state.has_position:
+            if (topic_partition is None or state.topic_partition == topic_partition) and state.has_position:
                 offset = self.consumed_offset(state)
                 if offset != state.position:
                     state.seek(offset)
-        if where is None:
+        if topic_partition is None:
             self.forget_all()
         else:
-            self.forget(where)
+            self.forget(topic_partition)
 
-    def forget(self, where: TopicPartition) -> None:
-        """Nothing of what was not taken of a partition is given any more."""
-        topic, partition = where
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Discard the undelivered records of a partition."""
+        topic, partition = topic_partition
         self.records = [
-            one for one in self.records[self.taken :] if one.partition != partition or one.topic != topic
+            record
+            for record in self.records[self.taken :]
+            if record.partition != partition or record.topic != topic
         ]
         self.taken = 0
         self._raw = [one for one in self._raw if one.partition != partition or one.topic != topic]
@@ -134,17 +138,17 @@ class Delivery:
     def committed(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None
     ) -> None:
-        """Interceptors hear of commits."""
+        """Notify the interceptors of a commit."""
         if error is not None:
             return
-        for one in self._interceptors:
-            if hasattr(one, "on_commit"):
+        for interceptor in self._interceptors:
+            if hasattr(interceptor, "on_commit"):
                 try:
-                    one.on_commit(offsets)
+                    interceptor.on_commit(offsets)
                 except Exception:
-                    logger.exception("the interceptor %r failed in on_commit", one)
+                    logger.exception("the interceptor %r failed in on_commit", interceptor)
 
     def close(self) -> None:
-        for one in self._interceptors:
-            if hasattr(one, "close"):
-                one.close()
+        for interceptor in self._interceptors:
+            if hasattr(interceptor, "close"):
+                interceptor.close()

@@ -1,6 +1,5 @@
-"""Incremental fetches (KIP-227): a broker remembers what a consumer reads, so that only changes are told.
-
-What lives here: what was told last, and what has changed since.  What may not: when to fetch.
+"""Incremental fetch sessions (KIP-227): a broker remembers what a consumer fetches, so that requests carry
+only changes.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 MAX_EPOCH = 2**31 - 1
-# From here on topics are named by their ids (KIP-516).
+# From this version on topics are identified by id (KIP-516).
 TOPIC_ID_VERSION = 13
 
 
 class FetchPart(NamedTuple):
-    """What is asked of one partition."""
+    """The fetch parameters of one partition."""
 
     topic_id: Uuid
     fetch_offset: int
@@ -36,36 +35,36 @@ class FetchSession:
     def __init__(self) -> None:
         self.id = NO_SESSION
         self.epoch = INITIAL_EPOCH
-        self._told: dict[TopicPartition, FetchPart] = {}
+        self._sent: dict[TopicPartition, FetchPart] = {}
         self._names: dict[Uuid, str] = {}
 
     def next(
         self, wanted: Mapping[TopicPartition, FetchPart]
     ) -> tuple[list[FetchRequest.Topic], list[FetchRequest.ForgottenTopic]]:
-        """What to tell the broker, so that it reads what is wanted now."""
+        """Return the changes that bring the broker's session to `wanted`."""
         if self.epoch == INITIAL_EPOCH:
             changed = dict(wanted)
             forgotten: list[TopicPartition] = []
         else:
-            told = self._told
-            changed = {where: part for where, part in wanted.items() if told.get(where) != part}
-            forgotten = [where for where in told if where not in wanted]
-            # A topic that was created anew is another one to the broker.
+            sent = self._sent
+            changed = {partition: part for partition, part in wanted.items() if sent.get(partition) != part}
+            forgotten = [partition for partition in sent if partition not in wanted]
+            # A re-created topic is a different one to the broker.
             forgotten += [
-                where
-                for where in changed
-                if where in told and told[where].topic_id != changed[where].topic_id
+                partition
+                for partition in changed
+                if partition in sent and sent[partition].topic_id != changed[partition].topic_id
             ]
-        removed = _forgotten(forgotten, self._told)
-        self._told = dict(wanted)
-        self._names = {part.topic_id: where.topic for where, part in wanted.items()}
+        removed = _forgotten(forgotten, self._sent)
+        self._sent = dict(wanted)
+        self._names = {part.topic_id: partition.topic for partition, part in wanted.items()}
         return _topics(changed), removed
 
     def name_of(self, topic_id: Uuid) -> str | None:
         return self._names.get(topic_id)
 
-    def answered(self, session_id: int) -> None:
-        """The broker has taken it in."""
+    def accepted(self, session_id: int) -> None:
+        """Called when the broker has accepted the request."""
         if session_id == NO_SESSION:
             self.reset()
         else:
@@ -73,40 +72,40 @@ class FetchSession:
             self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
 
     def reset(self) -> None:
-        """Start anew: the broker has forgotten it, or nobody knows what the broker has heard."""
+        """Start a new session: the broker has dropped this one, or its state is unknown."""
         self.id = NO_SESSION
         self.epoch = INITIAL_EPOCH
-        self._told = {}
+        self._sent = {}
 
 
 def _topics(parts: Mapping[TopicPartition, FetchPart]) -> list[FetchRequest.Topic]:
-    found: dict[str, FetchRequest.Topic] = {}
-    for where, part in parts.items():
-        topic = found.get(where.topic)
+    results: dict[str, FetchRequest.Topic] = {}
+    for partition, part in parts.items():
+        topic = results.get(partition.topic)
         if topic is None:
-            topic = FetchRequest.Topic(topic=where.topic, topic_id=part.topic_id, partitions=[])
-            found[where.topic] = topic
+            topic = FetchRequest.Topic(topic=partition.topic, topic_id=part.topic_id, partitions=[])
+            results[partition.topic] = topic
         topic.partitions.append(
             FetchRequest.Partition(
-                partition=where.partition,
+                partition=partition.partition,
                 current_leader_epoch=part.leader_epoch,
                 fetch_offset=part.fetch_offset,
                 log_start_offset=part.log_start_offset,
                 partition_max_bytes=part.max_bytes,
             )
         )
-    return list(found.values())
+    return list(results.values())
 
 
 def _forgotten(
-    removed: list[TopicPartition], told: Mapping[TopicPartition, FetchPart]
+    removed: list[TopicPartition], sent: Mapping[TopicPartition, FetchPart]
 ) -> list[FetchRequest.ForgottenTopic]:
-    found: dict[tuple[str, Uuid], FetchRequest.ForgottenTopic] = {}
-    for where in removed:
-        topic_id = told[where].topic_id if where in told else ZERO_UUID
-        topic = found.get((where.topic, topic_id))
+    results: dict[tuple[str, Uuid], FetchRequest.ForgottenTopic] = {}
+    for partition in removed:
+        topic_id = sent[partition].topic_id if partition in sent else ZERO_UUID
+        topic = results.get((partition.topic, topic_id))
         if topic is None:
-            topic = FetchRequest.ForgottenTopic(topic=where.topic, topic_id=topic_id, partitions=[])
-            found[where.topic, topic_id] = topic
-        topic.partitions.append(where.partition)
-    return list(found.values())
+            topic = FetchRequest.ForgottenTopic(topic=partition.topic, topic_id=topic_id, partitions=[])
+            results[partition.topic, topic_id] = topic
+        topic.partitions.append(partition.partition)
+    return list(results.values())

@@ -1,7 +1,7 @@
-"""Reading ahead: fetches under way, and the records that wait for the user.
+"""Fetches in flight, and fetched records that wait for the user.
 
-What lives here: which broker is asked for what, and what its answers mean.  What may not: where to start
-reading (positions) and who reads what (membership).
+Contains the choice of the broker to fetch from, and the handling of its responses.  Start positions belong in
+`positions`, assignments in `membership`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.consumer.fetch.completed_fetch import AbortedTransaction, CompletedFetch
 from barnabas.client.consumer.fetch.fetch_session import TOPIC_ID_VERSION, FetchPart, FetchSession
 from barnabas.client.consumer.subscription import PartitionState, Subscription
-from barnabas.client.errors.kinds import AuthorizationError, error_for
+from barnabas.client.errors.base import AuthorizationError, error_for
 from barnabas.client.model import NO_EPOCH, NO_NODE, Partition, TopicPartition
 from barnabas.client.pool import Purpose
 from barnabas.config.settings import Settings
@@ -30,15 +30,15 @@ from barnabas.protocol.schema import Message
 from barnabas.runtime.network.buffers import LARGE_FRAME_BYTES, BufferPool
 
 FETCH_KEY = FetchRequest.schema.key or 0
-# Answers of one partition that may wait: one for the user, and one that was read ahead meanwhile.
-MAX_CHUNKS = 2
+# Completed fetches that a partition may buffer: one for the user, one fetched ahead.
+MAX_COMPLETED_FETCHES = 2
 LAST_NAMED_VERSION = TOPIC_ID_VERSION - 1
 _SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 )
-# What only means: ask again, with fresh metadata.
+# Errors that are retried with fresh metadata.
 _STALE = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -54,7 +54,7 @@ _STALE = frozenset(
         ErrorCode.UNKNOWN_SERVER_ERROR,
     }
 )
-_Asked = dict[TopicPartition, tuple[PartitionState, FetchPart]]
+_Requested = dict[TopicPartition, tuple[PartitionState, FetchPart]]
 
 
 class Fetcher:
@@ -68,7 +68,7 @@ class Fetcher:
         out_of_range: Callable[[PartitionState, int], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        # What is done about a position that a log does not have: it raises if nothing is.
+        # Handles a position that the log does not have; raises if there is no reset policy.
         self._out_of_range = out_of_range
         self._cluster = cluster
         self._subscription = subscription
@@ -81,21 +81,21 @@ class Fetcher:
         self._rack: str = settings["client.rack"]
         self._request_timeout_ms: int = settings["request.timeout.ms"]
         self._sessions: dict[int, FetchSession] = {}
-        self._under_way: set[int] = set()
+        self._in_flight: set[int] = set()
         self._not_before: dict[int, float] = {}
         self._background_tasks = BackgroundTasks(cluster, self.fetch, Purpose.FETCHES)
         self._retry: asyncio.TimerHandle | None = None
-        # Partitions with something to take, in turn.
+        # Partitions with buffered fetches, in round-robin order.
         self._ready: deque[PartitionState] = deque()
         self._errors: deque[KafkaError] = deque()
         self._buffers = BufferPool()
-        self._news: asyncio.Future[None] | None = None
+        self._woken: asyncio.Future[None] | None = None
         self._is_closed = False
 
-    # ------------------------------------------------------------------------------------------ for the user
+    # ------------------------------------------------------------------------------------------- for the user
 
     def take(self, most: int) -> list[ConsumerRecord]:
-        """Records that have been read ahead, of one partition after the other; an error if one came."""
+        """Return fetched records, one partition after the other; raises if a fetch failed."""
         ready = self._ready
         taken: list[ConsumerRecord] = []
         while ready and len(taken) < most:
@@ -103,78 +103,78 @@ class Fetcher:
             if not self._can_take(state):
                 ready.popleft()
                 continue
-            chunk = state.chunks[0]
+            completed = state.completed_fetches[0]
             try:
-                records = chunk.take(most - len(taken))
+                records = completed.take(most - len(taken))
             except CorruptBatch:
                 if taken:
                     return taken
                 raise
             if records:
-                state.position, state.offset_epoch = chunk.next_offset, chunk.offset_epoch
+                state.position, state.offset_epoch = completed.next_offset, completed.offset_epoch
                 taken = records if not taken else taken + records
                 continue
-            self._used_up(state)
+            self._finish_first(state)
         if self._errors and not taken:
             raise self._errors.popleft()
         return taken
 
-    def take_chunk(self) -> tuple[PartitionState, CompletedFetch] | None:
-        """A whole answer that was read ahead, for readers that want no single records."""
+    def take_completed_fetch(self) -> tuple[PartitionState, CompletedFetch] | None:
+        """Return a whole completed fetch, for readers that do not want single records."""
         if self._errors:
             raise self._errors.popleft()
         while self._ready:
             state = self._ready[0]
             if self._can_take(state):
-                return state, state.chunks[0]
+                return state, state.completed_fetches[0]
             self._ready.popleft()
         return None
 
-    def used_up(self, state: PartitionState) -> None:
-        """All of the first chunk was taken."""
-        self._used_up(state)
+    def finished(self, state: PartitionState) -> None:
+        """Called when all of the first completed fetch was taken."""
+        self._finish_first(state)
 
     def _can_take(self, state: PartitionState) -> bool:
-        is_mine = self._subscription.partitions.get(state.where) is state
-        return bool(is_mine and state.chunks and not state.is_paused and not state.is_revoked_soon)
+        is_mine = self._subscription.partitions.get(state.topic_partition) is state
+        return bool(is_mine and state.completed_fetches and not state.is_paused and not state.is_revoked_soon)
 
-    def _used_up(self, state: PartitionState) -> None:
-        chunk = state.chunks.popleft()
-        chunk.finish()
-        if isinstance(chunk.data, memoryview) and isinstance(chunk.data.obj, bytearray):
-            self._buffers.give(chunk.data.obj)
-        state.position = max(state.position, chunk.next_offset)
-        if chunk.offset_epoch >= 0:
-            state.offset_epoch = chunk.offset_epoch
-        # The next partition's turn.
+    def _finish_first(self, state: PartitionState) -> None:
+        completed = state.completed_fetches.popleft()
+        completed.finish()
+        if isinstance(completed.data, memoryview) and isinstance(completed.data.obj, bytearray):
+            self._buffers.give(completed.data.obj)
+        state.position = max(state.position, completed.next_offset)
+        if completed.offset_epoch >= 0:
+            state.offset_epoch = completed.offset_epoch
+        # Rotate to the next partition.
         self._ready.popleft()
-        if state.chunks:
+        if state.completed_fetches:
             self._ready.append(state)
         self.fetch()
 
     def resumed(self, state: PartitionState) -> None:
-        """What was read ahead before a pause may be taken again."""
-        if state.chunks and state not in self._ready:
+        """Called after a pause: buffered records may be taken again."""
+        if state.completed_fetches and state not in self._ready:
             self._ready.append(state)
-            self.tell()
+            self.wake()
 
     async def wait(self, timeout_s: float) -> None:
-        """Until there is news: records, an error, or something that others told by `tell`."""
+        """Wait until records or an error arrive, or `wake` is called."""
         if timeout_s <= 0 or self._errors:
             return
-        if self._news is None or self._news.done():
-            self._news = self._loop.create_future()
-        await asyncio.wait([self._news], timeout=timeout_s)
+        if self._woken is None or self._woken.done():
+            self._woken = self._loop.create_future()
+        await asyncio.wait([self._woken], timeout=timeout_s)
 
-    def tell(self) -> None:
-        """Wake who waits."""
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+    def wake(self) -> None:
+        """Wake the waiting poll."""
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
 
-    # ---------------------------------------------------------------------------------------------- fetching
+    # ----------------------------------------------------------------------------------------------- fetching
 
     def fetch(self) -> None:
-        """Ask every broker that has something for us and is not being asked already."""
+        """Send a fetch to every broker that leads assigned partitions and has no fetch in flight."""
         if self._is_closed:
             return
         leader_of = self._cluster.metadata.leader_of
@@ -184,24 +184,28 @@ class Fetcher:
         for state in self._subscription.partitions.values():
             if state.is_paused or state.is_revoked_soon:
                 continue
-            leader = leader_of(state.where)
+            leader = leader_of(state.topic_partition)
             if leader is None:
                 leaderless = True
                 continue
             node_id = self._source(state, leader)
-            if len(state.chunks) >= MAX_CHUNKS or not state.has_position or _is_unchecked(state, leader):
-                # A fetch that waits for others would keep this one waiting when its turn has come.
+            if (
+                len(state.completed_fetches) >= MAX_COMPLETED_FETCHES
+                or not state.has_position
+                or _is_unchecked(state, leader)
+            ):
+                # A fetch without this partition would delay it while it waits for records of the others.
                 held.add(node_id)
             else:
                 by_node.setdefault(node_id, []).append((state, leader))
         for node_id, parts in by_node.items():
-            if node_id not in held and node_id not in self._under_way:
+            if node_id not in held and node_id not in self._in_flight:
                 self._fetch_from(node_id, parts)
         if leaderless or self._cluster.is_stale:
             self._background_tasks.update_metadata(self._lacks_leaders)
 
     def _source(self, state: PartitionState, leader: Partition) -> int:
-        """The leader, or the replica nearby that it has named (KIP-392)."""
+        """Return the leader, or the nearby replica that it prefers (KIP-392)."""
         if state.preferred_replica != NO_NODE and state.preferred_replica in self._cluster.metadata.brokers:
             return state.preferred_replica
         return leader.leader
@@ -218,22 +222,22 @@ class Fetcher:
         if connection.throttled_s > 0:
             self._fetch_later(connection.throttled_s)
             return
-        asked: _Asked = {}
+        requested: _Requested = {}
         for state, leader in parts:
-            topic_id = self._cluster.metadata.topics[state.where.topic].id
+            topic_id = self._cluster.metadata.topics[state.topic_partition.topic].id
             epoch = leader.leader_epoch
             part = FetchPart(
                 topic_id, state.fetch_offset, state.log_start_offset, self._partition_bytes, epoch
             )
-            asked[state.where] = (state, part)
-        self._ask(connection, asked)
+            requested[state.topic_partition] = (state, part)
+        self._send_fetch(connection, requested)
 
-    def _ask(self, connection: BrokerConnection, asked: _Asked) -> None:
+    def _send_fetch(self, connection: BrokerConnection, requested: _Requested) -> None:
         node_id = connection.node.id
         session = self._sessions.setdefault(node_id, FetchSession())
-        has_ids = all(any(part.topic_id) for _, part in asked.values())
+        has_ids = all(any(part.topic_id) for _, part in requested.values())
         version = connection.version_for(FETCH_KEY, None if has_ids else LAST_NAMED_VERSION)
-        topics, forgotten = session.next({where: part for where, (_, part) in asked.items()})
+        topics, forgotten = session.next({partition: part for partition, (_, part) in requested.items()})
         request = FetchRequest(
             max_wait_ms=self._max_wait_ms,
             min_bytes=self._min_bytes,
@@ -245,20 +249,20 @@ class Fetcher:
             forgotten_topics_data=forgotten,
             rack_id=self._rack,
         )
-        self._under_way.add(node_id)
+        self._in_flight.add(node_id)
         limit_ms = self._request_timeout_ms + self._max_wait_ms
-        answered = partial(self._answered, node_id, session, asked)
-        connection.tell(request, version, answered, limit_ms, in_place=True)
+        on_response = partial(self._on_response, node_id, session, requested)
+        connection.send_with_callback(request, version, on_response, limit_ms, in_place=True)
 
-    def _answered(
+    def _on_response(
         self,
         node_id: int,
         session: FetchSession,
-        asked: _Asked,
+        requested: _Requested,
         message: Message | None,
         error: Exception | None,
     ) -> None:
-        self._under_way.discard(node_id)
+        self._in_flight.discard(node_id)
         if not isinstance(message, FetchResponse):
             session.reset()
             self._cluster.metadata.expire()
@@ -268,66 +272,73 @@ class Fetcher:
             if message.error_code not in _SESSION_ERRORS:
                 self._pause(node_id)
         else:
-            session.answered(message.session_id)
+            session.accepted(message.session_id)
             for topic in message.responses:
                 name = topic.topic or session.name_of(topic.topic_id) or ""
-                for told in topic.partitions:
-                    found = asked.get(TopicPartition(name, told.partition_index))
-                    if found is not None:
-                        self._take_in(node_id, *found, told)
+                for data in topic.partitions:
+                    entry = requested.get(TopicPartition(name, data.partition_index))
+                    if entry is not None:
+                        self._handle_partition(node_id, *entry, data)
         self.fetch()
 
-    def _take_in(
-        self, node_id: int, state: PartitionState, part: FetchPart, told: FetchResponse.PartitionData
+    def _handle_partition(
+        self,
+        node_id: int,
+        state: PartitionState,
+        part: FetchPart,
+        partition_data: FetchResponse.PartitionData,
     ) -> None:
-        if self._subscription.partitions.get(state.where) is not state or not state.has_position:
+        if self._subscription.partitions.get(state.topic_partition) is not state or not state.has_position:
             return
         if state.fetch_offset != part.fetch_offset:
-            # The user went elsewhere meanwhile.
+            # The user has sought elsewhere in the meantime.
             return
-        if told.error_code:
-            self._refused(node_id, state, part, told.error_code)
+        if partition_data.error_code:
+            self._handle_error(node_id, state, part, partition_data.error_code)
             return
         state.checked_epoch = max(state.checked_epoch, part.leader_epoch)
-        state.high_watermark = told.high_watermark
-        state.last_stable_offset = told.last_stable_offset
-        state.log_start_offset = told.log_start_offset
-        if told.preferred_read_replica != NO_NODE:
-            state.preferred_replica = told.preferred_read_replica
-        view = record_view(told.records)
+        state.high_watermark = partition_data.high_watermark
+        state.last_stable_offset = partition_data.last_stable_offset
+        state.log_start_offset = partition_data.log_start_offset
+        if partition_data.preferred_read_replica != NO_NODE:
+            state.preferred_replica = partition_data.preferred_read_replica
+        view = record_view(partition_data.records)
         if not len(view):
             return
         aborted = None
         if self._committed_only:
             aborted = [
-                AbortedTransaction(one.first_offset, one.producer_id)
-                for one in told.aborted_transactions or ()
+                AbortedTransaction(aborted_transaction.first_offset, aborted_transaction.producer_id)
+                for aborted_transaction in partition_data.aborted_transactions or ()
             ]
-        chunk = CompletedFetch(state.where, self._kept(view), part.fetch_offset, aborted, self._check_crcs)
-        state.fetch_offset = chunk.end_offset
-        if not state.chunks:
+        completed = CompletedFetch(
+            state.topic_partition, self._copy(view), part.fetch_offset, aborted, self._check_crcs
+        )
+        state.fetch_offset = completed.end_offset
+        if not state.completed_fetches:
             self._ready.append(state)
-        state.chunks.append(chunk)
-        self.tell()
+        state.completed_fetches.append(completed)
+        self.wake()
 
-    def _kept(self, view: memoryview) -> Buffer:
-        """What an answer holds, in memory that is ours until it is used up; large pieces are used again,
-        as memory that is new to the kernel costs more than the copy."""
+    def _copy(self, view: memoryview) -> Buffer:
+        """Copy records out of the receive buffer; large copies reuse buffers, as fresh memory costs more in
+        the kernel than the copy."""
         if len(view) <= LARGE_FRAME_BYTES:
             return bytes(view)
         kept = memoryview(self._buffers.take(len(view)))[: len(view)]
         kept[:] = view
         return kept
 
-    def _refused(self, node_id: int, state: PartitionState, part: FetchPart, code: int) -> None:
+    def _handle_error(self, node_id: int, state: PartitionState, part: FetchPart, code: int) -> None:
         if state.preferred_replica != NO_NODE:
-            # Whatever is wrong with the replica nearby: the leader knows better.
+            # Fall back to the leader, whatever the error.
             state.preferred_replica = NO_NODE
             return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if state.chunks:
-                # What was read ahead is still good; its end is met again, or has moved, when it is used up.
-                state.fetch_offset = state.chunks[-1].end_offset
+            if state.completed_fetches:
+                # Buffered records are still valid; their end is fetched again, or has changed, when they are
+                # used up.
+                state.fetch_offset = state.completed_fetches[-1].end_offset
             else:
                 self._reset(state, part.fetch_offset)
             return
@@ -337,10 +348,10 @@ class Fetcher:
             return
         error = error_for(code)
         if isinstance(error, AuthorizationError):
-            error = type(error)(f"not authorized to read {state.where.topic}")
+            error = type(error)(f"not authorized to read {state.topic_partition.topic}")
         self._errors.append(error)
         self._pause(node_id)
-        self.tell()
+        self.wake()
 
     def _reset(self, state: PartitionState, offset: int) -> None:
         try:
@@ -348,9 +359,9 @@ class Fetcher:
         except KafkaError as error:
             self._errors.append(error)
             self._pause_all()
-        self.tell()
+        self.wake()
 
-    # ---------------------------------------------------------------------------------- what takes some time
+    # -------------------------------------------------------------------------------------- delays and errors
 
     def _pause_all(self) -> None:
         for node_id in self._cluster.metadata.brokers:
@@ -369,23 +380,23 @@ class Fetcher:
 
     def _unreachable(self, node_id: int) -> None:
         self._pause(node_id)
-        # A replica nearby that is gone is no use.
+        # A preferred replica that cannot be reached is of no use.
         for state in self._subscription.partitions.values():
             if state.preferred_replica == node_id:
                 state.preferred_replica = NO_NODE
 
     def _lacks_leaders(self) -> bool:
         leader_of = self._cluster.metadata.leader_of
-        return any(leader_of(where) is None for where in self._subscription.partitions)
+        return any(leader_of(partition) is None for partition in self._subscription.partitions)
 
     async def close(self) -> None:
         self._is_closed = True
-        self.tell()
+        self.wake()
         if self._retry is not None:
             self._retry.cancel()
         await self._background_tasks.close()
 
 
 def _is_unchecked(state: PartitionState, leader: Partition) -> bool:
-    """Whether it has yet to be found out that a new leader's log has what we have read (KIP-320)."""
+    """Whether the position has yet to be validated against the new leader's log (KIP-320)."""
     return state.offset_epoch != NO_EPOCH and leader.leader_epoch > state.checked_epoch

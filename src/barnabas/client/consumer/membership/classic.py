@@ -1,7 +1,7 @@
-"""Membership in a classic group: join, sync, heartbeat, leave; the leader makes the plan.
+"""Membership in a classic group: join, sync, heartbeat, leave; the leader computes the assignment.
 
-What lives here: one member's side of the protocol.  What may not: the plan itself (assignors), and its
-requests as bytes (classic_requests).
+Contains one member's side of the protocol.  Assignments belong in `assignors`, request encoding in
+`classic_requests`.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from barnabas.client.cluster import COORDINATOR_MOVED, Cluster, CoordinatorType
 from barnabas.client.consumer.assignors.registry import assignors
 from barnabas.client.consumer.assignors.simple import Assignor
 from barnabas.client.consumer.membership.classic_requests import ClassicRequests, Generation, assignments_of
-from barnabas.client.consumer.membership.membership import Handover
+from barnabas.client.consumer.membership.membership import AssignmentHandler
 from barnabas.client.consumer.offsets.commits import Committer
 from barnabas.client.consumer.subscription import Mode, Subscription
-from barnabas.client.errors.kinds import ClientError, RetriableError
+from barnabas.client.errors.base import ClientError, RetriableError
 from barnabas.client.group_protocol import Assignment, read_assignment
 from barnabas.client.model import NO_EPOCH, TopicPartition
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.config.settings import Settings
 from barnabas.protocol.messages.join_group import JoinGroupResponse
 
 logger = logging.getLogger(__name__)
 
 _GROUP = CoordinatorType.GROUP
-# The coordinator answers a join when the rebalance is over; so much longer do we wait for its answer.
+# The coordinator responds to a join when the rebalance ends; allow this much more for the response.
 JOIN_GRACE_MS = 5_000
-# What says that the member, or its generation, is not the group's any more.
-_DROPPED = frozenset(
+# Errors after which the member, or its generation, is no longer part of the group.
+_MEMBERSHIP_LOST = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
 )
 
@@ -46,13 +46,13 @@ class ClassicMembership:
         settings: Settings,
         cluster: Cluster,
         subscription: Subscription,
-        handover: Handover,
+        assignment_handler: AssignmentHandler,
         wake: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._cluster = cluster
         self._subscription = subscription
-        self._handover = handover
+        self._assignment_handler = assignment_handler
         self._wake = wake
         self._group_id: str = settings["group.id"]
         self._assignors: list[Assignor] = assignors(settings["partition.assignment.strategy"])
@@ -63,20 +63,20 @@ class ClassicMembership:
         self._leaves_on_close: bool = settings["internal.leave.group.on.close"]
         self.generation = Generation()
         self._must_join = True
-        self._reason = "the consumer starts"
+        self._reason = "the consumer is starting"
         self._is_lost = False
         self._error: KafkaError | None = None
-        self._told_subscription = -1
-        # For the leader: how many partitions the plan was made for.
-        self._planned: dict[str, int] | None = None
+        self._sent_subscription = -1
+        # On the leader: the partition counts that the assignment was computed for.
+        self._assigned_counts: dict[str, int] | None = None
         self._joining: asyncio.Task[Assignment] | None = None
-        self._beating: asyncio.Task[None] | None = None
+        self._heartbeat_task: asyncio.Task[None] | None = None
         self._polled_at = self._loop.time()
         cluster.on_update.append(self._metadata_changed)
 
     @property
     def _is_cooperative(self) -> bool:
-        """What all assignors can do: as in Apache Kafka, one that cannot rules it out."""
+        """Whether all assignors are cooperative: as in Apache Kafka, one that is not rules it out."""
         return all(assignor.is_cooperative for assignor in self._assignors)
 
     @property
@@ -85,7 +85,7 @@ class ClassicMembership:
             self._must_join
             or self._joining is not None
             or self._error is not None
-            or self._told_subscription != self._subscription.generation
+            or self._sent_subscription != self._subscription.generation
         )
 
     def polled(self) -> None:
@@ -96,12 +96,12 @@ class ClassicMembership:
             self.generation.id, self.generation.member_id, self._requests.group_instance_id, is_epoch=False
         )
 
-    # ---------------------------------------------------------------------------------------- within a poll
+    # ------------------------------------------------------------------------------------------ within a poll
 
     async def update(self, deadline: Deadline) -> None:
         self._raise_error()
-        if self._told_subscription != self._subscription.generation:
-            self._ask_to_join("the subscription has changed")
+        if self._sent_subscription != self._subscription.generation:
+            self._request_join("the subscription changed")
         while self._must_join or self._joining is not None:
             if self._joining is None:
                 await self._prepare()
@@ -114,7 +114,7 @@ class ClassicMembership:
             try:
                 assignment = joined.result()
             except KafkaError:
-                self._ask_to_join("joining failed")
+                self._request_join("joining failed")
                 raise
             await self._take(assignment)
 
@@ -124,44 +124,46 @@ class ClassicMembership:
             raise error
 
     async def _prepare(self) -> None:
-        """Before joining: what must not be read on is given back."""
+        """Before joining, revoke what must not be read during the rebalance."""
         owned = set(self._subscription.partitions)
         if self._is_lost:
             self._is_lost = False
-            await self._handover.lose(owned)
+            await self._assignment_handler.lose(owned)
         elif not self._is_cooperative:
-            await self._handover.revoke(owned)
+            await self._assignment_handler.revoke(owned)
         else:
             topics = self._subscription.topics
-            await self._handover.revoke(one for one in owned if one.topic not in topics)
+            await self._assignment_handler.revoke(
+                partition for partition in owned if partition.topic not in topics
+            )
 
     async def _take(self, assignment: Assignment) -> None:
-        """Take what the plan gives, and give back what it takes away."""
-        mine = {one for one in assignment.partitions if self._is_wanted(one)}
+        """Adopt the assignment: assign what is new, revoke what is no longer included."""
+        mine = {partition for partition in assignment.partitions if self._is_wanted(partition)}
         owned = set(self._subscription.partitions)
         for assignor in self._assignors:
             if assignor.name == self.generation.protocol:
                 assignor.assigned(assignment.partitions, self.generation.id)
         removed = owned - mine
         if removed:
-            await self._handover.revoke(removed)
-            # Others get in the next rebalance what was given back in this one (KIP-429).
-            self._ask_to_join("partitions were given back")
-        await self._handover.assign(mine - owned)
+            await self._assignment_handler.revoke(removed)
+            # Other members receive revoked partitions in the next rebalance (KIP-429).
+            self._request_join("partitions were revoked")
+        await self._assignment_handler.assign(mine - owned)
 
-    def _is_wanted(self, one: TopicPartition) -> bool:
-        """The subscription may have changed while the group made its plan."""
-        return one.topic in self._subscription.topics
+    def _is_wanted(self, partition: TopicPartition) -> bool:
+        """The subscription may have changed during the rebalance."""
+        return partition.topic in self._subscription.topics
 
-    def _ask_to_join(self, reason: str) -> None:
+    def _request_join(self, reason: str) -> None:
         self._must_join = True
         self._reason = reason
         self._wake()
 
-    # -------------------------------------------------------------------------------------------- the joining
+    # ------------------------------------------------------------------------------------------------ joining
 
     async def _join(self) -> Assignment:
-        """Until the group has taken us in; raises what no further attempt would change."""
+        """Join until the group accepts the member; raises errors that a retry cannot fix."""
         failures = 0
         while True:
             try:
@@ -181,24 +183,24 @@ class ClassicMembership:
 
     async def _join_once(self) -> Assignment:
         connection = await self._cluster.coordinator(self._group_id, _GROUP)
-        self._told_subscription = self._subscription.generation
+        self._sent_subscription = self._subscription.generation
         owned = sorted(self._subscription.partitions) if self._is_cooperative else []
         request = self._requests.join(self.generation, self._subscription.topics, owned, self._reason)
         limit_ms = self._requests.rebalance_timeout_ms + JOIN_GRACE_MS
-        joined = await connection.ask(request, JoinGroupResponse, timeout_ms=limit_ms)
+        joined = await connection.send(request, JoinGroupResponse, timeout_ms=limit_ms)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.generation = Generation(member_id=joined.member_id)
         self._requests.check_joined(joined)
         self.generation = Generation(joined.generation_id, joined.member_id, joined.protocol_name or "")
-        self._planned = None
+        self._assigned_counts = None
         plan: dict[str, bytes] = {}
         if joined.leader == joined.member_id and not joined.skip_assignment:
-            plan = await self._make_plan(joined)
-        answer = await self._requests.sync(connection, self.generation, plan)
-        self._start_beating()
-        return read_assignment(answer) if answer else Assignment(())
+            plan = await self._compute_assignment(joined)
+        response = await self._requests.sync(connection, self.generation, plan)
+        self._start_heartbeats()
+        return read_assignment(response) if response else Assignment(())
 
-    async def _make_plan(self, joined: JoinGroupResponse) -> dict[str, bytes]:
+    async def _compute_assignment(self, joined: JoinGroupResponse) -> dict[str, bytes]:
         members = self._requests.members(joined)
         topics = {topic for member in members.values() for topic in member.topics}
         if self._cluster.wanted is not None:
@@ -209,7 +211,7 @@ class ClassicMembership:
         counts = self._counts(topics)
         assignor = next(one for one in self._assignors if one.name == joined.protocol_name)
         plan = assignor.assign(counts, members)
-        self._planned = {topic: counts.get(topic, 0) for topic in topics}
+        self._assigned_counts = {topic: counts.get(topic, 0) for topic in topics}
         return assignments_of(plan)
 
     def _counts(self, topics: set[str]) -> dict[str, int]:
@@ -221,27 +223,27 @@ class ClassicMembership:
         }
 
     def _metadata_changed(self) -> None:
-        """Topics may have come, gone or grown."""
+        """Called after a metadata update: topics may have been created, deleted or extended."""
         subscription = self._subscription
         if subscription.mode is Mode.PATTERN:
             found = matching_topics(self._cluster, subscription, self._requests.excludes_internal)
             if found != subscription.topics:
                 subscription.change_topics(found)
                 self._wake()
-        planned = self._planned
+        planned = self._assigned_counts
         if planned is not None and not self._must_join:
             counts = self._counts(set(planned))
             if any(counts.get(topic, 0) != count for topic, count in planned.items()):
-                self._planned = None
-                self._ask_to_join("partitions of the group's topics have changed")
+                self._assigned_counts = None
+                self._request_join("partition counts of the group's topics changed")
 
-    # ------------------------------------------------------------------------------------------ the heartbeat
+    # --------------------------------------------------------------------------------------------- heartbeats
 
-    def _start_beating(self) -> None:
-        if self._beating is None or self._beating.done():
-            self._beating = asyncio.ensure_future(self._beat())
+    def _start_heartbeats(self) -> None:
+        if self._heartbeat_task is None or self._heartbeat_task.done():
+            self._heartbeat_task = asyncio.ensure_future(self._heartbeat_loop())
 
-    async def _beat(self) -> None:
+    async def _heartbeat_loop(self) -> None:
         answered_at = self._loop.time()
         while True:
             await asyncio.sleep(self._heartbeat_s)
@@ -249,28 +251,28 @@ class ClassicMembership:
                 answered_at = self._loop.time()
                 continue
             if self._loop.time() - self._polled_at > self._max_poll_s:
-                await self._leave_for_silence()
+                await self._leave_for_poll_timeout()
                 continue
             try:
-                await self._beat_once()
+                await self._send_heartbeat()
                 answered_at = self._loop.time()
             except KafkaError as error:
-                self._judge_beat(error)
+                self._handle_heartbeat_error(error)
                 if self._loop.time() - answered_at > self._session_s:
                     self._cluster.forget_coordinator(self._group_id, _GROUP)
 
-    async def _beat_once(self) -> None:
+    async def _send_heartbeat(self) -> None:
         generation = self.generation
         connection = await self._cluster.coordinator(self._group_id, _GROUP)
         code = await self._requests.heartbeat(connection, generation)
         if code and generation == self.generation:
             raise self._requests.error(code)
 
-    def _judge_beat(self, error: KafkaError) -> None:
+    def _handle_heartbeat_error(self, error: KafkaError) -> None:
         if error.code == ErrorCode.REBALANCE_IN_PROGRESS:
-            self._ask_to_join("the group is rebalancing")
-        elif error.code in _DROPPED:
-            self._drop_out("the group has dropped this member")
+            self._request_join("the group is rebalancing")
+        elif error.code in _MEMBERSHIP_LOST:
+            self._reset_membership("the group has removed this member")
             if error.code == ErrorCode.FENCED_INSTANCE_ID:
                 self._error = error
         elif error.code in COORDINATOR_MOVED:
@@ -279,45 +281,46 @@ class ClassicMembership:
             self._error = error
             self._wake()
 
-    def _drop_out(self, reason: str) -> None:
+    def _reset_membership(self, reason: str) -> None:
         self.generation = Generation()
         self._is_lost = True
-        self._ask_to_join(reason)
+        self._request_join(reason)
 
-    async def _leave_for_silence(self) -> None:
-        """The user does not poll: others shall have the partitions."""
+    async def _leave_for_poll_timeout(self) -> None:
+        """Leave the group because the user does not poll, so that others can take the partitions."""
         logger.warning(
-            "no poll within max.poll.interval.ms (%.0f ms): leaving the group %s; poll more often, or take "
+            "no poll within max.poll.interval.ms (%.0f ms): leaving the group %s; poll more often, or return "
             "fewer records at a time (max.poll.records)",
             self._max_poll_s * 1000,
             self._group_id,
         )
         generation = self.generation
-        self._drop_out("the consumer polls again")
+        self._reset_membership("the consumer polled again")
         await self._send_leave(generation, "the consumer did not poll in time")
 
-    # -------------------------------------------------------------------------------------------- the leaving
+    # ------------------------------------------------------------------------------------------------ leaving
 
     async def leave(self, deadline: Deadline) -> None:
         if self._joining is not None:
             self._joining.cancel()
             await asyncio.gather(self._joining, return_exceptions=True)
             self._joining = None
-            await self._bounded(deadline, self._hang_up())
+            await self._bounded(deadline, self._disconnect())
         generation, self.generation = self.generation, Generation()
         self._must_join = True
         self._is_lost = False
-        self._planned = None
+        self._assigned_counts = None
         if generation.member_id and self._requests.group_instance_id is None and self._leaves_on_close:
-            await self._bounded(deadline, self._send_leave(generation, "the consumer is done"))
+            await self._bounded(deadline, self._send_leave(generation, "the consumer is being closed"))
 
-    async def _hang_up(self) -> None:
-        """Brokers answer in order: behind a join that waits for others, nobody would hear that we leave."""
+    async def _disconnect(self) -> None:
+        """Close the connection: brokers respond in order, so a LeaveGroup would wait behind the pending
+        join."""
         with contextlib.suppress(KafkaError):
             connection = await self._cluster.coordinator(self._group_id, _GROUP)
             connection.close()
             while not connection.is_closed:
-                # Its transport tells in one of the loop's next turns.
+                # Its transport reports that in one of the next iterations of the loop.
                 await asyncio.sleep(0)
 
     async def _bounded(self, deadline: Deadline, work: Awaitable[None]) -> None:
@@ -325,26 +328,26 @@ class ClassicMembership:
             async with asyncio.timeout(min(deadline.left_s, self._session_s)):
                 await work
         except TimeoutError:
-            logger.info("the group %s was not told of our leaving in time", self._group_id)
+            logger.info("LeaveGroup was not sent to the group %s in time", self._group_id)
 
     async def _send_leave(self, generation: Generation, reason: str) -> None:
         try:
             connection: BrokerConnection = await self._cluster.coordinator(self._group_id, _GROUP)
             await self._requests.leave(connection, generation, reason)
         except KafkaError as error:
-            logger.info("the group %s was not told of our leaving: %s", self._group_id, error)
+            logger.info("leaving the group %s failed: %s", self._group_id, error)
 
     async def close(self) -> None:
         if self._metadata_changed in self._cluster.on_update:
             self._cluster.on_update.remove(self._metadata_changed)
-        tasks = [task for task in (self._beating, self._joining) if task is not None]
+        tasks = [task for task in (self._heartbeat_task, self._joining) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def matching_topics(cluster: Cluster, subscription: Subscription, exclude_internal: bool) -> frozenset[str]:
-    """The topics that a pattern means now."""
+    """Return the topics that match the subscribed pattern."""
     assert subscription.pattern is not None
     return frozenset(
         name

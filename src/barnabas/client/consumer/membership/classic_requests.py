@@ -1,4 +1,4 @@
-"""The requests of a classic group's member, and what their answers say."""
+"""The requests of a member of a classic group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.consumer.assignors.simple import Assignor, Plan
-from barnabas.client.errors.kinds import ClientError, check, error_for
+from barnabas.client.errors.base import ClientError, check, error_for
 from barnabas.client.group_protocol import (
     Assignment,
     Subscription,
@@ -27,7 +27,7 @@ PROTOCOL_TYPE = "consumer"
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The member's place in the group; without an id it has none."""
+    """The member's current generation; without an id it is not in the group."""
 
     id: int = NO_EPOCH
     member_id: str = ""
@@ -35,7 +35,7 @@ class Generation:
 
 
 class ClassicRequests:
-    """What stays the same in all requests of a member."""
+    """Builds requests from the member's fixed settings."""
 
     def __init__(self, settings: Settings, assignors: Sequence[Assignor]) -> None:
         self._assignors = assignors
@@ -71,10 +71,12 @@ class ClassicRequests:
             reason=reason,
         )
 
-    def check_joined(self, answer: JoinGroupResponse) -> None:
-        check(answer.error_code)
-        if not any(assignor.name == answer.protocol_name for assignor in self._assignors):
-            raise error_for(23, f"the group has chosen the assignor {answer.protocol_name}, which we lack")
+    def check_joined(self, response: JoinGroupResponse) -> None:
+        check(response.error_code)
+        if not any(assignor.name == response.protocol_name for assignor in self._assignors):
+            raise error_for(
+                23, f"the group chose the assignor {response.protocol_name}, which is not configured"
+            )
 
     def members(self, joined: JoinGroupResponse) -> dict[str, Subscription]:
         return {
@@ -98,9 +100,9 @@ class ClassicRequests:
             ],
         )
         limit_ms = self.rebalance_timeout_ms
-        answer = await connection.ask(request, SyncGroupResponse, timeout_ms=limit_ms)
-        check(answer.error_code)
-        return answer.assignment
+        response = await connection.send(request, SyncGroupResponse, timeout_ms=limit_ms)
+        check(response.error_code)
+        return response.assignment
 
     async def heartbeat(self, connection: BrokerConnection, generation: Generation) -> int:
         request = HeartbeatRequest(
@@ -109,7 +111,7 @@ class ClassicRequests:
             member_id=generation.member_id,
             group_instance_id=self.group_instance_id,
         )
-        return (await connection.ask(request, HeartbeatResponse)).error_code
+        return (await connection.send(request, HeartbeatResponse)).error_code
 
     async def leave(self, connection: BrokerConnection, generation: Generation, reason: str) -> None:
         member = LeaveGroupRequest.MemberIdentity(
@@ -118,7 +120,7 @@ class ClassicRequests:
         request = LeaveGroupRequest(group_id=self._group_id, members=[member])
         if connection.version_for(LeaveGroupRequest.schema.key or 0) < 3:
             request = LeaveGroupRequest(group_id=self._group_id, member_id=generation.member_id)
-        await connection.ask(request, LeaveGroupResponse)
+        await connection.send(request, LeaveGroupResponse)
 
     def error(self, code: int) -> ClientError:
         return error_for(code)

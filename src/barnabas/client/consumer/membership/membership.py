@@ -1,6 +1,5 @@
-"""What a consumer asks of its membership in a group, whichever protocol the group speaks.
-
-What lives here: the interface, and what is done when partitions come and go.  What may not: requests.
+"""Membership in a group, independent of the group protocol: the interface, and the reaction to changes of
+the assignment.
 """
 
 from __future__ import annotations
@@ -13,62 +12,62 @@ from typing import Protocol
 from barnabas.client.consumer.offsets.commits import Committer
 from barnabas.client.consumer.subscription import Subscription
 from barnabas.client.model import TopicPartition
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 
 logger = logging.getLogger(__name__)
 
 
 class Membership(Protocol):
-    """A place in a group."""
+    """A consumer's membership in a group."""
 
     @property
     def needs_attention(self) -> bool:
-        """Whether `update` has something to do: looked at in every poll."""
+        """Whether `update` has work to do; checked in every poll."""
         ...
 
     async def update(self, deadline: Deadline) -> None:
-        """Within a poll: join, take what was assigned, give back what was taken away."""
+        """Called within a poll: join, assign and revoke partitions."""
         ...
 
     def polled(self) -> None:
-        """The user is alive."""
+        """Called when the user polls."""
         ...
 
     def committer(self) -> Committer: ...
 
     async def leave(self, deadline: Deadline) -> None:
-        """For good, or until the next subscription."""
+        """Leave for good, or until the next subscription."""
         ...
 
     async def close(self) -> None: ...
 
 
-class Handover:
-    """What is done when partitions come and go: commit, tell the user's listener, change the assignment."""
+class AssignmentHandler:
+    """Applies assignment changes: commits, calls the rebalance listener, updates the subscription."""
 
     def __init__(
         self, subscription: Subscription, commit: Callable[[Iterable[TopicPartition]], Awaitable[None]]
     ) -> None:
         self._subscription = subscription
-        # Commits what was read of partitions that are about to go, if that is to be done at all.
+        # Auto-commits the positions of partitions before they are revoked, if enabled.
         self._commit = commit
 
     async def revoke(self, partitions: Iterable[TopicPartition]) -> None:
-        """Give partitions back: others will read them."""
+        """Revoke partitions that others will read."""
         removed = sorted(partitions)
         if not removed:
             return
-        for where in removed:
-            self._subscription.partitions[where].is_revoked_soon = True
+        for partition in removed:
+            self._subscription.partitions[partition].is_revoked_soon = True
         try:
             await self._commit(removed)
             await self._tell("on_partitions_revoked", removed)
         finally:
-            # Whatever a listener raises: they are not ours any more.
+            # The partitions are revoked whatever the listener raises.
             self._drop(removed)
 
     async def lose(self, partitions: Iterable[TopicPartition]) -> None:
-        """Partitions are gone already: others may be reading them."""
+        """Remove partitions that others may be reading already."""
         removed = sorted(partitions)
         if not removed:
             return
@@ -78,7 +77,7 @@ class Handover:
         await self._tell(name, removed)
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take partitions besides those that are there; the listener hears of it even if there are none."""
+        """Add partitions to the assignment; the listener is called even if there are none."""
         added = sorted(partitions)
         self._subscription.set_partitions([*self._subscription.partitions, *added])
         await self._tell("on_partitions_assigned", added)

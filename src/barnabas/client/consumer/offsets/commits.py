@@ -1,6 +1,6 @@
-"""Committed offsets: asking for them and storing them, for a member of a group or for nobody in particular.
+"""Committed offsets: OffsetFetch and OffsetCommit, as a member of a group or without membership.
 
-What lives here: the two requests and what their errors mean.  What may not: when to commit.
+When to commit belongs in `committing`.
 """
 
 from __future__ import annotations
@@ -10,30 +10,30 @@ from typing import NamedTuple, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.client.cluster import COORDINATOR_MOVED, Cluster, CoordinatorType
+from barnabas.client.errors.base import RetriableError, error_for
 from barnabas.client.errors.groups import RebalanceInProgressError, StaleMemberEpochError
-from barnabas.client.errors.kinds import RetriableError, error_for
 from barnabas.client.errors.local import CommitFailedError
 from barnabas.client.model import NO_EPOCH, OffsetAndMetadata, TopicPartition
 from barnabas.client.offset_requests import fetched_offsets, offset_commit_request, offset_fetch_request
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.protocol.messages.offset_commit import OffsetCommitResponse
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 T = TypeVar("T")
 BATCHED_VERSION = 8
 _GROUP = CoordinatorType.GROUP
-_FALLEN_OUT = frozenset(
+_MEMBERSHIP_LOST = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH}
 )
 
 
 class Committer(NamedTuple):
-    """Who commits, as the coordinator knows it."""
+    """The committing member as the coordinator knows it."""
 
     generation_or_epoch: int = NO_EPOCH
     member_id: str = ""
     group_instance_id: str | None = None
-    # Whether it is an epoch of the newer protocol (KIP-848), which moves on without a rebalance.
+    # Whether it is a member epoch of the consumer protocol (KIP-848), which changes without a rebalance.
     is_epoch: bool = False
 
 
@@ -48,61 +48,63 @@ class Commits:
     async def fetch(
         self, partitions: list[TopicPartition], deadline: Deadline
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What is committed; None where nothing is.  Offsets of open transactions are waited for."""
+        """Return committed offsets, None where there are none; waits for open transactions."""
 
         async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
-            link = await self._cluster.coordinator(self._group_id, _GROUP)
+            connection = await self._cluster.coordinator(self._group_id, _GROUP)
             key = OffsetFetchRequest.schema.key or 0
-            batched = link.version_for(key) >= BATCHED_VERSION
-            who = self._committer()
+            batched = connection.version_for(key) >= BATCHED_VERSION
+            committer = self._committer()
             request = offset_fetch_request(
                 {self._group_id: partitions},
                 True,
                 batched=batched,
-                member_id=who.member_id if who.is_epoch else None,
-                member_epoch=who.generation_or_epoch if who.is_epoch else NO_EPOCH,
+                member_id=committer.member_id if committer.is_epoch else None,
+                member_epoch=committer.generation_or_epoch if committer.is_epoch else NO_EPOCH,
             )
-            answer = await link.ask(request, OffsetFetchResponse)
-            found = fetched_offsets(answer, None if batched else self._group_id)[self._group_id]
+            response = await connection.send(request, OffsetFetchResponse)
+            found = fetched_offsets(response, None if batched else self._group_id)[self._group_id]
             if isinstance(found, KafkaError):
                 raise found
-            return {where: found[where] for where in found}
+            return {partition: found[partition] for partition in found}
 
         return await self._until(deadline, "OffsetFetch", attempt)
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
-        """Store offsets; CommitFailedError if the group has gone on without this member."""
+        """Commit offsets; raises CommitFailedError if this member is no longer in the group."""
         if not offsets:
             return
 
         async def attempt() -> None:
-            link = await self._cluster.coordinator(self._group_id, _GROUP)
-            who = self._committer()
+            connection = await self._cluster.coordinator(self._group_id, _GROUP)
+            committer = self._committer()
             request = offset_commit_request(
                 self._group_id,
                 offsets,
-                generation_or_epoch=who.generation_or_epoch,
-                member_id=who.member_id,
-                group_instance_id=who.group_instance_id,
+                generation_or_epoch=committer.generation_or_epoch,
+                member_id=committer.member_id,
+                group_instance_id=committer.group_instance_id,
             )
-            answer = await link.ask(request, OffsetCommitResponse)
-            for topic in answer.topics:
-                for one in topic.partitions:
-                    self._judge(one.error_code, TopicPartition(topic.name, one.partition_index), who)
+            response = await connection.send(request, OffsetCommitResponse)
+            for topic in response.topics:
+                for partition in topic.partitions:
+                    self._check(
+                        partition.error_code, TopicPartition(topic.name, partition.partition_index), committer
+                    )
 
         await self._until(deadline, "OffsetCommit", attempt)
 
-    def _judge(self, code: int, where: TopicPartition, who: Committer) -> None:
+    def _check(self, code: int, partition: TopicPartition, committer: Committer) -> None:
         if not code:
             return
-        if code in _FALLEN_OUT:
+        if code in _MEMBERSHIP_LOST:
             raise CommitFailedError(
-                f"the commit of {where} is refused: the group has gone on without this member "
+                f"the commit of {partition} is refused: the group has rebalanced without this member "
                 f"({ErrorCode(code).name})"
             )
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
             raise RebalanceInProgressError(
-                f"the commit of {where} is refused while the group rebalances: poll"
+                f"the commit of {partition} is refused while the group rebalances: poll"
             )
         raise error_for(code)
 
@@ -115,13 +117,13 @@ class Commits:
                     self._cluster.forget_coordinator(self._group_id, _GROUP)
                 raise
             except StaleMemberEpochError as error:
-                # The next heartbeat tells the newer epoch.
+                # The next heartbeat returns the current epoch.
                 raise _NotYet(error.message) from error
 
         return await self._cluster.retries.until(deadline, what, watched)
 
 
 class _NotYet(RetriableError):
-    """The member's epoch has moved on: the next heartbeat tells."""
+    """The member's epoch is stale: the next heartbeat updates it."""
 
     error_code = ErrorCode.STALE_MEMBER_EPOCH

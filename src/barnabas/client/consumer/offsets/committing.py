@@ -1,4 +1,4 @@
-"""How far a consumer is: commits, by hand and automatic."""
+"""Manual and automatic commits of a consumer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from barnabas.base.errors import KafkaError
+from barnabas.client.consumer.base import ConsumerBase
 from barnabas.client.consumer.offsets.commits import Commits
-from barnabas.client.consumer.parts import ConsumerParts
 from barnabas.client.errors.groups import InvalidGroupIdError
 from barnabas.client.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 
 logger = logging.getLogger(__name__)
 
@@ -19,40 +19,40 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
 
 
-class Committing(ConsumerParts):
+class Committing(ConsumerBase):
     async def commit(self, offsets: Offsets | None = None, *, timeout_ms: int | None = None) -> None:
-        """Commit these offsets, or the position in every partition; waits until it is done."""
+        """Commit these offsets, or the position of every partition, and wait for the response."""
         await self._group().commit(self._given(offsets), self._deadline(timeout_ms))
 
     def commit_async(self, offsets: Offsets | None = None, callback: OnCommit | None = None) -> None:
-        """The same without waiting; `callback(offsets, error)` hears of it."""
+        """Commit without waiting; `callback(offsets, error)` is called with the result."""
         self._group()
         self._commit_in_background(self._given(offsets), callback)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None where there is nothing."""
-        wanted = [TopicPartition(*one) for one in partitions]
+        """Return the group's committed offsets; None where there are none."""
+        wanted = [TopicPartition(*partition) for partition in partitions]
         return await self._group().fetch(wanted, self._deadline(timeout_ms))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """For a producer that commits these offsets in its transaction."""
+        """Return what a producer needs to commit this group's offsets in a transaction."""
         if self._group_id is None:
             raise InvalidGroupIdError("the consumer has no group.id")
-        who = self._committer()
+        committer = self._committer()
         return ConsumerGroupMetadata(
-            self._group_id, who.generation_or_epoch, who.member_id, who.group_instance_id
+            self._group_id, committer.generation_or_epoch, committer.member_id, committer.group_instance_id
         )
 
     def _given(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
         if offsets is None:
             return self._out.consumed()
         return {
-            TopicPartition(*where): offset
+            TopicPartition(*partition): offset
             if isinstance(offset, OffsetAndMetadata)
             else OffsetAndMetadata(offset)
-            for where, offset in offsets.items()
+            for partition, offset in offsets.items()
         }
 
     def _group(self) -> Commits:
@@ -64,11 +64,11 @@ class Committing(ConsumerParts):
     def _commit_in_background(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], callback: OnCommit | None
     ) -> None:
-        task = asyncio.ensure_future(self._commit_and_tell(offsets, callback))
+        task = asyncio.ensure_future(self._commit_and_notify(offsets, callback))
         self._committing.add(task)
         task.add_done_callback(self._committing.discard)
 
-    async def _commit_and_tell(
+    async def _commit_and_notify(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], callback: OnCommit | None
     ) -> None:
         assert self._commits is not None
@@ -83,13 +83,15 @@ class Committing(ConsumerParts):
         if callback is not None:
             callback(offsets, failure)
 
-    async def _commit_before_handover(self, partitions: Iterable[TopicPartition]) -> None:
-        """What was read of partitions that go to others, so that they need not read it again."""
+    async def _commit_before_revocation(self, partitions: Iterable[TopicPartition]) -> None:
+        """Auto-commit partitions that are being revoked, so that others do not read their records again."""
         if self._auto_commit_s is None or self._commits is None:
             return
         removed = set(partitions)
-        offsets = {where: offset for where, offset in self._out.consumed().items() if where in removed}
+        offsets = {
+            partition: offset for partition, offset in self._out.consumed().items() if partition in removed
+        }
         try:
             await self._commits.commit(offsets, Deadline(self.settings["default.api.timeout.ms"]))
         except KafkaError as error:
-            logger.warning("offsets were not committed before their partitions went to others: %s", error)
+            logger.warning("offsets of revoked partitions were not committed: %s", error)

@@ -1,6 +1,6 @@
-"""Where to read: committed offsets, the reset policy, offsets by time, and whether a log was cut meanwhile.
+"""Start positions: committed offsets, the reset policy, offsets by timestamp, and truncation detection.
 
-What lives here: finding a position for every partition that has none.  What may not: fetching and committing.
+Fetching and committing belong elsewhere.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from barnabas.client.admin.records import IsolationLevel, ListedOffset, OffsetSp
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer.subscription import PartitionState, Subscription
+from barnabas.client.errors.base import RetriableError, error_for
 from barnabas.client.errors.data import OffsetOutOfRangeError
-from barnabas.client.errors.kinds import RetriableError, error_for
 from barnabas.client.errors.local import NoOffsetForPartitionError
 from barnabas.client.model import (
     NO_EPOCH,
@@ -25,7 +25,7 @@ from barnabas.client.model import (
     by_topic,
 )
 from barnabas.client.outcomes import Outcomes
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.config.settings import Settings
 from barnabas.config.values.durations import parse_duration_ns
 from barnabas.protocol.messages.offset_for_leader_epoch import (
@@ -45,7 +45,7 @@ Committed = Callable[
 
 
 class Positions:
-    """Finds out where a consumer starts, and checks that it may go on there."""
+    """Finds the position of every partition that has none, and validates positions after elections."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Positions:
         self._settling: asyncio.Task[None] | None = None
 
     def policy_time(self) -> int | None:
-        """The time that the reset policy stands for; None if there is none."""
+        """Return the timestamp of the reset policy; None if the policy is none."""
         if self._policy == "earliest":
             return int(OffsetSpec.EARLIEST)
         if self._policy == "latest":
@@ -77,14 +77,18 @@ class Positions:
         return None
 
     def out_of_range(self, state: PartitionState, offset: int) -> None:
-        """What a position is worth that the log does not have: the policy decides."""
+        """Reset a position that the log does not have; raises if the policy is none."""
         time = self.policy_time()
         if time is None:
             raise OffsetOutOfRangeError(
-                f"{state.where} has no offset {offset}, and auto.offset.reset is none: seek, or set it"
+                f"{state.topic_partition} has no offset {offset}, and auto.offset.reset is none: seek, or "
+                "set it"
             )
         logger.info(
-            "%s has no offset %s: going on by auto.offset.reset=%s", state.where, offset, self._policy
+            "%s has no offset %s: resetting by auto.offset.reset=%s",
+            state.topic_partition,
+            offset,
+            self._policy,
         )
         state.reset(time)
 
@@ -95,7 +99,7 @@ class Positions:
         return self._settling is not None or self.is_incomplete or bool(self.unchecked())
 
     async def settle(self, deadline: Deadline) -> None:
-        """Find and check positions; that goes on in the background when the poll's time is over."""
+        """Find and validate positions; continues in the background if the poll times out."""
         if self._settling is None:
             self._settling = asyncio.ensure_future(self._settle())
         done, _ = await asyncio.wait([self._settling], timeout=deadline.left_s)
@@ -112,7 +116,7 @@ class Positions:
             if unchecked:
                 await self.check(unchecked, deadline)
         except RetriableError as error:
-            logger.debug("to be tried again: %s", error)
+            logger.debug("will be retried: %s", error)
             await asyncio.sleep(self._cluster.retries.pause_s(0))
 
     async def close(self) -> None:
@@ -120,19 +124,19 @@ class Positions:
             self._settling.cancel()
             await asyncio.gather(self._settling, return_exceptions=True)
 
-    # --------------------------------------------------------------------------------------------- to start
+    # ---------------------------------------------------------------------------------------- start positions
 
     @property
     def is_incomplete(self) -> bool:
         return any(not state.has_position for state in self._subscription.partitions.values())
 
     async def find(self, deadline: Deadline) -> None:
-        """Give every partition a position, as far as that is possible now."""
+        """Set the position of every partition, as far as that is possible now."""
         fresh = [state for state in self._subscription.partitions.values() if state.is_fresh]
         if fresh and self._committed is not None:
-            found = await self._committed([state.where for state in fresh], deadline)
+            found = await self._committed([state.topic_partition for state in fresh], deadline)
             for state in fresh:
-                committed = found.get(state.where)
+                committed = found.get(state.topic_partition)
                 if committed is not None and self._is_current(state) and state.is_fresh:
                     state.seek(committed.offset, committed.leader_epoch)
         for state in fresh:
@@ -146,35 +150,35 @@ class Positions:
         time = self.policy_time()
         if time is None:
             raise NoOffsetForPartitionError(
-                f"nothing is committed for {state.where}, and auto.offset.reset is none"
+                f"nothing is committed for {state.topic_partition}, and auto.offset.reset is none"
             )
         state.reset_to = time
 
     async def _reset(self, states: list[PartitionState], deadline: Deadline) -> None:
-        times = {state.where: state.reset_to for state in states if state.reset_to is not None}
+        times = {state.topic_partition: state.reset_to for state in states if state.reset_to is not None}
         found = await self.offsets(times, deadline)
         empty = {
-            where: int(OffsetSpec.LATEST)
-            for where, offset in found.values_by_key.items()
+            partition: int(OffsetSpec.LATEST)
+            for partition, offset in found.values_by_key.items()
             if offset.offset < 0
         }
-        # Nothing was written since the time that the policy names: the next record will be.
+        # No record is that new: start at the end.
         ends = await self.offsets(empty, deadline) if empty else found
         for state in states:
-            listed = ends if state.where in empty else found
-            error = listed.error_of(state.where)
+            listed = ends if state.topic_partition in empty else found
+            error = listed.error_of(state.topic_partition)
             if error is not None:
                 if not isinstance(error, RetriableError):
                     raise error
                 continue
-            if self._is_current(state) and state.reset_to == times[state.where]:
-                offset = listed[state.where]
+            if self._is_current(state) and state.reset_to == times[state.topic_partition]:
+                offset = listed[state.topic_partition]
                 state.seek(offset.offset, NO_EPOCH)
 
     def _is_current(self, state: PartitionState) -> bool:
-        return self._subscription.partitions.get(state.where) is state
+        return self._subscription.partitions.get(state.topic_partition) is state
 
-    # -------------------------------------------------------------------------------------------- by request
+    # ----------------------------------------------------------------------------------------- public lookups
 
     async def offsets(
         self, times: Mapping[TopicPartition, int], deadline: Deadline
@@ -186,67 +190,67 @@ class Positions:
     async def edge(
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, deadline: Deadline
     ) -> dict[TopicPartition, int]:
-        """The first or the last offset of partitions."""
-        found = await self.offsets({where: int(spec) for where in partitions}, deadline)
-        return {where: found[where].offset for where in found}
+        """Return the earliest or latest offsets of partitions."""
+        found = await self.offsets({partition: int(spec) for partition in partitions}, deadline)
+        return {partition: found[partition].offset for partition in found}
 
     async def by_time(
         self, times: Mapping[TopicPartition, int], deadline: Deadline
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after a time; None if there is none."""
+        """Return the first record at or after a timestamp; None if there is none."""
         found = await self.offsets(times, deadline)
         return {
-            where: OffsetAndTimestamp(one.offset, one.timestamp, one.leader_epoch)
+            partition: OffsetAndTimestamp(one.offset, one.timestamp, one.leader_epoch)
             if one.offset >= 0
             else None
-            for where, one in ((where, found[where]) for where in found)
+            for partition, one in ((partition, found[partition]) for partition in found)
         }
 
-    # ------------------------------------------------------------------------------------ after an election
+    # -------------------------------------------------------------------------------------- after an election
 
     def unchecked(self) -> list[PartitionState]:
-        """Those whose leader has changed since their position was last known to be right (KIP-320)."""
+        """Return partitions whose leader changed since their position was last validated (KIP-320)."""
         found = []
         for state in self._subscription.partitions.values():
             if state.has_position and state.offset_epoch != NO_EPOCH:
-                leader = self._cluster.metadata.leader_of(state.where)
+                leader = self._cluster.metadata.leader_of(state.topic_partition)
                 if leader is not None and leader.leader_epoch > state.checked_epoch:
                     found.append(state)
         return found
 
     async def check(self, states: list[PartitionState], deadline: Deadline) -> None:
-        """Whether logs were cut below where we are, because a leader was elected that had less."""
-        epochs = {state.where: state.offset_epoch for state in states}
+        """Detect truncation: an elected leader may have had a shorter log than our position."""
+        epochs = {state.topic_partition: state.offset_epoch for state in states}
 
-        async def ask(
+        async def send(
             connection: BrokerConnection, some: list[TopicPartition]
         ) -> dict[TopicPartition, OffsetForLeaderEpochResponse.EpochEndOffset | KafkaError]:
-            answer = await connection.ask(self._epoch_request(some, epochs), OffsetForLeaderEpochResponse)
+            response = await connection.send(self._epoch_request(some, epochs), OffsetForLeaderEpochResponse)
             return {
-                TopicPartition(topic.topic, one.partition): error_for(one.error_code)
-                if one.error_code
-                else one
-                for topic in answer.topics
-                for one in topic.partitions
+                TopicPartition(topic.topic, partition.partition): error_for(partition.error_code)
+                if partition.error_code
+                else partition
+                for topic in response.topics
+                for partition in topic.partitions
             }
 
         known = {
-            state.where: leader.leader_epoch
+            state.topic_partition: leader.leader_epoch
             for state in states
-            if (leader := self._cluster.metadata.leader_of(state.where)) is not None
+            if (leader := self._cluster.metadata.leader_of(state.topic_partition)) is not None
         }
-        found = await self._lookup.ask_leaders(epochs, ask, deadline.left_ms, "OffsetForLeaderEpoch")
+        found = await self._lookup.send_to_leaders(epochs, send, deadline.left_ms, "OffsetForLeaderEpoch")
         for state in states:
-            error = found.error_of(state.where)
+            error = found.error_of(state.topic_partition)
             if error is not None:
                 if not isinstance(error, RetriableError):
                     raise error
                 continue
-            if state.offset_epoch != epochs[state.where]:
-                # It was sought elsewhere meanwhile: the answer is about a position that nobody has any more.
+            if state.offset_epoch != epochs[state.topic_partition]:
+                # The user has sought elsewhere: the response is about an outdated position.
                 continue
-            state.checked_epoch = known.get(state.where, state.checked_epoch)
-            self._judge(state, found[state.where])
+            state.checked_epoch = known.get(state.topic_partition, state.checked_epoch)
+            self._check_truncation(state, found[state.topic_partition])
 
     def _epoch_request(
         self, some: list[TopicPartition], epochs: Mapping[TopicPartition, int]
@@ -267,18 +271,25 @@ class Positions:
             ],
         )
 
-    def _judge(self, state: PartitionState, told: OffsetForLeaderEpochResponse.EpochEndOffset) -> None:
-        if told.end_offset < 0 or told.end_offset >= state.position or not self._is_current(state):
+    def _check_truncation(
+        self, state: PartitionState, epoch_end_offset: OffsetForLeaderEpochResponse.EpochEndOffset
+    ) -> None:
+        if (
+            epoch_end_offset.end_offset < 0
+            or epoch_end_offset.end_offset >= state.position
+            or not self._is_current(state)
+        ):
             return
         if self.policy_time() is None:
             raise OffsetOutOfRangeError(
-                f"the log of {state.where} was cut at offset {told.end_offset}, below the position "
-                f"{state.position}: seek to go on"
+                f"the log of {state.topic_partition} was truncated to offset {epoch_end_offset.end_offset}, "
+                "below the position "
+                f"{state.position}: seek to continue"
             )
         logger.warning(
-            "the log of %s was cut at offset %s, below the position %s: going on there",
-            state.where,
-            told.end_offset,
+            "the log of %s was truncated to offset %s, below the position %s: continuing there",
+            state.topic_partition,
+            epoch_end_offset.end_offset,
             state.position,
         )
-        state.seek(told.end_offset, told.leader_epoch)
+        state.seek(epoch_end_offset.end_offset, epoch_end_offset.leader_epoch)

@@ -1,4 +1,4 @@
-"""Where a consumer reads: seek, pause, positions, and the offsets of a cluster's partitions."""
+"""The consumer's position calls: seek, pause, positions, and offsets of partitions."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.base.lag import lag
 from barnabas.client.admin.records import OffsetSpec
-from barnabas.client.consumer.parts import ConsumerParts
+from barnabas.client.consumer.base import ConsumerBase
 from barnabas.client.model import OffsetAndMetadata, OffsetAndTimestamp, Partition, Topic, TopicPartition
 
 
-class Seeking(ConsumerParts):
+class Seeking(ConsumerBase):
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Read on from an offset."""
+        """Continue reading at an offset."""
         state = self._subscription.state(TopicPartition(*partition))
-        self._out.forget(state.where)
+        self._out.forget(state.topic_partition)
         if isinstance(offset, OffsetAndMetadata):
             state.seek(offset.offset, offset.leader_epoch)
         else:
             if offset < 0:
-                raise ValueError(f"an offset cannot be {offset}; seek_to_beginning() and seek_to_end() exist")
+                raise ValueError(f"an offset cannot be {offset}; use seek_to_beginning() or seek_to_end()")
             state.seek(offset)
-        self._chores_at = 0.0
+        self._maintenance_at = 0.0
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Read from the first record on; all partitions if none is named."""
+        """Read from the first record; all partitions if none is named."""
         self._reset(partitions, OffsetSpec.EARLIEST)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Read only what comes from now on; all partitions if none is named."""
+        """Read only new records; all partitions if none is named."""
         self._reset(partitions, OffsetSpec.LATEST)
 
     def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
-        """Read from the first record at or after a time on; all partitions if none is named."""
+        """Read from the first record at or after a timestamp; all partitions if none is named."""
         self._reset(partitions, timestamp_ms)
 
     def _reset(self, partitions: tuple[TopicPartition, ...], time: int) -> None:
-        for where in partitions or tuple(self._subscription.partitions):
-            state = self._subscription.state(TopicPartition(*where))
-            self._out.forget(state.where)
+        for partition in partitions or tuple(self._subscription.partitions):
+            state = self._subscription.state(TopicPartition(*partition))
+            self._out.forget(state.topic_partition)
             state.reset(int(time))
-        self._chores_at = 0.0
+        self._maintenance_at = 0.0
 
     async def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
-        """The offset of the next record that poll() gives."""
+        """Return the offset of the next record that poll() returns."""
         state = self._subscription.state(TopicPartition(*partition))
         deadline = self._deadline(timeout_ms)
         if not state.has_position:
@@ -51,30 +51,33 @@ class Seeking(ConsumerParts):
             async def attempt() -> None:
                 await self._positions.find(deadline)
                 if not state.has_position:
-                    raise self.cluster.leaderless(state.where)
+                    raise self.cluster.leaderless(state.topic_partition)
 
             await self.cluster.retries.until(deadline, f"finding the position in {partition}", attempt)
         return self._out.consumed_offset(state)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Give no records of these partitions until resume()."""
-        for where in partitions:
-            state = self._subscription.state(TopicPartition(*where))
-            self._out.rewind(state.where)
+        """Return no records of these partitions until resume()."""
+        for partition in partitions:
+            state = self._subscription.state(TopicPartition(*partition))
+            self._out.rewind(state.topic_partition)
             state.is_paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
-        for where in partitions:
-            state = self._subscription.state(TopicPartition(*where))
+        for partition in partitions:
+            state = self._subscription.state(TopicPartition(*partition))
             state.is_paused = False
             self._fetcher.resumed(state)
-        self._chores_at = 0.0
+        self._maintenance_at = 0.0
 
     def paused(self) -> frozenset[TopicPartition]:
-        return frozenset(where for where, state in self._subscription.partitions.items() if state.is_paused)
+        return frozenset(
+            partition for partition, state in self._subscription.partitions.items() if state.is_paused
+        )
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets lie between the position and the end that this reader may see; None if unknown."""
+        """Return the number of offsets between the position and the end visible to this reader; None if
+        unknown."""
         state = self._subscription.state(TopicPartition(*partition))
         committed = self.settings["isolation.level"] == "read_committed"
         end = state.last_stable_offset if committed else state.high_watermark
@@ -91,15 +94,16 @@ class Seeking(ConsumerParts):
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """The end that this reader may see: of committed transactions with isolation.level=read_committed."""
+        """Return the ends visible to this reader: the last stable offsets with
+        isolation.level=read_committed."""
         deadline = self._deadline(timeout_ms)
         return await self._positions.edge(_typed(partitions), OffsetSpec.LATEST, deadline)
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after a time in each partition."""
-        wanted = {TopicPartition(*where): time for where, time in times.items()}
+        """Return the first record at or after a timestamp in each partition."""
+        wanted = {TopicPartition(*partition): time for partition, time in times.items()}
         return await self._positions.by_time(wanted, self._deadline(timeout_ms))
 
     async def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> tuple[Partition, ...]:
@@ -110,4 +114,4 @@ class Seeking(ConsumerParts):
 
 
 def _typed(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return [TopicPartition(*one) for one in partitions]
+    return [TopicPartition(*partition) for partition in partitions]

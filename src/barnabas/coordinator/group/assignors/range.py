@@ -1,7 +1,7 @@
-"""The range assignor: of each topic, members get consecutive partitions, the same ones of topics alike.
+"""The range assignor: members get consecutive partitions of each topic, co-partitioned across topics.
 
-Members are ordered by instance id, those without one behind them by member id; topics with as many
-partitions and subscribers are therefore cut in the same places, so that they can be joined by key.
+Members are sorted by instance id, then those without one by member id.  Topics with the same number of
+partitions and subscribers are therefore split at the same positions, so that they can be joined by key.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from barnabas.coordinator.group.assignors.spec import Assignment, AssignorError,
 NAME = "range"
 
 
-class _Cut:
-    """How one topic is handed out."""
+class _TopicRanges:
+    """How the partitions of one topic are distributed."""
 
     __slots__ = ("extra", "next", "partitions", "quota", "subscribers")
 
@@ -24,8 +24,8 @@ class _Cut:
         self.extra = 0
         self.next = 0
 
-    def take(self) -> frozenset[int]:
-        """The share of the next member."""
+    def next_range(self) -> frozenset[int]:
+        """The range of the next member."""
         if self.quota < 0:
             self.quota, self.extra = divmod(self.partitions, self.subscribers)
         start = self.next
@@ -39,19 +39,19 @@ def assign(spec: GroupSpec) -> dict[str, Assignment]:
     topics = {member: spec.members[member].topics for member in members}
     if spec.homogeneous and members:
         topics = dict.fromkeys(members, topics[members[0]])
-    cuts: dict[Uuid, _Cut] = {}
+    ranges: dict[Uuid, _TopicRanges] = {}
     for member in members:
         for topic in topics[member]:
-            cut = cuts.get(topic)
-            if cut is None:
-                cut = cuts[topic] = _Cut(_known_count(spec, topic))
-            cut.subscribers += 1
-    return {member: _shares(topics[member], cuts) for member in members}
+            topic_ranges = ranges.get(topic)
+            if topic_ranges is None:
+                topic_ranges = ranges[topic] = _TopicRanges(_known_count(spec, topic))
+            topic_ranges.subscribers += 1
+    return {member: _member_ranges(topics[member], ranges) for member in members}
 
 
-def _shares(topics: tuple[Uuid, ...], cuts: dict[Uuid, _Cut]) -> Assignment:
-    shares = ((topic, cuts[topic].take()) for topic in topics)
-    return {topic: share for topic, share in shares if share}
+def _member_ranges(topics: tuple[Uuid, ...], ranges: dict[Uuid, _TopicRanges]) -> Assignment:
+    assigned = ((topic, ranges[topic].next_range()) for topic in topics)
+    return {topic: partitions for topic, partitions in assigned if partitions}
 
 
 def _known_count(spec: GroupSpec, topic: Uuid) -> int:
@@ -70,8 +70,8 @@ def _sorted_members(spec: GroupSpec) -> list[str]:
 
 
 def _utf16(text: str) -> str:
-    """Java compares strings by UTF-16 units; within the first plane that is the order of Python."""
+    """Java compares strings by UTF-16 units; Python's order is the same within the first plane."""
     if text.isascii():
         return text
     units = text.encode("utf-16-be", "surrogatepass")
-    return "".join(chr(units[place] << 8 | units[place + 1]) for place in range(0, len(units), 2))
+    return "".join(chr(units[index] << 8 | units[index + 1]) for index in range(0, len(units), 2))

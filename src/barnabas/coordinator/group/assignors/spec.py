@@ -1,9 +1,7 @@
-"""What an assignor is asked, and what it answers.
+"""The input and output of an assignor (plain data).
 
-What lives here: plain data.  What may not: groups, epochs and records.
-
-Apache Kafka's assignors go through hash maps of Java, and who gets which partition depends on their order:
-`GroupSpec` therefore hands out members, topics and partitions in it.
+The results of Apache Kafka's assignors depend on the iteration order of Java hash maps; `GroupSpec` returns
+members, topics and partitions in that order.
 """
 
 from __future__ import annotations
@@ -16,23 +14,23 @@ from barnabas.base.hashing import CACHED_KEY_LENGTH_MAX, java_string_hash
 from barnabas.base.ids import Uuid
 from barnabas.base.java_order import buckets_of_copy, hash_map_order, order_by_hash
 
-# Topic id to partitions; never changed once made.  No topic has an empty set.
+# Topic id to partitions; immutable.  No topic has an empty set.
 Assignment = Mapping[Uuid, frozenset[int]]
 
 NO_PARTITIONS: Assignment = {}
-# Hashes of member ids that are kept.
+# The maximum number of cached hashes of member ids.
 MAX_MEMBER_HASHES = 16_384
 
 
 class AssignorError(Exception):
-    """No assignment can be computed."""
+    """The assignment cannot be computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
-    """One member: what it subscribes to and what it was to own before.
+    """One member: its subscription and its previous target assignment.
 
-    `topics` are those of its subscription that exist, in the order of their names in a set of
+    `topics` are the existing topics of its subscription, in the order of their names in a set of
     `subscription_size` names.
     """
 
@@ -49,14 +47,14 @@ class MemberSpec:
 
 @dataclass(frozen=True)
 class GroupSpec:
-    """A group: its members in the order of joining, and who was to own a partition before."""
+    """A group: its members in join order, and the previous owners of partitions."""
 
     members: Mapping[str, MemberSpec]
     # Whether all members subscribe to the same topics.
     homogeneous: bool
     # Topic id to partition to member id.
     owners: Mapping[Uuid, Mapping[int, str]]
-    # How many partitions a topic has, None for one that does not exist.
+    # The number of partitions of a topic; None if it does not exist.
     partition_count: Callable[[Uuid], int | None]
 
     @cached_property
@@ -64,13 +62,13 @@ class GroupSpec:
         return order_by_hash(self.members, _member_hash)
 
 
-# Members are put in order each time that one of them joins; their ids stay the same.
-_remembered_hash = lru_cache(maxsize=MAX_MEMBER_HASHES)(java_string_hash)
+# Members are sorted on every join, while their ids stay the same.
+_cached_hash = lru_cache(maxsize=MAX_MEMBER_HASHES)(java_string_hash)
 
 
 def _member_hash(member_id: str) -> int:
-    """What is remembered is bounded in bytes: an id begins with what the client calls itself."""
-    return (java_string_hash if len(member_id) > CACHED_KEY_LENGTH_MAX else _remembered_hash)(member_id)
+    """Long ids are not cached, which bounds the cache in bytes: an id starts with the client id."""
+    return (java_string_hash if len(member_id) > CACHED_KEY_LENGTH_MAX else _cached_hash)(member_id)
 
 
 Assignor = Callable[[GroupSpec], dict[str, Assignment]]
@@ -81,16 +79,16 @@ def topics_of_assignment(assignment: Assignment) -> list[Uuid]:
 
 
 def partitions_in_order(partitions: Iterable[int]) -> list[int]:
-    """As a set of Java hands them out that was copied from a list."""
+    """In the order of a Java set copied from a list."""
     ascending = sorted(partitions)
-    return order_by_hash(ascending, _itself, buckets_of_copy(len(ascending)))
+    return order_by_hash(ascending, _identity, buckets_of_copy(len(ascending)))
 
 
 def names_in_order(names: Iterable[str]) -> list[str]:
-    """Topic names as a set of Java hands them out that was copied from a sorted list."""
+    """Topic names in the order of a Java set copied from a sorted list."""
     ascending = sorted(names)
     return hash_map_order(ascending, buckets_of_copy(len(ascending)))
 
 
-def _itself(number: int) -> int:
+def _identity(number: int) -> int:
     return number

@@ -1,4 +1,4 @@
-"""The uniform assignor: as even as can be, moving as little as can be; the default."""
+"""The uniform assignor, the default: balanced assignments with minimal movement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NAME = "uniform"
 
 
 def assign(spec: GroupSpec) -> dict[str, Assignment]:
-    """Members without an entry own nothing."""
+    """Members without an entry are assigned nothing."""
     if not spec.members:
         return {}
     if spec.homogeneous:

@@ -1,8 +1,8 @@
-"""The uniform assignor where members subscribe to different topics.
+"""The uniform assignor for members with different subscriptions.
 
-Members keep what they still subscribe to; partitions that nobody owns go to the least loaded subscriber of
+Members keep the partitions they still subscribe to; unowned partitions go to the least loaded subscriber of
 their topic; then, topic by topic, partitions move from the most to the least loaded subscribers until that
-improves nothing.
+brings no further improvement.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from barnabas.base.ids import Uuid
 from barnabas.coordinator.group.assignors.load import LoadOrder
 from barnabas.coordinator.group.assignors.spec import Assignment, AssignorError, GroupSpec
 
-# Rounds through all topics after which the balance is good enough.
+# The maximum number of balancing rounds over all topics.
 MAX_ROUNDS = 16
 
-NOBODY = -1
+NO_OWNER = -1
 
 
 def assign(spec: GroupSpec) -> dict[str, Assignment]:
     """Not called for a group without members."""
-    sharing = _Sharing(spec)
-    if not sharing.owners:
+    builder = _AssignmentBuilder(spec)
+    if not builder.owners:
         return {}
-    sharing.keep()
-    sharing.assign_free()
-    sharing.balance()
-    return sharing.target()
+    builder.retain()
+    builder.assign_unowned()
+    builder.balance()
+    return builder.target()
 
 
-class _Sharing:
-    """The state of one computation.  Members are numbered in their order."""
+class _AssignmentBuilder:
+    """The state of one computation.  Members are identified by their index."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self._spec = spec
         self._members = spec.member_ids
-        # How many partitions each member has.
+        # The number of partitions of each member.
         self._loads = [0] * len(self._members)
         self._subscribers: dict[Uuid, list[int]] = {}
-        # Topic to the owner's number by partition.
+        # Topic to the index of the owner, by partition.
         self.owners: dict[Uuid, list[int]] = {}
         for number, member in enumerate(self._members):
             for topic in spec.members[member].topics:
@@ -48,28 +48,28 @@ class _Sharing:
                     )
                 self._subscribers.setdefault(topic, []).append(number)
                 if topic not in self.owners:
-                    self.owners[topic] = [NOBODY] * count
+                    self.owners[topic] = [NO_OWNER] * count
 
-    def keep(self) -> None:
-        """Every member keeps what it has of the topics that it subscribes to."""
+    def retain(self) -> None:
+        """Members keep the partitions of the topics they still subscribe to."""
         for number, member in enumerate(self._members):
-            one = self._spec.members[member]
-            subscribed = set(one.topics)
-            for topic, partitions in one.before.items():
+            spec = self._spec.members[member]
+            subscribed = set(spec.topics)
+            for topic, partitions in spec.before.items():
                 if topic in subscribed:
                     owners = self.owners[topic]
                     for partition in partitions:
                         owners[partition] = number
                     self._loads[number] += len(partitions)
 
-    def assign_free(self) -> None:
+    def assign_unowned(self) -> None:
         for topic in self._sorted_topics():
             owners = self.owners[topic]
-            free = [partition for partition, owner in enumerate(owners) if owner == NOBODY]
-            if free:
+            unowned = [partition for partition, owner in enumerate(owners) if owner == NO_OWNER]
+            if unowned:
                 order = LoadOrder(self._subscribers[topic], self._loads)
-                for partition in free:
-                    self._give(topic, partition, order.next_least_loaded())
+                for partition in unowned:
+                    self._assign(topic, partition, order.next_least_loaded())
 
     def balance(self) -> None:
         topics = [topic for topic in self._sorted_topics() if len(self._subscribers[topic]) >= 2]
@@ -77,24 +77,24 @@ class _Sharing:
         for _ in range(MAX_ROUNDS):
             for number, topic in enumerate(topics):
                 if number == last_improved:
-                    # All topics were looked at since, and nothing moved.
+                    # All topics were checked since the last move.
                     return
                 if self._balance_topic(topic) or last_improved == -1:
                     last_improved = number
 
     def target(self) -> dict[str, Assignment]:
-        found: list[dict[Uuid, set[int]]] = [{} for _ in self._members]
+        assignments: list[dict[Uuid, set[int]]] = [{} for _ in self._members]
         for topic, owners in self.owners.items():
             for partition, owner in enumerate(owners):
-                if owner != NOBODY:
-                    found[owner].setdefault(topic, set()).add(partition)
+                if owner != NO_OWNER:
+                    assignments[owner].setdefault(topic, set()).add(partition)
         return {
-            member: {topic: frozenset(partitions) for topic, partitions in found[number].items()}
+            member: {topic: frozenset(partitions) for topic, partitions in assignments[number].items()}
             for number, member in enumerate(self._members)
         }
 
     def _sorted_topics(self) -> list[Uuid]:
-        """Those with most partitions for each subscriber first."""
+        """Topics with the most partitions per subscriber first."""
 
         def key(topic: Uuid) -> tuple[float, int, int, int]:
             subscribers = len(self._subscribers[topic])
@@ -104,33 +104,33 @@ class _Sharing:
         return sorted(self.owners, key=key)
 
     def _balance_topic(self, topic: Uuid) -> bool:
-        """Move partitions of one topic; whether any moved."""
+        """Balance one topic; returns whether any partition moved."""
         order = LoadOrder(self._subscribers[topic], self._loads)
         if order.imbalance <= 1:
             return False
-        # What each member can give up, its highest partition first.
+        # The partitions that each member can give up, highest first.
         owned: dict[int, list[int]] = {}
         for partition, owner in enumerate(self.owners[topic]):
             owned.setdefault(owner, []).append(partition)
         moved = False
         while not order.is_balanced():
-            giver = order.next_most_loaded()
-            while giver is not None and not owned.get(giver):
+            source = order.next_most_loaded()
+            while source is not None and not owned.get(source):
                 order.exclude_most_loaded()
-                giver = order.next_most_loaded()
-            if giver is None:
+                source = order.next_most_loaded()
+            if source is None:
                 break
-            partition = owned[giver].pop()
-            taker = order.next_least_loaded()
+            partition = owned[source].pop()
+            destination = order.next_least_loaded()
             if order.is_balanced():
                 break
-            self._give(topic, partition, taker)
+            self._assign(topic, partition, destination)
             moved = True
         return moved
 
-    def _give(self, topic: Uuid, partition: int, member: int) -> None:
+    def _assign(self, topic: Uuid, partition: int, member: int) -> None:
         owners = self.owners[topic]
-        if owners[partition] != NOBODY:
+        if owners[partition] != NO_OWNER:
             self._loads[owners[partition]] -= 1
         owners[partition] = member
         self._loads[member] += 1

@@ -1,7 +1,7 @@
-"""The uniform assignor where all members subscribe to the same topics.
+"""The uniform assignor for members with identical subscriptions.
 
-Every member may keep up to its quota; what is above it, and what nobody owns, goes to the members that have
-less than theirs.
+Every member keeps partitions up to its quota; the excess and all unowned partitions go to the members below
+their quota.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ def assign(spec: GroupSpec) -> dict[str, Assignment]:
     topics = spec.members[members[0]].topics_as_set()
     if not topics:
         return {}
-    free, total = _free_partitions(spec, topics)
-    sharing = _Sharing(spec, members, set(topics), total)
+    unowned, total = _unowned_partitions(spec, topics)
+    builder = _AssignmentBuilder(spec, members, set(topics), total)
     for position, member in enumerate(members):
-        free += sharing.keep(position, member)
-    return sharing.hand_out(free)
+        unowned += builder.retain(position, member)
+    return builder.assign_unowned(unowned)
 
 
-def _free_partitions(spec: GroupSpec, topics: list[Uuid]) -> tuple[list[tuple[Uuid, int]], int]:
-    """Those that nobody was to own before, and how many there are in all."""
-    free: list[tuple[Uuid, int]] = []
+def _unowned_partitions(spec: GroupSpec, topics: list[Uuid]) -> tuple[list[tuple[Uuid, int]], int]:
+    """The partitions without a previous owner, and the total number of partitions."""
+    unowned: list[tuple[Uuid, int]] = []
     total = 0
     for topic in topics:
         count = spec.partition_count(topic)
@@ -40,30 +40,30 @@ def _free_partitions(spec: GroupSpec, topics: list[Uuid]) -> tuple[list[tuple[Uu
                 f"Members are subscribed to topic {topic} which doesn't exist in the topic metadata."
             )
         owned = spec.owners.get(topic, {})
-        free.extend((topic, partition) for partition in range(count) if partition not in owned)
+        unowned.extend((topic, partition) for partition in range(count) if partition not in owned)
         total += count
-    return free, total
+    return unowned, total
 
 
-class _Sharing:
+class _AssignmentBuilder:
     """The state of one computation."""
 
     def __init__(self, spec: GroupSpec, members: list[str], topics: set[Uuid], total: int) -> None:
         self._spec = spec
         self._members = members
         self._topics = topics
-        # `_extras` members get one partition more than the quota.
+        # `_extras` members get one partition above the quota.
         self._quota, self._extras = divmod(total, len(members))
         self._target: dict[str, Assignment] = {}
         self._unfilled: list[tuple[str, int]] = []
 
-    def keep(self, position: int, member: str) -> list[tuple[Uuid, int]]:
-        """Let a member keep what its quota allows; what it has to give up."""
+    def retain(self, position: int, member: str) -> list[tuple[Uuid, int]]:
+        """Let a member keep partitions up to its quota; returns the partitions it has to give up."""
         before = self._spec.members[member].before
         quota = self._quota + (self._extras > 0)
         takes_extra = self._extras > 0
         kept: dict[Uuid, frozenset[int]] = {}
-        given_up: list[tuple[Uuid, int]] = []
+        revoked: list[tuple[Uuid, int]] = []
         for topic in topics_of_assignment(before):
             if topic not in self._topics:
                 continue
@@ -75,31 +75,31 @@ class _Sharing:
             in_order = partitions_in_order(partitions)
             if quota:
                 kept[topic] = frozenset(in_order[:quota])
-            given_up.extend((topic, partition) for partition in in_order[quota:])
+            revoked.extend((topic, partition) for partition in in_order[quota:])
             quota = 0
         if quota > 0 and takes_extra and len(self._members) - position > self._extras:
-            # Enough members come behind that may take the extra partitions and move less for it.
+            # Enough later members can take the extra partitions with less movement.
             quota -= 1
             takes_extra = False
         if quota > 0:
             self._unfilled.append((member, quota))
         self._extras -= takes_extra
         self._target[member] = kept
-        return given_up
+        return revoked
 
-    def hand_out(self, free: list[tuple[Uuid, int]]) -> dict[str, Assignment]:
-        """Give the free partitions to the members below their quota, in order."""
+    def assign_unowned(self, unowned: list[tuple[Uuid, int]]) -> dict[str, Assignment]:
+        """Assign the unowned partitions to the members below their quota, in order."""
         start = 0
         for member, quota in self._unfilled:
             added: dict[Uuid, set[int]] = {}
-            for topic, partition in free[start : start + quota]:
+            for topic, partition in unowned[start : start + quota]:
                 added.setdefault(topic, set()).add(partition)
             start += quota
             kept = self._target[member]
             self._target[member] = {
                 **kept,
-                **{topic: kept.get(topic, frozenset()) | more for topic, more in added.items()},
+                **{topic: kept.get(topic, frozenset()) | partitions for topic, partitions in added.items()},
             }
-        if start < len(free):
+        if start < len(unowned):
             raise AssignorError("Partitions were left unassigned")
         return self._target

@@ -1,8 +1,6 @@
-"""What one decision about a classic group gathers: the group as it will be, entries, replies and timers.
+"""The changes of one decision about a classic group: a copy of the group, entries, responses and timers.
 
-What lives here: a copy of the group to work on, and the soft changes that are made when the decision is
-accepted: the copy takes the group's place, members that waited are answered.  What may not: which changes are
-due (classic_join.py, classic_sync.py, classic_rebalance.py).
+The copy replaces the group, and waiting members get their responses, when the decision is accepted.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from barnabas.runtime.loop.promise import Promise
 
 
 class ClassicChanges(Changes):
-    """Of one group.  `group` is the copy: nobody else sees it before the decision is accepted."""
+    """Changes of one group.  `group` is a copy, invisible to others until the decision is accepted."""
 
     __slots__ = ("_events", "context", "group")
 
@@ -33,29 +31,29 @@ class ClassicChanges(Changes):
         self.then(partial(table.put, self.group))
 
     def note(self, kind: EventKind, who: str = "", reason: str = "") -> None:
-        """An event, of the generation that the group is in by now."""
+        """Record an event with the group's current generation."""
         group = self.group
         note = partial(self._events.note, group.group_id, self.context.now_ms, kind)
         self.then(partial(note, who=who, reason=reason, generation=group.generation))
 
-    # Requests that wait
+    # Waiting requests
 
     def wait_for_join(self, member_id: str, reply: Promise[JoinGroupResponse]) -> None:
-        """An earlier request of the same member is never answered: its connection is taken for dead."""
+        """An earlier request of the same member gets no response: its connection is considered dead."""
         self.group.change(replace(self.group.members[member_id], joining=reply))
 
     def wait_for_sync(self, member_id: str, reply: Promise[SyncGroupResponse]) -> None:
         self.group.change(replace(self.group.members[member_id], syncing=reply))
 
-    def answer_join(self, member_id: str, response: JoinGroupResponse) -> None:
-        """If it waits."""
+    def complete_join(self, member_id: str, response: JoinGroupResponse) -> None:
+        """Complete the member's JoinGroup, if it is waiting."""
         member = self.group.members[member_id]
         if member.joining is not None:
             self.group.change(replace(member, joining=None))
             self.then(partial(member.joining.set, response))
 
-    def answer_sync(self, member_id: str, response: SyncGroupResponse) -> bool:
-        """If it waits; whether it does."""
+    def complete_sync(self, member_id: str, response: SyncGroupResponse) -> bool:
+        """Complete the member's SyncGroup if it is waiting; returns whether it was."""
         member = self.group.members[member_id]
         if member.syncing is None:
             return False
@@ -66,10 +64,10 @@ class ClassicChanges(Changes):
     # Members
 
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> None:
-        """A static member came back under a new id (KIP-345).  A request of its old self is fenced."""
+        """A static member rejoined with a new id (KIP-345).  Waiting requests of the old id are fenced."""
         fenced = ErrorCode.FENCED_INSTANCE_ID
-        self.answer_join(old_id, refused_join(fenced, old_id))
-        self.answer_sync(old_id, SyncGroupResponse(error_code=fenced, assignment=b""))
+        self.complete_join(old_id, refused_join(fenced, old_id))
+        self.complete_sync(old_id, SyncGroupResponse(error_code=fenced, assignment=b""))
         self.group.replace_static(instance_id, old_id, new_id)
 
 

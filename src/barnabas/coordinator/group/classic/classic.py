@@ -1,7 +1,7 @@
-"""Classic groups, as a part of the group machine.
+"""Classic groups, as a component of the group machine.
 
-What lives here: which group a request is for, and how records become groups.  What may not: what happens in a
-group (classic_join.py, classic_sync.py, classic_rebalance.py).
+Finds the group of a request, and rebuilds groups from records.  The protocol itself belongs in `join`, `sync`
+and `rebalance`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from barnabas.coordinator.entry import Entry
 from barnabas.coordinator.group.caller import Caller
 from barnabas.coordinator.group.classic.changes import ClassicChanges
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
-from barnabas.coordinator.group.classic.join import Joins
+from barnabas.coordinator.group.classic.join import JoinDecisions
 from barnabas.coordinator.group.classic.rebalance import Rebalances
-from barnabas.coordinator.group.classic.records import group_of
-from barnabas.coordinator.group.classic.sync import Syncs, left
+from barnabas.coordinator.group.classic.records import group_from_record
+from barnabas.coordinator.group.classic.sync import SyncDecisions, leave_response
+from barnabas.coordinator.group.component import GroupComponent
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
-from barnabas.coordinator.group.part import Part
 from barnabas.coordinator.group.table import Group
 from barnabas.protocol.messages.describe_groups import DescribeGroupsResponse
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# From this version on a group that is not there is an error; before, it is described as dead (KIP-1043).
-FIRST_VERSION_THAT_MISSES = 6
+# From this version on a missing group is an error; before, it is described as dead (KIP-1043).
+FIRST_VERSION_WITH_NOT_FOUND_ERROR = 6
 
 
-class ClassicGroups(Part):
+class ClassicGroups(GroupComponent):
     """All classic groups of a shard."""
 
     keys: ClassVar[tuple[type[Message], ...]] = (GroupMetadataKey,)
@@ -48,8 +48,8 @@ class ClassicGroups(Part):
     def __init__(self, machine: GroupMachine) -> None:
         super().__init__(machine)
         self.rebalances = Rebalances(machine)
-        self._joins = Joins(machine, self.rebalances)
-        self._syncs = Syncs(self.rebalances)
+        self._joins = JoinDecisions(machine, self.rebalances)
+        self._syncs = SyncDecisions(self.rebalances)
 
     # Requests
 
@@ -76,17 +76,17 @@ class ClassicGroups(Part):
         return self._syncs.heartbeat(group, request, context)
 
     def leave(self, request: LeaveGroupRequest, context: Context) -> Decision[LeaveGroupResponse]:
-        """Members of a group that is not there are unknown each for itself."""
+        """If the group does not exist, every member is unknown."""
         if self.machine.table.get(request.group_id) is None:
-            answers = [left(member, ErrorCode.UNKNOWN_MEMBER_ID) for member in request.members]
-            return Decision((), LeaveGroupResponse(error_code=ErrorCode.NONE, members=answers))
+            responses = [leave_response(member, ErrorCode.UNKNOWN_MEMBER_ID) for member in request.members]
+            return Decision((), LeaveGroupResponse(error_code=ErrorCode.NONE, members=responses))
         group = self._member_group(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self.machine.consumer.classic.leave(group, request, context)
         return self._syncs.leave(group, request.members, context)
 
     def _member_group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
-        """Who asks as a member of a group that is not there is no member.
+        """A request from a member of a group that does not exist fails with UNKNOWN_MEMBER_ID.
 
         A consumer group may have members that use the classic protocol (KIP-848).
         """
@@ -100,7 +100,7 @@ class ClassicGroups(Part):
             group = self.machine.table.find_kind(group_id, ClassicGroup)
         except KafkaError as error:
             described = _described(group_id, ClassicState.DEAD)
-            if api_version >= FIRST_VERSION_THAT_MISSES:
+            if api_version >= FIRST_VERSION_WITH_NOT_FOUND_ERROR:
                 described.error_code, described.error_message = error.code, error.message
             return described
         protocol = group.protocol if group.state is ClassicState.STABLE else None
@@ -113,7 +113,7 @@ class ClassicGroups(Part):
     # Groups
 
     def get_or_create_simple(self, group_id: str) -> Group:
-        """For a commit to a group that is not there: one without members, whose offsets keep it alive."""
+        """For a commit to a group that does not exist: a group without members, kept alive by its offsets."""
         known = self.machine.table.get(group_id)
         if known is None:
             known = ClassicGroup(group_id, None)
@@ -121,38 +121,38 @@ class ClassicGroups(Part):
         return known
 
     def take_over(self, group: ClassicGroup, context: Context, reason: str | None) -> ClassicChanges:
-        """Members that did not join here: each has a session from now on; with a reason they rebalance."""
+        """Start sessions for members that did not join here; with a reason, also start a rebalance."""
         changes = self.rebalances.changes(group, context)
         for member in group.members.values():
             self.rebalances.expect_heartbeat(changes, member)
         if reason is not None:
             self.rebalances.prepare(changes, reason)
-            assert not changes.entries, "nobody has joined yet"
+            assert not changes.entries, "no member has joined yet"
         return changes
 
     def offsets_committed(self, group: Group, member_id: str) -> None:
-        """A member's commit was taken: soft, and to a classic group as good as a heartbeat."""
-        if isinstance(group, ClassicGroup) and group.counts_commits:
+        """A member's commit was accepted; in a classic group it also renews the session."""
+        if isinstance(group, ClassicGroup) and group.commit_renews_session:
             member = group.members.get(member_id)
             if member is not None:
-                self.rebalances.heard_of(group.group_id, member)
+                self.rebalances.renew_session(group.group_id, member)
 
     # Durable state
 
     def apply(self, entry: Entry, stamp: ProducerStamp | None) -> None:
-        """A group that is alive wrote the entry itself: soft state follows when the decision is accepted."""
+        """Live groups wrote the entry themselves: their state is replaced when the decision is accepted."""
         key, value = entry.key, entry.value
-        assert isinstance(key, GroupMetadataKey), "no other keys are ours"
+        assert isinstance(key, GroupMetadataKey), "the only key type of this component"
         known = self.machine.table.get(key.group)
         if value is None:
             if isinstance(known, ClassicGroup):
-                self.rebalances.forget_group(known)
+                self.rebalances.cancel_timers(known)
                 self.machine.remove(key.group)
             return
-        assert isinstance(value, GroupMetadataValue), "a value goes with its key"
+        assert isinstance(value, GroupMetadataValue), "the value type of this key"
         if self.machine.is_loaded and isinstance(known, ClassicGroup):
             return
-        self.machine.table.put(group_of(key.group, value))
+        self.machine.table.put(group_from_record(key.group, value))
 
     # Soft state
 
@@ -163,14 +163,14 @@ class ClassicGroups(Part):
                 continue
             reason = None
             if len(group.members) > max_size:
-                # The limit was lowered: those who come back first stay.
+                # The limit was lowered: the members that rejoin first stay.
                 reason = f"{len(group.members)} members were loaded, only {max_size} are allowed"
             elif group.needs_rebalance:
-                reason = "it became a classic group, and has not rebalanced since"
-            self.take_over(group, context, reason).take()
+                reason = "it was converted to a classic group and has not rebalanced since"
+            self.take_over(group, context, reason).apply_soft_state()
 
     def dropped(self, error: KafkaError) -> None:
-        """The end of all soft state: whoever waits is told."""
+        """Discard all soft state: waiting requests fail with this error."""
         for group in self.machine.table:
             if isinstance(group, ClassicGroup):
                 group.transition_to(ClassicState.DEAD, 0)

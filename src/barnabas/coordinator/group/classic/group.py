@@ -1,12 +1,11 @@
-"""A classic group: its members, its generation and its state.
+"""A classic group: its members, generation and state.
 
-What lives here: one group's data and the questions that can be asked of it.  What may not: what happens next
-(classic_*.py decide), timers, records and replies.
+Contains the data of one group and queries over it.  State transitions belong in `join`, `sync` and
+`rebalance`; records in `records`.
 
-Durable is what the group's last record says, and a group that is loaded begins with that.  The rest is soft:
-members that are joining, requests that wait, a generation whose assignment is not written yet.  A decision
-never changes a group that is in the table: it works on a copy, which takes the group's place when the
-decision is accepted (`ClassicChanges`).
+The group's last record is its durable state.  The rest is soft: joining members, waiting requests, and a
+generation whose assignment is not written yet.  A decision never changes a group in the table: it works on a
+copy, which replaces the group when the decision is accepted (`ClassicChanges`).
 """
 
 from __future__ import annotations
@@ -33,38 +32,38 @@ _VERSION_SIZE = 2
 
 
 class ClassicState(StrEnum):
-    """Where a group is in its life."""
+    """The states of a classic group."""
 
-    # No members; perhaps offsets.
+    # No members, but perhaps offsets.
     EMPTY = "Empty"
-    # Members are waited for.
+    # Waits for members to join.
     PREPARING_REBALANCE = "PreparingRebalance"
-    # The leader's assignment is waited for.
+    # Waits for the leader's assignment.
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
-    # Its shard has gone elsewhere.
+    # The shard was unloaded.
     DEAD = "Dead"
 
 
 _CAN_REBALANCE = frozenset((ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE, ClassicState.EMPTY))
 
 
-_NOBODY: frozenset[str] = frozenset()
+_NO_MEMBERS: frozenset[str] = frozenset()
 
 
 class ClassicGroup(Group):
-    """One group.  A simple group has offsets and never had members: its protocol type is None."""
+    """One group.  A simple group has offsets but never had members: its protocol type is None."""
 
     kind: ClassVar[GroupKind] = GroupKind.CLASSIC
 
     __slots__ = (
-        "_supporters",
+        "_supported_protocols",
         "generation",
-        "has_newcomer",
         "joining_count",
         "leader_id",
         "members",
         "needs_rebalance",
+        "new_member_added",
         "pending_joins",
         "pending_syncs",
         "previous_state",
@@ -80,7 +79,7 @@ class ClassicGroup(Group):
         super().__init__(group_id)
         self.state = ClassicState.EMPTY
         self.previous_state = ClassicState.DEAD
-        # When it came into its state; old records do not say.
+        # The time of the last state change; missing in old records.
         self.state_since_ms = now_ms
         self.type: str | None = None
         self.protocol: str | None = None
@@ -89,26 +88,26 @@ class ClassicGroup(Group):
         self.members: dict[str, ClassicMember] = {}
         # Instance id -> member id.
         self.static_members: dict[str, str] = {}
-        # The assignment of its record leaves out partitions of members that are gone (KIP-848).
+        # The assignment in its record excludes the partitions of removed members (KIP-848).
         self.needs_rebalance = False
-        # Soft: ids that were given out and did not join yet; members that did not ask for their part yet.
-        self.pending_joins: frozenset[str] = _NOBODY
-        self.pending_syncs: frozenset[str] = _NOBODY
-        # Soft: how many members have a JoinGroup that waits; whether somebody came during the initial delay.
+        # Soft: assigned member ids that have not joined yet; members that have not sent SyncGroup yet.
+        self.pending_joins: frozenset[str] = _NO_MEMBERS
+        self.pending_syncs: frozenset[str] = _NO_MEMBERS
+        # Soft: the number of waiting JoinGroups; whether a member joined during the initial delay.
         self.joining_count = 0
-        self.has_newcomer = False
-        # Topics of all members; None if they cannot be known.
+        self.new_member_added = False
+        # The topics of all members; None if unknown.
         self.subscribed_topics: frozenset[str] | None = None
-        # Protocol -> how many members know it.
-        self._supporters: dict[str, int] = {}
+        # Protocol -> the number of members that support it.
+        self._supported_protocols: dict[str, int] = {}
 
     def copy(self) -> ClassicGroup:
-        """For a decision to work on; members are values, and so need no copies."""
-        twin = copy(self)
-        twin.members = self.members.copy()
-        twin.static_members = self.static_members.copy()
-        twin._supporters = self._supporters.copy()
-        return twin
+        """A copy for a decision to work on; members are immutable and therefore shared."""
+        clone = copy(self)
+        clone.members = self.members.copy()
+        clone.static_members = self.static_members.copy()
+        clone._supported_protocols = self._supported_protocols.copy()
+        return clone
 
     def __repr__(self) -> str:
         return (
@@ -132,7 +131,7 @@ class ClassicGroup(Group):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """Of the slowest member."""
+        """The maximum of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def next_generation(self, now_ms: int) -> None:
@@ -142,12 +141,12 @@ class ClassicGroup(Group):
         state = ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY
         self.transition_to(state, now_ms)
         self.needs_rebalance = False
-        self.pending_syncs = _NOBODY
+        self.pending_syncs = _NO_MEMBERS
 
     # Members
 
     def ordered_members(self) -> list[ClassicMember]:
-        """In the order in which Apache Kafka goes through them."""
+        """In the iteration order of Apache Kafka."""
         return order_by_hash(self.members.values(), lambda member: member.java_hash)
 
     def is_leader(self, member_id: str) -> bool:
@@ -165,7 +164,7 @@ class ClassicGroup(Group):
         self.pending_joins -= {member.member_id}
 
     def remove(self, member_id: str) -> None:
-        """A member, or an id that was given out."""
+        """Remove a member or a pending member id."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
@@ -181,7 +180,7 @@ class ClassicGroup(Group):
             self.pending_syncs -= {member_id}
 
     def change(self, member: ClassicMember) -> None:
-        """A member is as this one says from now on."""
+        """Replace a member with this version of it."""
         before = self.members[member.member_id]
         self.members[member.member_id] = member
         self.joining_count += (member.joining is not None) - (before.joining is not None)
@@ -190,7 +189,7 @@ class ClassicGroup(Group):
             self._count_protocols(member, 1)
 
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> None:
-        """A static member came back under a new id (KIP-345)."""
+        """A static member rejoined with a new member id (KIP-345)."""
         old = self.members.pop(old_id)
         if old.joining is not None:
             self.joining_count -= 1
@@ -200,15 +199,15 @@ class ClassicGroup(Group):
         self.static_members[instance_id] = new_id
 
     def elect_joined_leader(self) -> bool:
-        """The leader must be one who joined; whether there is one."""
+        """Make sure that the leader is a member that has joined; returns False if there is none."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].joining is None:
-            joined = next((one for one in self.ordered_members() if one.joining is not None), None)
+            joined = next((member for member in self.ordered_members() if member.joining is not None), None)
             if joined is None:
                 return False
             logger.info(
-                "group %s: its leader did not join in time; %s leads", self.group_id, joined.member_id
+                "group %s: the leader did not join in time; %s takes over", self.group_id, joined.member_id
             )
             self.leader_id = joined.member_id
         return True
@@ -220,27 +219,27 @@ class ClassicGroup(Group):
     # Protocols
 
     def _count_protocols(self, member: ClassicMember, change: int) -> None:
-        """A member that names a protocol twice supports it once."""
+        """A protocol that a member lists twice counts once."""
         for name in {name for name, _ in member.protocols}:
-            count = self._supporters.get(name, 0) + change
+            count = self._supported_protocols.get(name, 0) + change
             if count:
-                self._supporters[name] = count
+                self._supported_protocols[name] = count
             else:
-                del self._supporters[name]
+                del self._supported_protocols[name]
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether somebody with these protocols may join."""
+        """Whether a member with these protocols may join."""
         distinct = set(names)
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type) and bool(distinct)
         return self.type == protocol_type and any(
-            self._supporters.get(name, 0) == len(self.members) for name in distinct
+            self._supported_protocols.get(name, 0) == len(self.members) for name in distinct
         )
 
     def select_protocol(self) -> str:
-        """Of those that all members know, the one that most of them want."""
+        """The protocol with the most votes among those that all members support."""
         size = len(self.members)
-        candidates = {name for name, count in self._supporters.items() if count == size}
+        candidates = {name for name, count in self._supported_protocols.items() if count == size}
         votes: dict[str, int] = {}
         for member in self.members.values():
             name = member.vote(candidates)
@@ -248,7 +247,7 @@ class ClassicGroup(Group):
         return max(hash_map_order(votes), key=votes.__getitem__)
 
     def compute_subscribed_topics(self) -> frozenset[str] | None:
-        """Of members that are consumers; None where they cannot be known."""
+        """The topics of a group of consumers; None if unknown."""
         if not self.uses_consumer_protocol:
             return None
         if not self.members:
@@ -258,7 +257,7 @@ class ClassicGroup(Group):
         topics: set[str] = set()
         try:
             for member in self.members.values():
-                # All versions begin as version 0 does, those of the future too.
+                # All versions start with the fields of version 0, including future ones.
                 subscription, _ = ConsumerProtocolSubscription.decode_from(
                     member.metadata_for(self.protocol), _VERSION_SIZE, 0
                 )
@@ -272,7 +271,7 @@ class ClassicGroup(Group):
             return None
         return frozenset(topics)
 
-    # What every group can be asked
+    # The interface of all groups
 
     @property
     def state_name(self) -> str:
@@ -294,7 +293,7 @@ class ClassicGroup(Group):
         return member_id in self.members
 
     def validate_member(self, member_id: str, instance_id: str | None) -> None:
-        """A static member may have been replaced by a later one of its name."""
+        """A static member may have been replaced by a newer one with the same instance id."""
         if instance_id is not None:
             existing = self.static_members.get(instance_id)
             if existing is None:
@@ -316,37 +315,37 @@ class ClassicGroup(Group):
         if self.state is ClassicState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation < 0 and self.is_empty:
-            return  # an admin, or a consumer that assigns itself
+            return  # an admin client, or a consumer with manual assignment
         if generation >= 0 or member_id or instance_id is not None:
             self.validate_member(member_id, instance_id)
             if generation != self.generation:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         elif not transactional and not self.is_empty:
-            # Old TxnOffsetCommits do not say who commits; others must.
+            # Old TxnOffsetCommits do not contain the member id; other commits must.
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not transactional and self.state is ClassicState.COMPLETING_REBALANCE:
-            # The member knows the new generation, so it may go on with the rebalance before it commits.
+            # The member knows the new generation, so it can finish the rebalance before it commits.
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     @property
-    def counts_commits(self) -> bool:
-        """Whether a member's commit is as good as a heartbeat now."""
+    def commit_renews_session(self) -> bool:
+        """Whether a member's commit currently renews its session."""
         return self.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        self._refuse_dead()
+        self._check_not_dead()
 
     def validate_offset_delete(self) -> None:
-        self._refuse_dead()
+        self._check_not_dead()
         if not self.is_empty and not self.uses_consumer_protocol:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def validate_delete(self) -> None:
-        self._refuse_dead()
+        self._check_not_dead()
         if not self.is_empty:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
-    def _refuse_dead(self) -> None:
+    def _check_not_dead(self) -> None:
         if self.state is ClassicState.DEAD:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
 
@@ -361,7 +360,7 @@ class ClassicGroup(Group):
     def offset_expiration(self) -> OffsetExpiration | None:
         if self.type is not None:
             if self.is_empty:
-                # All of it counts from when the last member left (KIP-211).
+                # Retention starts when the last member left (KIP-211).
                 since_ms = self.state_since_ms
                 return (lambda committed_ms: committed_ms) if since_ms is None else (lambda _: since_ms)
             if not (

@@ -1,7 +1,4 @@
-"""A member of a classic group.
-
-What lives here: what it told of itself, its assignment, and its request that waits.  What may not: the group.
-"""
+"""A member of a classic group: its metadata, its assignment, and its waiting request."""
 
 from __future__ import annotations
 
@@ -15,19 +12,19 @@ from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRes
 from barnabas.protocol.messages.sync_group import SyncGroupResponse
 from barnabas.runtime.loop.promise import Promise
 
-# An assignor's name, and what the member has to say to it.
+# The name of an assignor, and the member's metadata for it.
 SupportedProtocol = tuple[str, bytes]
 
 NO_ASSIGNMENT = b""
-# Stands for a hash that is yet to be computed; a member whose hash is this one is merely hashed more often.
+# Marks a hash that is not computed yet; a member with this hash is merely hashed more often.
 _NOT_HASHED = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassicMember:
-    """Joined, or loaded from the log.  A decision that changes a member makes another one of it.
+    """A member that joined or was loaded from the log.  Immutable: a change creates a new instance.
 
-    Durable is what the group's record says of it; who waits for a reply, and whether it is new, is soft.
+    The fields in the group's record are durable; waiting requests and `is_new` are soft.
     """
 
     member_id: str
@@ -38,12 +35,12 @@ class ClassicMember:
     session_timeout_ms: int
     protocols: tuple[SupportedProtocol, ...]
     assignment: bytes = NO_ASSIGNMENT
-    # Soft: JoinGroup and SyncGroup that wait for the others.
+    # Soft: waiting JoinGroup and SyncGroup.
     joining: Promise[JoinGroupResponse] | None = None
     syncing: Promise[SyncGroupResponse] | None = None
-    # Soft: it has not been in any generation yet.
+    # Soft: not yet part of any generation.
     is_new: bool = False
-    # Maps of Apache Kafka hand members out in this order.
+    # Determines the iteration order of Apache Kafka's maps.
     java_hash: int = _NOT_HASHED
 
     def __post_init__(self) -> None:
@@ -64,7 +61,7 @@ class ClassicMember:
         )
 
     def renamed(self, member_id: str) -> ClassicMember:
-        """The same member under another id: a static member that came back, and waits for nothing yet."""
+        """The same member with another id: a static member that rejoined, without waiting requests."""
         return replace(
             self, member_id=member_id, joining=None, syncing=None, is_new=False, java_hash=_NOT_HASHED
         )
@@ -74,26 +71,26 @@ class ClassicMember:
         return self.instance_id is not None
 
     def metadata_for(self, protocol: str | None) -> bytes:
-        """What it says to this assignor; it must know it."""
+        """The member's metadata for this assignor, which it must support."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
-        raise ValueError(f"member {self.member_id} does not know the protocol {protocol}")
+        raise ValueError(f"member {self.member_id} does not support the protocol {protocol}")
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The first of its protocols that is among these."""
+        """The first of its protocols that is a candidate."""
         for name, _ in self.protocols:
             if name in candidates:
                 return name
-        raise ValueError(f"member {self.member_id} knows none of {sorted(candidates)}")
+        raise ValueError(f"member {self.member_id} supports none of {sorted(candidates)}")
 
     @property
-    def is_excused(self) -> bool:
-        """Whether it need not send heartbeats now; new members may expire while they wait."""
+    def has_satisfied_heartbeat(self) -> bool:
+        """Whether the member needs no heartbeat now.  New members can expire while they wait."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
     def described(self, protocol: str | None) -> DescribeGroupsResponse.DescribedGroupMember:
-        """`protocol` None: without what it says to the assignor."""
+        """Omits the member metadata if `protocol` is None."""
         return DescribeGroupsResponse.DescribedGroupMember(
             member_id=self.member_id,
             group_instance_id=self.instance_id,
@@ -105,4 +102,4 @@ class ClassicMember:
 
 
 def protocols_of(request: JoinGroupRequest) -> tuple[SupportedProtocol, ...]:
-    return tuple((one.name, bytes(one.metadata)) for one in request.protocols)
+    return tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)

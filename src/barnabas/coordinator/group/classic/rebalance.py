@@ -1,14 +1,13 @@
 """The rebalance of a classic group: from one generation to the next.
 
-What lives here: when a rebalance begins, when enough members have joined, and what happens to those who do
-not join, do not sync or do not send heartbeats.  What may not: what requests ask (classic_join.py,
-classic_sync.py).
+Starts and completes rebalances, and removes members that do not join, sync or send heartbeats.  Requests
+belong in `join` and `sync`.
 
-    Empty or Stable --somebody joins or leaves--> PreparingRebalance --all have joined, or time is up-->
+    Empty or Stable --a member joins or leaves--> PreparingRebalance --all joined, or timeout-->
     CompletingRebalance --the leader's assignment is committed--> Stable
 
-Nothing happens here at once: entries, answers to members that wait and timers are gathered in
-`ClassicChanges` with a copy of the group, and take effect when the decision is accepted.
+Nothing takes effect immediately: entries, responses and timers are collected in `ClassicChanges`, together
+with a copy of the group, and take effect when the decision is accepted.
 """
 
 from __future__ import annotations
@@ -41,27 +40,27 @@ _DecideOfGroup: TypeAlias = Callable[[ClassicChanges], None]
 
 
 class Rebalances:
-    """Of all classic groups of a shard."""
+    """Rebalance decisions for all classic groups of a shard."""
 
     def __init__(self, machine: GroupMachine) -> None:
         self._machine = machine
         self._timers = machine.timers
 
     def changes(self, group: ClassicGroup, context: Context) -> ClassicChanges:
-        """For a decision about this group."""
+        """Changes for a decision about this group."""
         return ClassicChanges(group, self._machine.table, self._machine.events, context)
 
-    # Beginning
+    # Start
 
     def rebalance_or_complete(self, changes: ClassicChanges, reason: str) -> None:
-        """Something has changed: begin a rebalance, or look whether the one under way has all it needs."""
+        """After a change: start a rebalance, or complete the current one if all members have joined."""
         if changes.group.can_rebalance:
             self.prepare(changes, reason)
         else:
             self.maybe_complete(changes)
 
     def prepare(self, changes: ClassicChanges, reason: str) -> None:
-        """Begin: everybody has to join again."""
+        """Start a rebalance: all members have to rejoin."""
         group, context = changes.group, changes.context
         if group.state is ClassicState.COMPLETING_REBALANCE:
             self.reset_assignments(changes, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -69,7 +68,7 @@ class Rebalances:
         changes.then(partial(self._timers.cancel, _sync_key(group.group_id)))
         is_initial = group.state is ClassicState.EMPTY
         if is_initial:
-            # Others are likely to come: one rebalance for all is better than one for each (KIP-134).
+            # More members are likely to join: one rebalance for all is better than one for each (KIP-134).
             delay_ms = context.settings[INITIAL_DELAY]
             remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
             changes.then(partial(self._schedule_initial, group.group_id, delay_ms, remaining_ms))
@@ -90,28 +89,28 @@ class Rebalances:
 
     def _await_joins(self, changes: ClassicChanges) -> None:
         group = changes.group
-        due = self._of_group(group.group_id, self.complete)
+        due = self._on_timeout(group.group_id, self.complete)
         key, within_ms = _join_key(group.group_id), group.rebalance_timeout_ms
         changes.then(partial(self._timers.schedule, key, within_ms, due))
 
     def _schedule_initial(self, group_id: str, delay_ms: int, remaining_ms: int) -> None:
         def due(changes: ClassicChanges) -> None:
             group = changes.group
-            if group.has_newcomer and remaining_ms:
-                # Somebody came meanwhile: wait for more, but not for longer than a rebalance may take.
-                group.has_newcomer = False
+            if group.new_member_added and remaining_ms:
+                # A member joined in the meantime: wait for more, but no longer than the rebalance timeout.
+                group.new_member_added = False
                 next_delay_ms = min(changes.context.settings[INITIAL_DELAY], remaining_ms)
                 next_remaining_ms = max(remaining_ms - delay_ms, 0)
                 changes.then(partial(self._schedule_initial, group_id, next_delay_ms, next_remaining_ms))
             else:
                 self.complete(changes)
 
-        self._timers.schedule(_join_key(group_id), delay_ms, self._of_group(group_id, due))
+        self._timers.schedule(_join_key(group_id), delay_ms, self._on_timeout(group_id, due))
 
-    # Joining is over
+    # Completion
 
     def maybe_complete(self, changes: ClassicChanges) -> None:
-        """Go on if all members have joined; the first rebalance waits for its delay in any case."""
+        """Complete the rebalance if all members have joined; the initial one always waits for its delay."""
         group = changes.group
         if (
             group.state is ClassicState.PREPARING_REBALANCE
@@ -121,20 +120,22 @@ class Rebalances:
             self.complete(changes)
 
     def complete(self, changes: ClassicChanges) -> None:
-        """Members that did not join are out, static ones excepted; the others make the next generation."""
+        """Remove dynamic members that did not join; the others form the next generation."""
         group = changes.group
         changes.then(partial(self._timers.cancel, _join_key(group.group_id)))
-        late = [one for one in group.members.values() if one.joining is None and not one.is_static]
+        late = [
+            member for member in group.members.values() if member.joining is None and not member.is_static
+        ]
         for member in late:
-            self.forget(changes, member.member_id)
+            self.remove_member(changes, member.member_id)
             changes.note(EventKind.MEMBER_EXPIRED, member.member_id, "did not join in time")
         if late:
             logger.info("group %s: %d members did not join in time", shown(group.group_id), len(late))
         if group.state is ClassicState.DEAD:
             return
         if not group.elect_joined_leader() and group.members:
-            # Static members are left, and none of them came: their sessions will end or they will join.
-            logger.info("group %s: nobody has joined, it goes on waiting", shown(group.group_id))
+            # Only static members remain and none has joined: their sessions will expire or they will join.
+            logger.info("group %s: no member has joined; waiting", shown(group.group_id))
             self._await_joins(changes)
             return
         group.next_generation(changes.context.now_ms)
@@ -150,62 +151,62 @@ class Rebalances:
             group.generation,
         )
         changes.note(EventKind.GENERATION)
-        self._answer_joins(changes)
+        self._complete_joins(changes)
 
-    def _answer_joins(self, changes: ClassicChanges) -> None:
-        """Everybody hears of the new generation, and is expected to ask for its assignment."""
+    def _complete_joins(self, changes: ClassicChanges) -> None:
+        """Respond to all members with the new generation; each must send SyncGroup next."""
         group = changes.group
         group.pending_syncs = frozenset(group.members)
         for member in list(group.members.values()):
             group.change(replace(member, is_new=False))
-            changes.answer_join(member.member_id, joined(group, member.member_id))
+            changes.complete_join(member.member_id, join_response(group, member.member_id))
             self.expect_heartbeat(changes, member)
-        due = self._of_group(group.group_id, self._expire_syncs)
+        due = self._on_timeout(group.group_id, self._expire_syncs)
         key, within_ms = _sync_key(group.group_id), group.rebalance_timeout_ms
         changes.then(partial(self._timers.schedule, key, within_ms, due))
 
     def _expire_syncs(self, changes: ClassicChanges) -> None:
-        """Members that did not ask for their assignment in time are out; a rebalance ends that time."""
+        """Remove members that did not send SyncGroup in time.  A rebalance cancels this timeout."""
         group = changes.group
         if not group.pending_syncs:
             return
         late = sorted(group.pending_syncs)
         group.pending_syncs = frozenset()
         for member_id in late:
-            self.forget(changes, member_id)
+            self.remove_member(changes, member_id)
             changes.note(EventKind.MEMBER_EXPIRED, member_id, "did not sync in time")
-        self.prepare(changes, f"{len(late)} members did not ask for their assignment in time")
+        self.prepare(changes, f"{len(late)} members did not sync in time")
 
     # Assignments
 
-    def synced(self, changes: ClassicChanges, member_id: str) -> None:
-        """A member has asked for its assignment."""
+    def member_synced(self, changes: ClassicChanges, member_id: str) -> None:
+        """A member has sent SyncGroup."""
         group = changes.group
         group.pending_syncs -= {member_id}
         if not group.pending_syncs:
             changes.then(partial(self._timers.cancel, _sync_key(group.group_id)))
 
     def assign(self, changes: ClassicChanges, assignments: Mapping[str, bytes]) -> None:
-        """The leader's assignment is committed: everybody who waits gets its part."""
+        """Called when the leader's assignment is committed: respond to the waiting members."""
         group = changes.group
         for member in list(group.members.values()):
             group.change(replace(member, assignment=assignments.get(member.member_id, NO_ASSIGNMENT)))
         group.transition_to(ClassicState.STABLE, changes.context.now_ms)
-        self._answer_syncs(changes, ErrorCode.NONE)
+        self._complete_syncs(changes, ErrorCode.NONE)
         changes.note(EventKind.ASSIGNMENT, group.leader_id or "")
 
     def reset_assignments(self, changes: ClassicChanges, error: ErrorCode) -> None:
-        """There will be no assignment in this generation: everybody who waits is told why."""
+        """No assignment will follow in this generation: waiting members get this error."""
         group = changes.group
         for member in list(group.members.values()):
             group.change(replace(member, assignment=NO_ASSIGNMENT))
-        self._answer_syncs(changes, error)
+        self._complete_syncs(changes, error)
 
-    def _answer_syncs(self, changes: ClassicChanges, error: ErrorCode) -> None:
+    def _complete_syncs(self, changes: ClassicChanges, error: ErrorCode) -> None:
         group = changes.group
         for member in list(group.members.values()):
-            if changes.answer_sync(member.member_id, synced(group, member, error)):
-                # Its session may have ended unnoticed while it waited.
+            if changes.complete_sync(member.member_id, sync_response(group, member, error)):
+                # Its session may have expired while it waited.
                 self.expect_heartbeat(changes, member)
 
     # Sessions
@@ -213,20 +214,20 @@ class Rebalances:
     def expect_heartbeat(
         self, changes: ClassicChanges, member: ClassicMember, within_ms: int | None = None
     ) -> None:
-        """Of this member, within its session."""
+        """Expect a heartbeat from this member within its session timeout."""
         delay_ms = member.session_timeout_ms if within_ms is None else within_ms
-        self.expect_sign(changes, member.member_id, delay_ms)
+        self.start_session(changes, member.member_id, delay_ms)
 
-    def expect_sign(self, changes: ClassicChanges, member_id: str, within_ms: int) -> None:
-        """Of this member, or of the one whom this id was given."""
+    def start_session(self, changes: ClassicChanges, member_id: str, within_ms: int) -> None:
+        """Start a session for a member or a pending member id."""
         changes.then(partial(self._schedule_session, changes.group.group_id, member_id, within_ms))
 
-    def heard_of(self, group_id: str, member: ClassicMember) -> None:
-        """Its session begins anew: a timer alone, and nothing of the group changes."""
+    def renew_session(self, group_id: str, member: ClassicMember) -> None:
+        """Restart the member's session timer; the group does not change."""
         self._schedule_session(group_id, member.member_id, member.session_timeout_ms)
 
     def _schedule_session(self, group_id: str, member_id: str, within_ms: int) -> None:
-        due = self._of_group(group_id, partial(self._expire_session, member_id))
+        due = self._on_timeout(group_id, partial(self._expire_session, member_id))
         self._timers.schedule(_session_key(group_id, member_id), within_ms, due)
 
     def _expire_session(self, member_id: str, changes: ClassicChanges) -> None:
@@ -235,36 +236,34 @@ class Rebalances:
         if member is None:
             if member_id in group.pending_joins:
                 group.remove(member_id)
-                self._without(changes, "")
+                self._member_removed(changes, "")
             return
-        if member.is_excused:
+        if member.has_satisfied_heartbeat:
             return
-        logger.info(
-            "group %s: member %s is gone, its session is over", shown(group.group_id), shown(member_id)
-        )
+        logger.info("group %s: the session of member %s has expired", shown(group.group_id), shown(member_id))
         changes.note(EventKind.MEMBER_EXPIRED, member_id, "no heartbeat within its session")
-        self.dismiss(changes, member_id)
-        self._without(changes, f"member {member_id} sent no heartbeat within its session")
+        self.evict_member(changes, member_id)
+        self._member_removed(changes, f"member {member_id} sent no heartbeat within its session")
 
-    def _without(self, changes: ClassicChanges, reason: str) -> None:
-        """A member, or an id that was given out (no reason to rebalance), is gone."""
+    def _member_removed(self, changes: ClassicChanges, reason: str) -> None:
+        """Called after a member, or a pending member id (then without a reason to rebalance), was removed."""
         group = changes.group
         if reason and group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
             self.rebalance_or_complete(changes, reason)
         elif group.state is ClassicState.PREPARING_REBALANCE and group.has_all_joined:
             self.complete(changes)
 
-    def dismiss(self, changes: ClassicChanges, member_id: str) -> None:
-        """Remove a member; if it waits it is told, so that it joins anew if it lives."""
-        changes.answer_join(member_id, refused_join(ErrorCode.UNKNOWN_MEMBER_ID))
-        self.forget(changes, member_id)
+    def evict_member(self, changes: ClassicChanges, member_id: str) -> None:
+        """Remove a member; its waiting JoinGroup fails, so that a live client rejoins."""
+        changes.complete_join(member_id, refused_join(ErrorCode.UNKNOWN_MEMBER_ID))
+        self.remove_member(changes, member_id)
 
-    def forget(self, changes: ClassicChanges, member_id: str) -> None:
+    def remove_member(self, changes: ClassicChanges, member_id: str) -> None:
         changes.group.remove(member_id)
         changes.then(partial(self._timers.cancel, _session_key(changes.group.group_id, member_id)))
 
-    def forget_group(self, group: ClassicGroup) -> None:
-        """The group goes: nothing is expected any more."""
+    def cancel_timers(self, group: ClassicGroup) -> None:
+        """Cancel all timers of a removed group."""
         for member_id in (*group.members, *group.pending_joins):
             self._timers.cancel(_session_key(group.group_id, member_id))
         self._timers.cancel(_join_key(group.group_id))
@@ -272,8 +271,8 @@ class Rebalances:
 
     # Timers
 
-    def _of_group(self, group_id: str, decide: _DecideOfGroup) -> Due:
-        """Only if there still is such a classic group."""
+    def _on_timeout(self, group_id: str, decide: _DecideOfGroup) -> Due:
+        """A timer decision that applies only if the classic group still exists."""
 
         def due(context: Context) -> Decision[None]:
             group = self.classic(group_id)
@@ -286,16 +285,16 @@ class Rebalances:
         return due
 
     def classic(self, group_id: str) -> ClassicGroup | None:
-        """The group as it is now, if there is such a classic group."""
+        """The current group with this id, if it is a classic group."""
         group = self._machine.table.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
 
-# Answers
+# Responses
 
 
-def joined(group: ClassicGroup, member_id: str, *, skip_assignment: bool = False) -> JoinGroupResponse:
-    """The current generation; its leader hears of all members."""
+def join_response(group: ClassicGroup, member_id: str, *, skip_assignment: bool = False) -> JoinGroupResponse:
+    """The response for the current generation; the leader's includes all members."""
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
         generation_id=group.generation,
@@ -319,15 +318,15 @@ def _all_members(group: ClassicGroup) -> list[JoinGroupResponse.Member]:
     ]
 
 
-def synced(
+def sync_response(
     group: ClassicGroup, member: ClassicMember, error: ErrorCode = ErrorCode.NONE
 ) -> SyncGroupResponse:
-    """A member's assignment in the current generation, or why there is none."""
-    is_refused = error is not ErrorCode.NONE
+    """A member's assignment in the current generation, or the error."""
+    is_error = error is not ErrorCode.NONE
     return SyncGroupResponse(
         error_code=error,
-        protocol_type=None if is_refused else group.type,
-        protocol_name=None if is_refused else group.protocol,
+        protocol_type=None if is_error else group.type,
+        protocol_name=None if is_error else group.protocol,
         assignment=member.assignment,
     )
 

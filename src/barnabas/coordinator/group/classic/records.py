@@ -1,7 +1,4 @@
-"""Classic groups in the log: one record a group, with its last generation and everybody's assignment.
-
-What lives here: from a group to its record and back.  What may not: when it is written.
-"""
+"""Records of classic groups: one per group, with its last generation and all assignments."""
 
 from __future__ import annotations
 
@@ -12,17 +9,17 @@ from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
 from barnabas.coordinator.group.classic.member import NO_ASSIGNMENT, ClassicMember
 from barnabas.protocol.records.group import GroupMetadataKey, GroupMetadataValue
 
-# What every metadata.version from 3.3 on prescribes.
+# The version for every metadata.version since 3.3.
 VALUE_VERSION = 3
-_NOT_TOLD = -1
+_UNSET = -1
 
 
 def group_entry(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Entry:
-    """The group as it is now; who has no assignment has an empty one.
+    """The current group; members without an assignment get an empty one.
 
-    Members without a leader are yet to rebalance: without that, whoever loads a group that has just become a
-    classic one (KIP-848) could not know that nobody owns the partitions of those who left.  Apache Kafka
-    takes the first member for the leader.
+    A record with members but no leader means that a rebalance is due.  Otherwise, after a failover, a group
+    that was just converted to a classic group (KIP-848) would not reassign the partitions of removed members.
+    Apache Kafka picks the first member as the leader.
     """
     return _entry(
         group,
@@ -50,7 +47,7 @@ def group_entry(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Entry:
 
 
 def new_group_entry(group: ClassicGroup) -> Entry:
-    """A group that has just come into being: nobody has joined yet, and so it has no protocol."""
+    """A group that was just created: it has no members yet and so no protocol."""
     return _entry(
         group,
         GroupMetadataValue(
@@ -69,21 +66,21 @@ def _entry(group: ClassicGroup, value: GroupMetadataValue) -> Entry:
 
 
 def _timestamp(group: ClassicGroup) -> int:
-    return _NOT_TOLD if group.state_since_ms is None else group.state_since_ms
+    return _UNSET if group.state_since_ms is None else group.state_since_ms
 
 
-def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """The group that a record tells of.  ValueError: it contradicts itself."""
+def group_from_record(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+    """Rebuild the group of a record; raises ValueError if the record is inconsistent."""
     since_ms = value.current_state_timestamp
-    group = ClassicGroup(group_id, None if since_ms == _NOT_TOLD else since_ms)
+    group = ClassicGroup(group_id, None if since_ms == _UNSET else since_ms)
     group.type = value.protocol_type or None
     group.protocol = value.protocol
     group.generation = value.generation
     group.leader_id = value.leader
     if value.members and value.protocol is None:
         raise ValueError(f"group {group_id} has members and no protocol")
-    for told in value.members:
-        group.add(_member_of(told, value.protocol or ""), value.protocol_type)
+    for member in value.members:
+        group.add(_member_from_record(member, value.protocol or ""), value.protocol_type)
     if group.members:
         group.state = ClassicState.STABLE
         group.needs_rebalance = value.leader is None
@@ -93,15 +90,15 @@ def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     return group
 
 
-def _member_of(told: GroupMetadataValue.MemberMetadata, protocol: str) -> ClassicMember:
-    rebalance_ms = told.rebalance_timeout
+def _member_from_record(member: GroupMetadataValue.MemberMetadata, protocol: str) -> ClassicMember:
+    rebalance_ms = member.rebalance_timeout
     return ClassicMember(
-        told.member_id,
-        told.group_instance_id,
-        told.client_id,
-        told.client_host,
-        rebalance_timeout_ms=told.session_timeout if rebalance_ms == _NOT_TOLD else rebalance_ms,
-        session_timeout_ms=told.session_timeout,
-        protocols=((protocol, bytes(told.subscription)),),
-        assignment=bytes(told.assignment),
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        rebalance_timeout_ms=member.session_timeout if rebalance_ms == _UNSET else rebalance_ms,
+        session_timeout_ms=member.session_timeout,
+        protocols=((protocol, bytes(member.subscription)),),
+        assignment=bytes(member.assignment),
     )

@@ -1,7 +1,6 @@
-"""SyncGroup, Heartbeat and LeaveGroup of a classic group.
+"""SyncGroup, Heartbeat and LeaveGroup for classic groups.
 
-What lives here: the leader's assignment and who waits for it, signs of life, and members that go.  What may
-not: how the rebalance goes on (classic_rebalance.py).
+The rebalance itself belongs in `rebalance`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from barnabas.coordinator.decision import Changes, Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.classic.changes import ClassicChanges
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
-from barnabas.coordinator.group.classic.rebalance import Rebalances, synced
+from barnabas.coordinator.group.classic.rebalance import Rebalances, sync_response
 from barnabas.coordinator.group.classic.records import group_entry
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -26,8 +25,8 @@ from barnabas.runtime.loop.promise import Promise
 logger = logging.getLogger(__name__)
 
 
-class Syncs:
-    """Of all classic groups of a shard."""
+class SyncDecisions:
+    """SyncGroup, Heartbeat and LeaveGroup decisions for all classic groups of a shard."""
 
     def __init__(self, rebalances: Rebalances) -> None:
         self._rebalances = rebalances
@@ -37,31 +36,31 @@ class Syncs:
     def sync(
         self, group: ClassicGroup, request: SyncGroupRequest, context: Context
     ) -> Decision[SyncGroupResponse]:
-        """Members wait until the leader has handed in the assignment and it is committed."""
+        """Members wait until the leader has sent the assignment and it is committed."""
         _check_sync(group, request)
         member = group.members[request.member_id]
         if group.state is ClassicState.PREPARING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         changes = self._rebalances.changes(group, context)
-        self._rebalances.synced(changes, member.member_id)
+        self._rebalances.member_synced(changes, member.member_id)
         if group.state is ClassicState.STABLE:
-            return changes.decision(synced(group, member))
-        answer: Promise[SyncGroupResponse] = Promise()
-        changes.wait_for_sync(member.member_id, answer)
+            return changes.decision(sync_response(group, member))
+        promise: Promise[SyncGroupResponse] = Promise()
+        changes.wait_for_sync(member.member_id, promise)
         if not group.is_leader(member.member_id):
-            return changes.decision(answer)
-        return self._assign(changes, request, answer)
+            return changes.decision(promise)
+        return self._assign(changes, request, promise)
 
     def _assign(
-        self, changes: ClassicChanges, request: SyncGroupRequest, answer: Promise[SyncGroupResponse]
+        self, changes: ClassicChanges, request: SyncGroupRequest, promise: Promise[SyncGroupResponse]
     ) -> Decision[SyncGroupResponse]:
-        """An assignment may be empty, and members may be left out of it: they get an empty one."""
+        """The assignment may omit members: they get an empty one."""
         group, context = changes.group, changes.context
-        assignments = {one.member_id: bytes(one.assignment) for one in request.assignments}
+        assignments = {entry.member_id: bytes(entry.assignment) for entry in request.assignments}
         left_out = sum(member_id not in assignments for member_id in group.members)
         if left_out:
             logger.warning(
-                "group %s: the leader assigns nothing to %d of %d members in generation %d",
+                "group %s: the leader assigned nothing to %d of %d members in generation %d",
                 shown(group.group_id),
                 left_out,
                 len(group.members),
@@ -70,24 +69,24 @@ class Syncs:
         changes.write([group_entry(group, assignments)])
         generation = (group.group_id, group.generation)
         return changes.decision(
-            answer,
-            committed=partial(self._assigned, *generation, assignments, context),
-            refused=partial(self._not_assigned, *generation, request.member_id, context),
+            promise,
+            committed=partial(self._assignment_committed, *generation, assignments, context),
+            refused=partial(self._assignment_failed, *generation, request.member_id, context),
         )
 
-    def _assigned(
+    def _assignment_committed(
         self, group_id: str, generation: int, assignments: Mapping[str, bytes], context: Context
     ) -> None:
-        """The assignment is committed."""
+        """Called when the assignment is committed."""
         changes = self._completing(group_id, generation, context)
         if changes is not None:
             self._rebalances.assign(changes, assignments)
-            changes.take()
+            changes.apply_soft_state()
 
-    def _not_assigned(
+    def _assignment_failed(
         self, group_id: str, generation: int, leader_id: str, context: Context, error: KafkaError
     ) -> None:
-        """The assignment could not be written: everybody who waits for it is told, and has to join again."""
+        """Called when the assignment could not be written: waiting members get the error and must rejoin."""
         changes = self._completing(group_id, generation, context)
         if changes is None:
             return
@@ -96,11 +95,11 @@ class Syncs:
             self._rebalances.expect_heartbeat(changes, leader)
         self._rebalances.reset_assignments(changes, error.code)
         self._rebalances.rebalance_or_complete(changes, f"the assignment could not be written: {error}")
-        assert not changes.entries, "a group whose leader is there does not become empty"
-        changes.take()
+        assert not changes.entries, "a group whose leader has joined does not become empty"
+        changes.apply_soft_state()
 
     def _completing(self, group_id: str, generation: int, context: Context) -> ClassicChanges | None:
-        """Unless another member has joined while the assignment was being written."""
+        """Returns None if another member joined while the assignment was being written."""
         group = self._rebalances.classic(group_id)
         if group is None or group.generation != generation:
             return None
@@ -121,7 +120,9 @@ class Syncs:
         if group.state is ClassicState.EMPTY:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         changes = Changes()
-        changes.then(partial(self._rebalances.heard_of, group.group_id, group.members[request.member_id]))
+        changes.then(
+            partial(self._rebalances.renew_session, group.group_id, group.members[request.member_id])
+        )
         rebalances = group.state is ClassicState.PREPARING_REBALANCE
         code = ErrorCode.REBALANCE_IN_PROGRESS if rebalances else ErrorCode.NONE
         return changes.decision(HeartbeatResponse(error_code=code))
@@ -131,45 +132,47 @@ class Syncs:
     def leave(
         self, group: ClassicGroup, members: Sequence[LeaveGroupRequest.MemberIdentity], context: Context
     ) -> Decision[LeaveGroupResponse]:
-        """Each for itself; the others rebalance once."""
+        """Each member leaves individually; the remaining ones rebalance once."""
         if group.state is ClassicState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         changes = self._rebalances.changes(group, context)
-        answers = [left(member, self._leave_one(changes, member)) for member in members]
-        removed = [answer.member_id for answer in answers if not answer.error_code]
+        responses = [leave_response(member, self._leave_one(changes, member)) for member in members]
+        removed = [promise.member_id for promise in responses if not promise.error_code]
         if removed:
             reason = f"{', '.join(removed)} left by request"
             if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
                 self._rebalances.rebalance_or_complete(changes, reason)
             elif group.state is ClassicState.PREPARING_REBALANCE:
                 self._rebalances.maybe_complete(changes)
-        return changes.decision(LeaveGroupResponse(error_code=ErrorCode.NONE, members=answers))
+        return changes.decision(LeaveGroupResponse(error_code=ErrorCode.NONE, members=responses))
 
-    def _leave_one(self, changes: ClassicChanges, told: LeaveGroupRequest.MemberIdentity) -> ErrorCode:
+    def _leave_one(self, changes: ClassicChanges, identity: LeaveGroupRequest.MemberIdentity) -> ErrorCode:
         group = changes.group
-        member_id, instance_id = told.member_id, told.group_instance_id
+        member_id, instance_id = identity.member_id, identity.group_instance_id
         if not member_id:
-            # An administrator removes a static member by its name.
+            # An admin client removes a static member by its instance id.
             known = None if instance_id is None else group.static_members.get(instance_id)
             if known is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             member_id = known
         elif member_id in group.pending_joins:
-            self._rebalances.forget(changes, member_id)
+            self._rebalances.remove_member(changes, member_id)
             return ErrorCode.NONE
         else:
             try:
                 group.validate_member(member_id, instance_id)
             except KafkaError as error:
                 return error.code
-        self._rebalances.dismiss(changes, member_id)
-        changes.note(EventKind.MEMBER_LEFT, member_id, told.reason or "not provided")
+        self._rebalances.evict_member(changes, member_id)
+        changes.note(EventKind.MEMBER_LEFT, member_id, identity.reason or "not provided")
         return ErrorCode.NONE
 
 
-def left(told: LeaveGroupRequest.MemberIdentity, code: ErrorCode) -> LeaveGroupResponse.MemberResponse:
+def leave_response(
+    identity: LeaveGroupRequest.MemberIdentity, code: ErrorCode
+) -> LeaveGroupResponse.MemberResponse:
     return LeaveGroupResponse.MemberResponse(
-        member_id=told.member_id, group_instance_id=told.group_instance_id, error_code=code
+        member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code
     )
 
 
@@ -183,6 +186,6 @@ def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> None:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
-def _differ(told: str | None, known: str | None) -> bool:
-    """What is not told differs from nothing."""
-    return told is not None and known is not None and told != known
+def _differ(requested: str | None, current: str | None) -> bool:
+    """A missing value never differs."""
+    return requested is not None and current is not None and requested != current

@@ -1,8 +1,7 @@
-"""Consumer groups of KIP-848, as a part of the group machine.
+"""Consumer groups (KIP-848), as a component of the group machine.
 
-What lives here: what requests may be asked, how records become groups, and what a change of the cluster's
-topics means to groups.  What may not: decisions (consumer_heartbeat.py, consumer_leave.py,
-consumer_classic.py).
+Dispatches requests, rebuilds groups from records, and reacts to changes of the cluster's topics.  Decisions
+belong in `heartbeat`, `leave` and `conversion.classic_members`.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from typing import TYPE_CHECKING, ClassVar
 from barnabas.base.errors import KafkaError
 from barnabas.coordinator.decision import Context, Decision, ProducerStamp
 from barnabas.coordinator.entry import Entry
+from barnabas.coordinator.group.component import GroupComponent
 from barnabas.coordinator.group.consumer.describe import described, not_described
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
-from barnabas.coordinator.group.consumer.heartbeat import HeartbeatContext, Heartbeats
-from barnabas.coordinator.group.consumer.leave import Leaves
+from barnabas.coordinator.group.consumer.heartbeat import HeartbeatContext, HeartbeatDecisions
+from barnabas.coordinator.group.consumer.leave import LeaveDecisions
 from barnabas.coordinator.group.consumer.member import (
-    LEFT_EPOCH,
-    LEFT_FOR_A_WHILE_EPOCH,
+    LEAVE_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
     MemberState,
 )
+from barnabas.coordinator.group.consumer.member_updater import MemberUpdater
 from barnabas.coordinator.group.consumer.options import session_timeout_ms
-from barnabas.coordinator.group.consumer.replay import APPLIERS, SUBSCRIBING
-from barnabas.coordinator.group.consumer.steps import Steps
+from barnabas.coordinator.group.consumer.replay import APPLIERS, SUBSCRIPTION_KEYS
 from barnabas.coordinator.group.conversion.classic_members import ClassicMembers
-from barnabas.coordinator.group.part import Part
 from barnabas.coordinator.group.subscription.patterns import Patterns
 from barnabas.coordinator.group.subscription.subscription import TopicHashes
 from barnabas.metadata.delta import Delta
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from barnabas.coordinator.group.machine import GroupMachine
 
 
-class ConsumerGroups(Part):
+class ConsumerGroups(GroupComponent):
     """All consumer groups of a shard."""
 
     keys: ClassVar[tuple[type[Message], ...]] = tuple(APPLIERS)
@@ -48,14 +47,14 @@ class ConsumerGroups(Part):
     def __init__(self, machine: GroupMachine) -> None:
         super().__init__(machine)
         hashes = self._hashes = TopicHashes()
-        self._leaves = Leaves(machine, hashes)
+        self._leaves = LeaveDecisions(machine, hashes)
         timeouts = self._timeouts = self._leaves.timeouts
-        steps = Steps(machine.table, hashes, timeouts, machine.events)
-        self._patterns = Patterns(machine, hashes, steps)
-        self._heartbeats = Heartbeats(machine, hashes, timeouts, steps, self._patterns)
-        # Members of the classic kind: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
-        self.classic = ClassicMembers(machine, self._leaves, steps)
-        # Which groups to look at when a topic changes.
+        updater = MemberUpdater(machine.table, hashes, timeouts, machine.events)
+        self._patterns = Patterns(machine, hashes, updater)
+        self._heartbeats = HeartbeatDecisions(machine, hashes, timeouts, updater, self._patterns)
+        # Members that use the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+        self.classic = ClassicMembers(machine, self._leaves, updater)
+        # Topic name -> the groups that subscribe to it.
         self._by_topic: dict[str, set[str]] = {}
 
     # Requests
@@ -63,7 +62,7 @@ class ConsumerGroups(Part):
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, requester: HeartbeatContext, context: Context
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
-        if request.member_epoch in (LEFT_EPOCH, LEFT_FOR_A_WHILE_EPOCH):
+        if request.member_epoch in (LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH):
             return self._leaves.leave(request, context)
         return self._heartbeats.heartbeat(request, requester, context)
 
@@ -83,20 +82,20 @@ class ConsumerGroups(Part):
         if not isinstance(group, ConsumerGroup):
             if value is None:
                 return
-            # A group of offsets alone may have come before it, when the log is loaded.
+            # While the log is loaded, a simple group may precede it.
             group = ConsumerGroup(group_id)
             self.machine.table.put(group)
         apply = APPLIERS[type(key)]
-        if type(key) not in SUBSCRIBING:
+        if type(key) not in SUBSCRIPTION_KEYS:
             apply(group, key, value)
             return
         before = set(group.subscribed)
-        is_gone = apply(group, key, value)
-        if is_gone:
+        is_removed = apply(group, key, value)
+        if is_removed:
             self.machine.remove(group_id)
-        self._resubscribe(group_id, before, set() if is_gone else set(group.subscribed))
+        self._update_topic_index(group_id, before, set() if is_removed else set(group.subscribed))
 
-    def _resubscribe(self, group_id: str, before: set[str], after: set[str]) -> None:
+    def _update_topic_index(self, group_id: str, before: set[str], after: set[str]) -> None:
         for topic in before - after:
             groups = self._by_topic.get(topic)
             if groups is not None:
@@ -115,17 +114,17 @@ class ConsumerGroups(Part):
             if isinstance(group, ConsumerGroup):
                 within_ms = session_timeout_ms(group.group_id, context)
                 for member in group.members.values():
-                    self._timeouts.expect_heartbeat(group.group_id, member.member_id, within_ms)
+                    self._timeouts.schedule_session_timeout(group.group_id, member.member_id, within_ms)
                     if member.state is MemberState.UNREVOKED_PARTITIONS:
-                        self._timeouts.expect_revocation(group.group_id, member)
+                        self._timeouts.schedule_rebalance_timeout(group.group_id, member)
 
     def metadata_changed(self, delta: Delta, context: Context) -> list[Entry]:
-        """Groups look at their topics with the next heartbeat of one of their members."""
+        """Affected groups check their topics on the next heartbeat of a member."""
         for topic_id in delta.topics:
             known = delta.before.topics.get(topic_id)
             topic = delta.image.topics.get(topic_id, known)
             if topic is None:
-                continue  # created and deleted at once
+                continue  # created and deleted in the same delta
             if known is None:
                 self._patterns.last_new_topics = delta.image.offset
             for group_id in self._by_topic.get(topic.name, ()):

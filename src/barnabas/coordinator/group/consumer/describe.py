@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: a group as tools see it."""
+"""ConsumerGroupDescribe."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _member(member: ConsumerMember, target: Assignment, image: Image) -> Describ
 
 
 def _assignment(assignment: Assignment, image: Image) -> Described.Assignment:
-    """Topics that are gone are left out."""
+    """Omits deleted topics."""
     return Described.Assignment(
         topic_partitions=[
             Described.TopicPartitions(

@@ -1,8 +1,4 @@
-"""The entries of consumer groups, as Apache Kafka 4.1 writes them.
-
-What lives here: making one entry each.  What may not: when one is written, and what it means when it is read
-(`consumer_group`).  All values have one version, 0.
-"""
+"""The entries of consumer groups, as Apache Kafka 4.1 writes them.  All values have version 0."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ from barnabas.protocol.records.consumer_group import (
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a pattern stood for, at an offset of the metadata log and at a time."""
+    """The topics that a pattern matched, at an offset of the metadata log and at a time."""
 
     topics: frozenset[str] = frozenset()
     version: int = -1
@@ -47,7 +43,7 @@ def group_epoch_tombstone(group_id: str) -> Entry:
 
 
 def partition_metadata_tombstone(group_id: str) -> Entry:
-    """Releases before 4.1 wrote these; a group that still has one loses it."""
+    """Written by releases before 4.1; a group that still has one deletes it."""
     return Entry(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
@@ -58,8 +54,8 @@ def member_metadata(group_id: str, member: ConsumerMember) -> Entry:
         classic = value_class.ClassicMemberMetadata(
             session_timeout_ms=member.classic.session_timeout_ms,
             supported_protocols=[
-                value_class.ClassicProtocol(name=one.name, metadata=one.metadata)
-                for one in member.classic.protocols
+                value_class.ClassicProtocol(name=protocol.name, metadata=protocol.metadata)
+                for protocol in member.classic.protocols
             ],
         )
     value = value_class(
@@ -133,7 +129,7 @@ def regex_tombstone(group_id: str, pattern: str) -> Entry:
 
 
 def member_tombstone(group_id: str, member_id: str) -> list[Entry]:
-    """All that there is of a member."""
+    """Tombstones for all records of a member."""
     return [
         current_assignment_tombstone(group_id, member_id),
         target_assignment_tombstone(group_id, member_id),
@@ -142,7 +138,7 @@ def member_tombstone(group_id: str, member_id: str) -> list[Entry]:
 
 
 def group_tombstone(group_id: str, member_ids: Iterable[str], patterns: Iterable[str]) -> list[Entry]:
-    """All that there is of a group, in an order in which it can be taken apart."""
+    """Tombstones for all records of a group, in an order in which they can be applied."""
     members = list(member_ids)
     return [
         *(current_assignment_tombstone(group_id, member) for member in members),

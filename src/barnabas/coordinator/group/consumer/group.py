@@ -1,7 +1,7 @@
-"""A consumer group (KIP-848): all that the log says of it.
+"""A consumer group (KIP-848): its state as recorded in the log.
 
-What lives here: the group's durable state and the only ways in which it changes, one for each record.  What
-may not: decisions (consumer_heartbeat.py and its neighbours).
+Contains the durable state and the methods that change it, one for each record.  Decisions belong in
+`heartbeat`, `leave` and their neighbours.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from barnabas.coordinator.group.subscription.subscription import (
 from barnabas.coordinator.group.table import Group, GroupKind, OffsetExpiration
 
 PROTOCOL_TYPE = "consumer"
-# Comes first where members are at odds.
+# Wins ties between assignors.
 DEFAULT_ASSIGNOR = "uniform"
-# The first version of OffsetCommit that carries member epochs.
+# The first version of OffsetCommit with member epochs.
 MIN_COMMIT_VERSION = 9
-# A group whose topics were looked at is not looked at again for so long, unless they change.
+# Checked topics are not checked again for this long, unless they change.
 METADATA_REFRESH_MS = 2**31 - 1
 
 
@@ -45,27 +45,27 @@ class ConsumerGroup(Group):
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
         self.target: dict[str, Assignment] = {}
-        # Topic to partition to the member that is to own it.
+        # Topic to partition to its owner in the target assignment.
         self.target_owners: dict[Uuid, dict[int, str]] = {}
         self.resolved: dict[str, ResolvedRegex] = {}
-        # A record that releases before 4.1 wrote is still in the log.
+        # The log still contains a record written by a release before 4.1.
         self.has_partition_metadata = False
 
-        # All of the following is counted from members, targets and patterns.
+        # Everything below is derived from members, targets and patterns.
         self.subscribed: dict[str, SubscriptionCount] = {}
-        # Members by instance id, and how many use each pattern and each assignor.
+        # Members by instance id, and the number of members per pattern and per assignor.
         self.static_members: dict[str, str] = {}
         self.regexes: dict[str, int] = {}
         self._assignors: dict[str, int] = {}
-        # Topic to partition to the member that owns it, or has not yet given it up.
+        # Topic to partition to its current owner, including partitions pending revocation.
         self._owners: dict[Uuid, dict[int, str]] = {}
         self.classic_member_count = 0
         self._classic_protocols: dict[str, int] = {}
 
-        # Soft: until when the subscribed topics count as seen.
+        # Soft: when the subscribed topics must be checked again.
         self.metadata_fresh_until_ms = 0
 
-    # What it says to everybody
+    # The interface of all groups
 
     @property
     def state_name(self) -> str:
@@ -105,10 +105,10 @@ class ConsumerGroup(Group):
         api_version: int,
     ) -> None:
         if generation < 0 and not self.members:
-            # From a tool, or from a consumer that assigns partitions to itself.
+            # From an admin client, or from a consumer with manual assignment.
             return
         if transactional and generation == -1 and not member_id and instance_id is None:
-            # A transactional producer of before KIP-447 does not name its member.
+            # A transactional producer from before KIP-447 does not send its member id.
             return
         member = self.member(member_id)
         if not transactional and member.classic is None and api_version < MIN_COMMIT_VERSION:
@@ -125,7 +125,7 @@ class ConsumerGroup(Group):
         _validate_epoch(self.member(member_id or ""), member_epoch)
 
     def validate_offset_delete(self) -> None:
-        """Nothing forbids it."""
+        """Always allowed."""
 
     def validate_delete(self) -> None:
         if self.members:
@@ -135,25 +135,25 @@ class ConsumerGroup(Group):
         return entries.group_tombstone(self.group_id, self.members, self.resolved)
 
     def offset_expiration(self) -> OffsetExpiration | None:
-        return _from_the_commit_on
+        return _since_commit
 
-    # Looking up
+    # Queries
 
     def member(self, member_id: str) -> ConsumerMember:
-        """A member, or UNKNOWN_MEMBER_ID."""
-        found = self.members.get(member_id)
-        if found is None:
+        """Returns a member; raises UNKNOWN_MEMBER_ID if there is none."""
+        member = self.members.get(member_id)
+        if member is None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
             )
-        return found
+        return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         member_id = self.static_members.get(instance_id) if instance_id is not None else None
         return None if member_id is None else self.members[member_id]
 
     def target_of(self, member_id: str, instance_id: str | None) -> Assignment:
-        """A static member finds what was meant for the one in whose place it comes."""
+        """The target assignment; a static member inherits that of the member it replaces."""
         if instance_id is None:
             return self.target.get(member_id, NO_PARTITIONS)
         previous = self.static_members.get(instance_id)
@@ -163,8 +163,8 @@ class ConsumerGroup(Group):
         owners = self._owners.get(topic)
         return owners is not None and partition in owners
 
-    def waits_for_partitions(self, member: ConsumerMember) -> bool:
-        """Whether others have not yet given up what it is to get."""
+    def waits_for_unreleased_partitions(self, member: ConsumerMember) -> bool:
+        """Whether other members have not yet released partitions of its target."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         target = self.target.get(member.member_id, NO_PARTITIONS)
@@ -177,30 +177,34 @@ class ConsumerGroup(Group):
     def preferred_assignor(
         self, old: ConsumerMember | None = None, new: ConsumerMember | None = None
     ) -> str | None:
-        """The one that most members ask for, once `new` is in the place of `old`; None: nobody asks."""
+        """The assignor that most members request, with `new` in place of `old`; None if none is requested."""
         counts = {name: self._assignors[name] for name in sorted(self._assignors, key=_is_not_default)}
         count_one(counts, old.server_assignor if old else None, -1)
-        asked = new.server_assignor if new else None
-        if asked is not None:
-            # Of equals the first counts; what nobody else asks for is put before the others.
-            counts = {asked: 1, **counts} if asked not in counts else {**counts, asked: counts[asked] + 1}
+        requested = new.server_assignor if new else None
+        if requested is not None:
+            # The first wins a tie; an assignor that only this member requests comes before the others.
+            counts = (
+                {requested: 1, **counts}
+                if requested not in counts
+                else {**counts, requested: counts[requested] + 1}
+            )
         return max(counts, key=counts.__getitem__, default=None)
 
-    def supports_classic(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Whether all members of the classic kind know one of these protocols."""
+    def supports_classic_protocols(self, protocol_type: str, names: Collection[str]) -> bool:
+        """Whether all classic members support one of these protocols."""
         if protocol_type != PROTOCOL_TYPE:
             return False
         if not self.members:
             return bool(names)
         return any(self._classic_protocols.get(name, 0) == self.classic_member_count for name in names)
 
-    def all_classic_without(self, leaving: Iterable[ConsumerMember]) -> bool:
-        """Whether only members of the classic kind are left when these are gone."""
+    def all_use_classic_protocol_except(self, leaving: Iterable[ConsumerMember]) -> bool:
+        """Whether only classic members remain without these members."""
         removed = list(leaving)
         classic = self.classic_member_count - sum(member.classic is not None for member in removed)
         return classic == len(self.members) - len(removed)
 
-    # What subscriptions become when a member changes
+    # Subscriptions after a member change
 
     def subscribed_after(
         self, old: ConsumerMember | None, new: ConsumerMember | None
@@ -226,7 +230,7 @@ class ConsumerGroup(Group):
     def is_homogeneous(self) -> bool:
         return is_homogeneous(self.regexes, self.subscribed, len(self.members))
 
-    # The ways in which it changes
+    # Changes
 
     def update_member(self, new: ConsumerMember) -> None:
         old = self.members.get(new.member_id)
@@ -257,20 +261,20 @@ class ConsumerGroup(Group):
         count_one(self.regexes, member.regex, step)
         if member.classic is not None:
             self.classic_member_count += step
-            # A member that names a protocol twice supports it once.
+            # A protocol that a member lists twice counts once.
             for name in {protocol.name for protocol in member.classic.protocols}:
                 count_one(self._classic_protocols, name, step)
 
     def _release(self, member: ConsumerMember) -> None:
-        """What it owned is free, except what another owns by now."""
+        """Free the member's partitions, except those that another member already owns."""
         for assignment in (member.assigned, member.pending_revocation):
             for topic, partitions in assignment.items():
-                _take_away(self._owners, topic, partitions, member.member_id)
+                _remove_owner(self._owners, topic, partitions, member.member_id)
 
     def update_target(self, member_id: str, target: Assignment) -> None:
         before = self.target.get(member_id, NO_PARTITIONS)
         for topic, partitions in before.items():
-            _take_away(self.target_owners, topic, partitions - target.get(topic, frozenset()), member_id)
+            _remove_owner(self.target_owners, topic, partitions - target.get(topic, frozenset()), member_id)
         for topic, partitions in target.items():
             self.target_owners.setdefault(topic, {}).update(dict.fromkeys(partitions, member_id))
         self.target[member_id] = target
@@ -280,7 +284,7 @@ class ConsumerGroup(Group):
         del self.target[member_id]
 
     def update_regex(self, pattern: str, resolved: ResolvedRegex | None) -> None:
-        """With None the pattern is gone."""
+        """None removes the pattern."""
         old = self.resolved.pop(pattern, None)
         if old is not None:
             count_regex(self.subscribed, old.topics, -1)
@@ -289,16 +293,16 @@ class ConsumerGroup(Group):
             count_regex(self.subscribed, resolved.topics, 1)
 
 
-def _take_away(
+def _remove_owner(
     owners: dict[Uuid, dict[int, str]], topic: Uuid, partitions: Iterable[int], member_id: str
 ) -> None:
-    of_topic = owners.get(topic)
-    if of_topic is None:
+    topic_owners = owners.get(topic)
+    if topic_owners is None:
         return
     for partition in partitions:
-        if of_topic.get(partition) == member_id:
-            del of_topic[partition]
-    if not of_topic:
+        if topic_owners.get(partition) == member_id:
+            del topic_owners[partition]
+    if not topic_owners:
         del owners[topic]
 
 
@@ -322,5 +326,5 @@ def _is_not_default(assignor: str) -> bool:
     return assignor != DEFAULT_ASSIGNOR
 
 
-def _from_the_commit_on(commit_ms: int) -> int:
+def _since_commit(commit_ms: int) -> int:
     return commit_ms

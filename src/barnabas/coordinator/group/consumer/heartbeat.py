@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat: members that join, live and change their minds.
+"""ConsumerGroupHeartbeat: members that join, stay and change their subscription.
 
-What lives here: which group a heartbeat is for, what it changes in the member, and the answer.  What may not:
-the steps from there to an assignment (`consumer_steps`), and leaving (`consumer_leave`).
+Finds or creates the group, updates the member, and builds the response.  Target computation and
+reconciliation belong in `member_updater`, leaving in `leave`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,19 @@ from barnabas.coordinator.group.classic.group import ClassicGroup
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.joining import (
     check_epoch,
-    check_room,
+    check_group_size,
     dynamic_member,
     static_member,
 )
-from barnabas.coordinator.group.consumer.member import JOINING_EPOCH, ConsumerMember
+from barnabas.coordinator.group.consumer.member import JOIN_GROUP_MEMBER_EPOCH, ConsumerMember
+from barnabas.coordinator.group.consumer.member_updater import MemberUpdate, MemberUpdater, write_subscription
 from barnabas.coordinator.group.consumer.options import heartbeat_interval_ms, session_timeout_ms
-from barnabas.coordinator.group.consumer.steps import Asked, Steps, write_subscription
 from barnabas.coordinator.group.consumer.timeouts import Timeouts
-from barnabas.coordinator.group.conversion.conversion import check_upgrade, creation, upgraded
+from barnabas.coordinator.group.conversion.conversion import (
+    check_upgrade,
+    creation_entries,
+    to_consumer_group,
+)
 from barnabas.coordinator.group.subscription.patterns import Patterns
 from barnabas.coordinator.group.subscription.regexes import Sees
 from barnabas.coordinator.group.subscription.subscription import TopicHashes
@@ -48,54 +52,56 @@ logger = logging.getLogger(__name__)
 
 
 class HeartbeatContext(NamedTuple):
-    """Who sends a heartbeat, and which topics it may know of."""
+    """The sender of a heartbeat, and which topics it may see."""
 
     caller: Caller
     sees: Sees
 
 
-class Heartbeats:
-    """Of all consumer groups of a shard."""
+class HeartbeatDecisions:
+    """ConsumerGroupHeartbeat decisions for all consumer groups of a shard."""
 
     def __init__(
         self,
         machine: GroupMachine,
         hashes: TopicHashes,
         timeouts: Timeouts,
-        steps: Steps,
+        updater: MemberUpdater,
         patterns: Patterns,
     ) -> None:
         self._machine = machine
         self._hashes = hashes
         self._timeouts = timeouts
-        self._steps = steps
+        self._updater = updater
         self._patterns = patterns
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, requester: HeartbeatContext, context: Context
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
         changes = Changes()
-        joins = request.member_epoch == JOINING_EPOCH
+        joins = request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
         group = self._group(request.group_id, joins, changes, context)
-        check_room(group, request.member_id, context.settings["group.consumer.max.size"])
+        check_group_size(group, request.member_id, context.settings["group.consumer.max.size"])
         before = self._member(group, request, joins, changes, context)
         after = _changed_by(before, request, requester.caller)
         bump = group.group_epoch == 0
         bump |= write_subscription(group.group_id, before, after, changes)
-        bump |= self._patterns.changed(group, before, after, requester.sees, changes, context)
-        asked = Asked(group, before, after, request.topic_partitions)
-        settled = self._steps.settle(asked, bump=bump, changes=changes, context=context)
+        bump |= self._patterns.update_patterns(group, before, after, requester.sees, changes, context)
+        update = MemberUpdate(group, before, after, request.topic_partitions)
+        updated = self._updater.update(update, bump=bump, changes=changes, context=context)
         within_ms = session_timeout_ms(group.group_id, context)
-        changes.then(partial(self._timeouts.expect_heartbeat, group.group_id, settled.member_id, within_ms))
+        changes.then(
+            partial(self._timeouts.schedule_session_timeout, group.group_id, updated.member_id, within_ms)
+        )
         if joins:
-            self._note_join(group, settled, changes, context)
-        shows_assignment = joins or _is_full(request) or settled.assigned != before.assigned
-        return changes.decision(_answer(group.group_id, settled, shows_assignment, context))
+            self._note_join(group, updated, changes, context)
+        include_assignment = joins or _is_full(request) or updated.assigned != before.assigned
+        return changes.decision(_response(group.group_id, updated, include_assignment, context))
 
     # The group
 
     def _group(self, group_id: str, joins: bool, changes: Changes, context: Context) -> ConsumerGroup:
-        """The group; one that joins makes it, and makes a consumer group of a classic one."""
+        """Returns the group; a joining member creates it, or converts a classic group."""
         known = self._machine.table.get(group_id)
         if isinstance(known, ConsumerGroup):
             return known
@@ -112,12 +118,12 @@ class Heartbeats:
         return self._upgrade(known, changes, context)
 
     def _upgrade(self, classic: ClassicGroup, changes: Changes, context: Context) -> ConsumerGroup:
-        group = upgraded(classic, self._hashes, context.image)
+        group = to_consumer_group(classic, self._hashes, context.image)
         changes.write(classic.tombstones())
-        changes.write(creation(group))
+        changes.write(creation_entries(group))
 
         def converted() -> None:
-            logger.info("group %s is a consumer group from now on", shown(classic.group_id))
+            logger.info("group %s is now a consumer group", shown(classic.group_id))
             note = self._machine.events.note
             note(
                 classic.group_id,
@@ -125,13 +131,15 @@ class Heartbeats:
                 EventKind.GROUP_CONVERTED,
                 reason="to the consumer protocol",
             )
-            again = ErrorCode.REBALANCE_IN_PROGRESS
+            rejoin = ErrorCode.REBALANCE_IN_PROGRESS
             for member in classic.members.values():
                 if member.joining is not None:
-                    member.joining.set(refused_join(again, member.member_id))
+                    member.joining.set(refused_join(rejoin, member.member_id))
                 if member.syncing is not None:
-                    member.syncing.set(SyncGroupResponse(error_code=again, assignment=b""))
-                self._timeouts.expect_heartbeat(classic.group_id, member.member_id, member.session_timeout_ms)
+                    member.syncing.set(SyncGroupResponse(error_code=rejoin, assignment=b""))
+                self._timeouts.schedule_session_timeout(
+                    classic.group_id, member.member_id, member.session_timeout_ms
+                )
 
         changes.then(converted)
         return group
@@ -146,7 +154,7 @@ class Heartbeats:
         changes: Changes,
         context: Context,
     ) -> ConsumerMember:
-        # Only members of the first version may leave it to us to name them.
+        # Only clients that use version 0 may leave the member id to the broker.
         member_id = request.member_id or str(random_uuid(context.random))
         if request.instance_id is None:
             member = dynamic_member(group, member_id, create=joins)
@@ -177,7 +185,7 @@ class Heartbeats:
 def _changed_by(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
 ) -> ConsumerMember:
-    """What a request does not say stays as it was."""
+    """Fields that are absent from the request keep their value."""
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     return replace(
         member,
@@ -193,12 +201,12 @@ def _changed_by(
     )
 
 
-def _or(told: str | None, known: str | None) -> str | None:
-    return known if told is None else told
+def _or(requested: str | None, current: str | None) -> str | None:
+    return current if requested is None else requested
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """A member that lost an answer says everything again, and hears everything again."""
+    """A member that missed a response sends the full state and gets the full response."""
     return (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -206,12 +214,12 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
     )
 
 
-def _answer(
-    group_id: str, member: ConsumerMember, shows_assignment: bool, context: Context
+def _response(
+    group_id: str, member: ConsumerMember, include_assignment: bool, context: Context
 ) -> ConsumerGroupHeartbeatResponse:
     kind = ConsumerGroupHeartbeatResponse
     assignment = None
-    if shows_assignment:
+    if include_assignment:
         assignment = kind.Assignment(
             topic_partitions=[
                 kind.TopicPartitions(topic_id=topic, partitions=sorted(member.assigned[topic]))

@@ -1,7 +1,4 @@
-"""Which member a request speaks for, or why it may not speak for it.
-
-What lives here: members by id and by instance id, and fencing.  What may not: what the member asks for.
-"""
+"""Finds or creates the member that a request is from, and fences stale requests."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ from barnabas.coordinator.group.assignors.spec import NO_PARTITIONS, Assignment
 from barnabas.coordinator.group.consumer import entries
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.member import (
-    JOINING_EPOCH,
-    LEFT_FOR_A_WHILE_EPOCH,
+    JOIN_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
     ConsumerMember,
 )
 from barnabas.coordinator.group.consumer.reconcile import Owned
@@ -24,7 +21,7 @@ from barnabas.coordinator.group.consumer.reconcile import Owned
 logger = logging.getLogger(__name__)
 
 
-def check_room(group: ConsumerGroup, member_id: str, max_size: int) -> None:
+def check_group_size(group: ConsumerGroup, member_id: str, max_size: int) -> None:
     if len(group.members) >= max_size and member_id not in group.members:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -33,7 +30,7 @@ def check_room(group: ConsumerGroup, member_id: str, max_size: int) -> None:
 
 
 def check_epoch(member: ConsumerMember, received: int, owned: Owned) -> None:
-    """A member may be one epoch behind if it did not hear the last answer and lost nothing meanwhile."""
+    """A member may be one epoch behind if it missed the last response and lost no partition since."""
     if received > member.member_epoch:
         raise _fenced_epoch("greater", received, member.member_epoch)
     if received < member.member_epoch and (
@@ -42,11 +39,11 @@ def check_epoch(member: ConsumerMember, received: int, owned: Owned) -> None:
         raise _fenced_epoch("smaller", received, member.member_epoch)
 
 
-def _fenced_epoch(comparison: str, received: int, known: int) -> KafkaError:
+def _fenced_epoch(comparison: str, received: int, expected: int) -> KafkaError:
     return KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The consumer group member has a {comparison} member epoch ({received}) than the one known by the "
-        f"group coordinator ({known}). The member must abandon all its partitions and rejoin.",
+        f"group coordinator ({expected}). The member must abandon all its partitions and rejoin.",
     )
 
 
@@ -54,21 +51,22 @@ def _is_subset(owned: Owned, assigned: Assignment) -> bool:
     if owned is None:
         return False
     return all(
-        one.topic_id in assigned and assigned[one.topic_id].issuperset(one.partitions) for one in owned
+        topic.topic_id in assigned and assigned[topic.topic_id].issuperset(topic.partitions)
+        for topic in owned
     )
 
 
 def dynamic_member(group: ConsumerGroup, member_id: str, *, create: bool) -> ConsumerMember:
-    found = group.members.get(member_id)
-    if found is not None:
-        return found
+    member = group.members.get(member_id)
+    if member is not None:
+        return member
     return ConsumerMember(member_id) if create else group.member(member_id)
 
 
 def static_member(
     group: ConsumerGroup, member_id: str, instance_id: str, *, create: bool, classic: bool, changes: Changes
 ) -> ConsumerMember:
-    """`create`: it joins; then it may take the place of the one that has its instance id."""
+    """With `create` the member joins, and may replace the member with the same instance id."""
     existing = group.static_member(instance_id)
     if not create:
         known = known_static(existing, instance_id)
@@ -76,18 +74,21 @@ def static_member(
         return known
     if existing is None:
         return dynamic_member(group, member_id, create=True)
-    if not classic and existing.classic is None and existing.member_epoch != LEFT_FOR_A_WHILE_EPOCH:
+    if not classic and existing.classic is None and existing.member_epoch != LEAVE_GROUP_STATIC_MEMBER_EPOCH:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
             f"instance id is owned by {existing.member_id} member.",
         )
-    # It goes on with what the other one had, from the first epoch on.
+    # It continues with the assignment of the replaced member, starting from the join epoch.
     member = replace(
-        existing, member_id=member_id, member_epoch=JOINING_EPOCH, previous_member_epoch=JOINING_EPOCH
+        existing,
+        member_id=member_id,
+        member_epoch=JOIN_GROUP_MEMBER_EPOCH,
+        previous_member_epoch=JOIN_GROUP_MEMBER_EPOCH,
     )
     logger.info(
-        "group %s: %s takes the place of %s",
+        "group %s: %s replaces %s",
         shown(group.group_id),
         shown(member_id),
         shown(existing.member_id),
@@ -111,7 +112,7 @@ def known_static(member: ConsumerMember | None, instance_id: str) -> ConsumerMem
 
 
 def check_instance(member: ConsumerMember, member_id: str, instance_id: str) -> None:
-    """A static member may have been replaced by a later one with its instance id."""
+    """A static member may have been replaced by a newer one with the same instance id."""
     if member.member_id != member_id:
         raise KafkaError(
             ErrorCode.FENCED_INSTANCE_ID,

@@ -1,7 +1,7 @@
-"""Members that go: by their own will, or because they did not keep their time.
+"""Members that leave or time out.
 
-What lives here: taking members out of a group, and the change to a classic group if no others are left.  What
-may not: the timers (`consumer_timeouts`).
+Removes members from a group, and converts the group to a classic one if only classic members remain.  The
+timers belong in `timeouts`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.consumer import entries
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.joining import check_instance, known_static
-from barnabas.coordinator.group.consumer.member import LEFT_FOR_A_WHILE_EPOCH, ConsumerMember
+from barnabas.coordinator.group.consumer.member import LEAVE_GROUP_STATIC_MEMBER_EPOCH, ConsumerMember
 from barnabas.coordinator.group.consumer.timeouts import Timeouts
-from barnabas.coordinator.group.conversion.conversion import can_downgrade, downgrade_entries, downgraded
+from barnabas.coordinator.group.conversion.conversion import (
+    can_downgrade,
+    downgrade_entries,
+    to_classic_group,
+)
 from barnabas.coordinator.group.subscription.subscription import (
     TopicHashes,
     count_names,
@@ -41,8 +45,8 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R")
 
 
-class Leaves:
-    """Of all consumer groups of a shard."""
+class LeaveDecisions:
+    """Leave decisions for all consumer groups of a shard."""
 
     def __init__(self, machine: GroupMachine, hashes: TopicHashes) -> None:
         self._machine = machine
@@ -52,7 +56,7 @@ class Leaves:
     def leave(
         self, request: ConsumerGroupHeartbeatRequest, context: Context
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
-        """A static member may go for a while: what it owns is kept for it until its session ends."""
+        """A static member may leave temporarily: it keeps its partitions until its session expires."""
         group = self._machine.table.find_kind(request.group_id, ConsumerGroup)
         if request.instance_id is None:
             member = group.member(request.member_id)
@@ -66,12 +70,12 @@ class Leaves:
             member_epoch=request.member_epoch,
             heartbeat_interval_ms=0,
         )
-        if request.instance_id is None or request.member_epoch != LEFT_FOR_A_WHILE_EPOCH:
+        if request.instance_id is None or request.member_epoch != LEAVE_GROUP_STATIC_MEMBER_EPOCH:
             return self.fence(group, [member], response, "left", EventKind.MEMBER_LEFT, context)
         changes = Changes()
-        away = replace(member, member_epoch=LEFT_FOR_A_WHILE_EPOCH, pending_revocation={})
-        changes.write((entries.current_assignment(group.group_id, away),))
-        self._note(group.group_id, [member], "left for a while", EventKind.MEMBER_LEFT, changes, context)
+        static_leave = replace(member, member_epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH, pending_revocation={})
+        changes.write((entries.current_assignment(group.group_id, static_leave),))
+        self._note(group.group_id, [member], "left temporarily", EventKind.MEMBER_LEFT, changes, context)
         return changes.decision(response)
 
     def _expire(
@@ -94,7 +98,7 @@ class Leaves:
         kind: EventKind,
         context: Context,
     ) -> Decision[R]:
-        """Take members out; if only members of the classic kind are left, the group becomes theirs."""
+        """Remove members; if only classic members remain, convert the group."""
         changes = Changes()
         if not members:
             return changes.decision(reply)
@@ -104,7 +108,7 @@ class Leaves:
             return changes.decision(reply)
         for member in members:
             changes.write(entries.member_tombstone(group.group_id, member.member_id))
-            changes.then(partial(self.timeouts.forget, group.group_id, member.member_id))
+            changes.then(partial(self.timeouts.cancel_timeouts, group.group_id, member.member_id))
         metadata_hash = self._hash_without(group, members, changes, context)
         changes.write((entries.group_epoch(group.group_id, group.group_epoch + 1, metadata_hash),))
         if len(members) == len(group.members):
@@ -114,7 +118,7 @@ class Leaves:
     def _hash_without(
         self, group: ConsumerGroup, members: Sequence[ConsumerMember], changes: Changes, context: Context
     ) -> int:
-        """Patterns that nobody else uses go with the members."""
+        """Patterns that no other member uses are removed with the members."""
         subscribed = dict(group.subscribed)
         leaving: dict[str, int] = {}
         for member in members:
@@ -127,7 +131,7 @@ class Leaves:
                 count_regex(subscribed, resolved.topics if resolved else (), -1)
         return self._hashes.of_group(subscribed, context.image)
 
-    # The group becomes a classic one
+    # Downgrade to a classic group
 
     def downgrade(
         self,
@@ -137,14 +141,14 @@ class Leaves:
         changes: Changes,
         context: Context,
     ) -> None:
-        """Everybody has to join again, unless a static member has just joined in another's place."""
-        classic = downgraded(group, leaving, joining, context.image, context.now_ms)
+        """All members have to rejoin, unless a static member has just replaced another one."""
+        classic = to_classic_group(group, leaving, joining, context.image, context.now_ms)
         changes.write(downgrade_entries(group, classic, joining))
         reason = f"Downgrade group {group.group_id} from consumer to classic." if joining is None else None
         taken_over = self._machine.classic.take_over(classic, context, reason)
-        changes.then(partial(logger.info, "group %s is a classic group from now on", classic.group_id))
+        changes.then(partial(logger.info, "group %s is now a classic group", classic.group_id))
         for member_id in group.members:
-            changes.then(partial(self.timeouts.forget, group.group_id, member_id))
+            changes.then(partial(self.timeouts.cancel_timeouts, group.group_id, member_id))
         changes.then(
             partial(
                 self._machine.events.note,
@@ -155,7 +159,7 @@ class Leaves:
                 generation=classic.generation,
             )
         )
-        changes.then(taken_over.take)
+        changes.then(taken_over.apply_soft_state)
 
     def _note(
         self,

@@ -1,7 +1,6 @@
-"""A member of a consumer group (KIP-848), as the log knows it.
+"""A member of a consumer group (KIP-848): an immutable value, rebuilt from its two records.
 
-What lives here: the member as an immutable value, and how the two records that tell of it change it.  What
-may not: how it gets from one assignment to the next (`reconcile`).
+The transition to the next assignment belongs in `reconcile`.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from barnabas.protocol.records.consumer_group import (
     ConsumerGroupMemberMetadataValue,
 )
 
-# Member epochs with a meaning of their own: it joins, it is gone, and a static one that will be back.
-JOINING_EPOCH = 0
-LEFT_EPOCH = -1
-LEFT_FOR_A_WHILE_EPOCH = -2
+# Special member epochs: join, leave, and temporary leave of a static member.
+JOIN_GROUP_MEMBER_EPOCH = 0
+LEAVE_GROUP_MEMBER_EPOCH = -1
+LEAVE_GROUP_STATIC_MEMBER_EPOCH = -2
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to its target assignment, by the number in the log."""
+    """How far a member is in reconciling its target assignment, by the number in the log."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
-    # Of a later release.
+    # A state of a later release.
     UNKNOWN = 127
 
     @classmethod
@@ -42,14 +41,14 @@ class MemberState(IntEnum):
 
 
 class ClassicProtocol(NamedTuple):
-    """A protocol that a member of the classic kind named when it joined, with its subscription."""
+    """A protocol that a classic member supports, with its subscription."""
 
     name: str
     metadata: bytes
 
 
-class ClassicTraits(NamedTuple):
-    """What is known of a member that uses the classic protocol inside a consumer group."""
+class ClassicMemberMetadata(NamedTuple):
+    """The metadata of a member that uses the classic protocol in a consumer group."""
 
     session_timeout_ms: int
     protocols: tuple[ClassicProtocol, ...]
@@ -72,13 +71,13 @@ class ConsumerMember:
     subscribed_regex: str | None = ""
     server_assignor: str | None = None
     assigned: Assignment = field(default_factory=dict)
-    # What it was told to give up and has not yet said to have given up.
+    # Partitions that it must revoke and has not confirmed yet.
     pending_revocation: Assignment = field(default_factory=dict)
-    classic: ClassicTraits | None = None
+    classic: ClassicMemberMetadata | None = None
 
     @property
     def regex(self) -> str | None:
-        """The pattern that it subscribes to, if there is one."""
+        """The pattern that it subscribes to, if any."""
         return self.subscribed_regex or None
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
@@ -98,9 +97,12 @@ class ConsumerMember:
             server_assignor=value.server_assignor,
             classic=None
             if classic is None
-            else ClassicTraits(
+            else ClassicMemberMetadata(
                 classic.session_timeout_ms,
-                tuple(ClassicProtocol(one.name, bytes(one.metadata)) for one in classic.supported_protocols),
+                tuple(
+                    ClassicProtocol(protocol.name, bytes(protocol.metadata))
+                    for protocol in classic.supported_protocols
+                ),
             ),
         )
 
@@ -115,10 +117,10 @@ class ConsumerMember:
         )
 
     def without_assignment(self) -> ConsumerMember:
-        """After the tombstone of its current assignment: the rest of it goes with the next ones."""
+        """After the tombstone of its current assignment; more tombstones follow for the rest."""
         return replace(
             self,
-            member_epoch=LEFT_EPOCH,
+            member_epoch=LEAVE_GROUP_MEMBER_EPOCH,
             previous_member_epoch=-1,
             assigned={},
             pending_revocation={},
@@ -126,7 +128,7 @@ class ConsumerMember:
 
 
 class TopicPartitions(Protocol):
-    """How requests and records name partitions of a topic."""
+    """The partitions of a topic, in requests and records."""
 
     topic_id: Uuid
     partitions: list[int]

@@ -1,4 +1,4 @@
-"""Options that consumer groups obey: the broker's, and those that a group has for itself."""
+"""Configs of consumer groups: the broker's, and those set for a group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barnabas.coordinator.group.assignors.spec import Assignor
 from barnabas.coordinator.group.subscription.target import ASSIGNORS
 from barnabas.metadata.image import ConfigResource
 
-# Names of Apache Kafka's classes stand for the same assignors.
+# Apache Kafka's class names are aliases of the same assignors.
 _CLASSES = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": uniform.NAME,
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": range_assignor.NAME,
@@ -22,7 +22,7 @@ _CLASSES = {
 
 
 def assignors_of(settings: Settings) -> Mapping[str, Assignor]:
-    """The assignors that are offered; the first is the default."""
+    """The configured assignors; the first is the default."""
     return _assignors(tuple(settings["group.consumer.assignors"]))
 
 
@@ -38,7 +38,7 @@ def _assignors(names: tuple[str, ...]) -> Mapping[str, Assignor]:
 
 
 class MigrationPolicy(Enum):
-    """Which way groups may change between the protocols while members run."""
+    """The allowed online migrations between the protocols."""
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"
@@ -59,15 +59,15 @@ def migration_policy(settings: Settings) -> MigrationPolicy:
 
 
 def session_timeout_ms(group_id: str, context: Context) -> int:
-    return _of_group(group_id, "consumer.session.timeout.ms", context)
+    return _group_config(group_id, "consumer.session.timeout.ms", context)
 
 
 def heartbeat_interval_ms(group_id: str, context: Context) -> int:
-    return _of_group(group_id, "consumer.heartbeat.interval.ms", context)
+    return _group_config(group_id, "consumer.heartbeat.interval.ms", context)
 
 
-def _of_group(group_id: str, name: str, context: Context) -> int:
-    """What is set for the group, else the broker's option of the same name with `group.` before it."""
-    own = context.image.configs_of(ConfigResource.GROUP, group_id).get(name)
+def _group_config(group_id: str, name: str, context: Context) -> int:
+    """The config of the group, or else the broker config of the same name with the prefix `group.`."""
+    configured = context.image.configs_of(ConfigResource.GROUP, group_id).get(name)
     value: int = context.settings[f"group.{name}"]
-    return value if own is None else int(own)
+    return value if configured is None else int(configured)

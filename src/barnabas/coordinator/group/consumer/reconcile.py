@@ -1,10 +1,8 @@
-"""Reconciliation: how a member gets from what it owns to its target assignment (KIP-848).
+"""Reconciliation: moves a member from its current to its target assignment (KIP-848).  Pure functions.
 
-What lives here: the next step of one member, as a pure function.  What may not: records, timers, requests.
-
-A member first gives up what the target takes from it and stays in its epoch until it has said so
-(UNREVOKED_PARTITIONS); then it goes to the target's epoch and gets those partitions that nobody owns any
-more (UNRELEASED_PARTITIONS while some are missing, else STABLE).
+A member first revokes the partitions that are not in its target and stays in its epoch until it has confirmed
+that (UNREVOKED_PARTITIONS).  Then it advances to the target epoch and gets the partitions that no other
+member owns (UNRELEASED_PARTITIONS while some are missing, otherwise STABLE).
 """
 
 from __future__ import annotations
@@ -19,16 +17,16 @@ from barnabas.coordinator.group.consumer.member import ConsumerMember, MemberSta
 
 _NONE: frozenset[int] = frozenset()
 
-# The partitions that the member says to own, None where the request does not say it.
+# The partitions that the member reports as owned; None if the request does not contain them.
 Owned = Sequence[TopicPartitions] | None
-# Whether some member owns a partition, or has not yet given it up.
+# Whether a member owns a partition or has not released it yet.
 IsOwned = Callable[[Uuid, int], bool]
 
 
 def reconcile(
     member: ConsumerMember, target_epoch: int, target: Assignment, is_owned: IsOwned, owned: Owned
 ) -> ConsumerMember:
-    """The member after one step; itself if it cannot go on yet."""
+    """Returns the member after one step; unchanged if it cannot advance yet."""
     if member.state is MemberState.STABLE:
         if member.member_epoch == target_epoch:
             return member
@@ -39,7 +37,7 @@ def reconcile(
         return _step(member, member.member_epoch + 1, target_epoch, target, is_owned, owned)
     if member.state is MemberState.UNRELEASED_PARTITIONS:
         return _step(member, member.member_epoch, target_epoch, target, is_owned, owned)
-    # A state of a later release: only a member that owns nothing can be taken from here.
+    # A state of a later release: only a member without partitions can continue.
     if owned is None or owned:
         raise KafkaError(
             ErrorCode.FENCED_MEMBER_EPOCH,
@@ -50,10 +48,10 @@ def reconcile(
 
 
 def _owns_any(owned: Owned, partitions: Assignment) -> bool:
-    """Whether the member still has one of these; while it does not say what it has, it may."""
+    """Whether the member still owns one of these partitions; assumed if it does not report them."""
     if owned is None:
         return True
-    return any(not partitions.get(one.topic_id, _NONE).isdisjoint(one.partitions) for one in owned)
+    return any(not partitions.get(topic.topic_id, _NONE).isdisjoint(topic.partitions) for topic in owned)
 
 
 def _step(
@@ -69,14 +67,18 @@ def _step(
     added: dict[Uuid, frozenset[int]] = {}
     unreleased = False
     for topic in {**target, **member.assigned}:
-        wanted = target.get(topic, _NONE)
+        target_partitions = target.get(topic, _NONE)
         current = member.assigned.get(topic, _NONE)
-        missing = wanted - current
+        missing = target_partitions - current
         free = frozenset(partition for partition in missing if not is_owned(topic, partition))
         unreleased |= len(free) < len(missing)
-        for where, partitions in ((kept, current & wanted), (revoked, current - wanted), (added, free)):
+        for destination, partitions in (
+            (kept, current & target_partitions),
+            (revoked, current - target_partitions),
+            (added, free),
+        ):
             if partitions:
-                where[topic] = partitions
+                destination[topic] = partitions
     if revoked and _owns_any(owned, revoked):
         return replace(
             member,

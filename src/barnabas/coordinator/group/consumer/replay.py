@@ -1,7 +1,7 @@
-"""What each record of a consumer group means to the group.
+"""Applies each record of a consumer group to the group.
 
-What lives here: one function a record; each is told whether the group is gone with it.  A tombstone of what
-is not there means nothing: compaction may have left it over.
+Each function returns whether the group was removed.  A tombstone for a missing record is ignored: compaction
+may have removed the record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from barnabas.coordinator.group.consumer.member import ConsumerMember, to_assign
 from barnabas.protocol.records import consumer_group as records
 from barnabas.protocol.schema import Message
 
-# Whether the group is gone.
+# Returns whether the group was removed.
 Applier = Callable[[ConsumerGroup, Any, Any], bool]
 
 
@@ -111,8 +111,8 @@ APPLIERS: Mapping[type[Message], Applier] = MappingProxyType(
         records.ConsumerGroupRegularExpressionKey: _regex,
     }
 )
-# Records that may change what the group subscribes to.
-SUBSCRIBING = frozenset(
+# Records that may change the subscriptions of the group.
+SUBSCRIPTION_KEYS = frozenset(
     (
         records.ConsumerGroupMetadataKey,
         records.ConsumerGroupMemberMetadataKey,

@@ -1,4 +1,4 @@
-"""Which ConsumerGroupHeartbeat requests are refused before any group is looked at."""
+"""Validates ConsumerGroupHeartbeat requests, independent of any group."""
 
 from __future__ import annotations
 
@@ -6,32 +6,36 @@ from collections.abc import Collection
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.coordinator.group.consumer.member import (
-    JOINING_EPOCH,
-    LEFT_EPOCH,
-    LEFT_FOR_A_WHILE_EPOCH,
+    JOIN_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
 )
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
-# From this version on a member makes its own id (KIP-1082).
-FIRST_VERSION_WITH_OWN_IDS = 1
+# From this version on the client generates the member id (KIP-1082).
+FIRST_VERSION_WITH_CLIENT_MEMBER_ID = 1
 
 
 def check_heartbeat(
     request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Collection[str]
 ) -> None:
-    """Refuse what contradicts itself; `assignors` are those that this broker offers, in its order."""
+    """Reject invalid requests; `assignors` are those of this broker, in configured order."""
     epoch = request.member_epoch
-    if api_version >= FIRST_VERSION_WITH_OWN_IDS or epoch > JOINING_EPOCH or epoch == LEFT_EPOCH:
-        _refuse_blank(request.member_id, "MemberId can't be empty.")
-    _refuse_blank(request.group_id, "GroupId can't be empty.")
-    _refuse_blank(request.instance_id, "InstanceId can't be empty.")
-    _refuse_blank(request.rack_id, "RackId can't be empty.")
-    if epoch == JOINING_EPOCH:
+    if (
+        api_version >= FIRST_VERSION_WITH_CLIENT_MEMBER_ID
+        or epoch > JOIN_GROUP_MEMBER_EPOCH
+        or epoch == LEAVE_GROUP_MEMBER_EPOCH
+    ):
+        _check_not_blank(request.member_id, "MemberId can't be empty.")
+    _check_not_blank(request.group_id, "GroupId can't be empty.")
+    _check_not_blank(request.instance_id, "InstanceId can't be empty.")
+    _check_not_blank(request.rack_id, "RackId can't be empty.")
+    if epoch == JOIN_GROUP_MEMBER_EPOCH:
         _check_joining(request)
-    elif epoch == LEFT_FOR_A_WHILE_EPOCH:
+    elif epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
         if request.instance_id is None:
             raise _invalid("InstanceId can't be null.")
-    elif epoch < LEFT_FOR_A_WHILE_EPOCH:
+    elif epoch < LEAVE_GROUP_STATIC_MEMBER_EPOCH:
         raise _invalid("MemberEpoch is invalid.")
     assignor = request.server_assignor
     if assignor is not None and assignor not in assignors:
@@ -52,7 +56,7 @@ def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
         )
 
 
-def _refuse_blank(text: str | None, message: str) -> None:
+def _check_not_blank(text: str | None, message: str) -> None:
     if text is not None and not text.strip():
         raise _invalid(message)
 

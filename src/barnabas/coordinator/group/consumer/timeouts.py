@@ -1,7 +1,6 @@
-"""What is expected of members of consumer groups, and until when.
+"""Timeouts of consumer group members.
 
-What lives here: the timers.  What may not: what happens to a member that did not keep its time, which is
-always the same: it is fenced (`consumer_leave`).
+A member that times out is fenced (`leave`).
 """
 
 from __future__ import annotations
@@ -23,54 +22,54 @@ _SESSION, _REBALANCE, _JOIN, _SYNC = "session", "rebalance", "join", "sync"
 
 
 class Timeouts:
-    """Of all consumer groups of a shard."""
+    """The timers of all consumer groups of a shard."""
 
     def __init__(self, timers: Timers, table: GroupTable, fence: Fence) -> None:
         self._timers = timers
         self._table = table
         self._fence = fence
 
-    def expect_heartbeat(self, group_id: str, member_id: str, within_ms: int) -> None:
-        self._expect(_SESSION, group_id, member_id, within_ms, "the member session expired")
+    def schedule_session_timeout(self, group_id: str, member_id: str, within_ms: int) -> None:
+        self._schedule(_SESSION, group_id, member_id, within_ms, "the member session expired")
 
-    def expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
-        """It has to give up partitions, or at least to leave its epoch."""
+    def schedule_rebalance_timeout(self, group_id: str, member: ConsumerMember) -> None:
+        """The member has to revoke partitions, or at least to leave its epoch."""
         member_id, epoch, within_ms = member.member_id, member.member_epoch, member.rebalance_timeout_ms
         reason = f"it failed to transition from epoch {epoch} within {within_ms}ms"
-        decide = partial(self._due, group_id, member_id, reason, epoch)
+        decide = partial(self._on_timeout, group_id, member_id, reason, epoch)
         self._timers.schedule(_key(_REBALANCE, group_id, member_id), within_ms, decide)
 
-    def revocation_done(self, group_id: str, member_id: str) -> None:
+    def cancel_rebalance_timeout(self, group_id: str, member_id: str) -> None:
         self._timers.cancel(_key(_REBALANCE, group_id, member_id))
 
-    def expect_join(self, group_id: str, member_id: str, within_ms: int) -> None:
-        """A member of the classic kind was told to join again; that time does not begin anew."""
+    def schedule_join_timeout(self, group_id: str, member_id: str, within_ms: int) -> None:
+        """A classic member was asked to rejoin; a running timer is not restarted."""
         if not self._timers.has(_key(_JOIN, group_id, member_id)):
             reason = "the classic member failed to join within the rebalance timeout"
-            self._expect(_JOIN, group_id, member_id, within_ms, reason)
+            self._schedule(_JOIN, group_id, member_id, within_ms, reason)
 
-    def joined(self, group_id: str, member_id: str) -> None:
+    def cancel_join_timeout(self, group_id: str, member_id: str) -> None:
         self._timers.cancel(_key(_JOIN, group_id, member_id))
 
-    def expect_sync(self, group_id: str, member_id: str, within_ms: int) -> None:
-        self._expect(_SYNC, group_id, member_id, within_ms, "the member failed to sync within timeout")
+    def schedule_sync_timeout(self, group_id: str, member_id: str, within_ms: int) -> None:
+        self._schedule(_SYNC, group_id, member_id, within_ms, "the member failed to sync within timeout")
 
-    def synced(self, group_id: str, member_id: str) -> None:
+    def cancel_sync_timeout(self, group_id: str, member_id: str) -> None:
         self._timers.cancel(_key(_SYNC, group_id, member_id))
 
-    def forget(self, group_id: str, member_id: str) -> None:
-        """Nothing is expected of it any more."""
-        for what in (_SESSION, _REBALANCE, _JOIN, _SYNC):
-            self._timers.cancel(_key(what, group_id, member_id))
+    def cancel_timeouts(self, group_id: str, member_id: str) -> None:
+        """Cancel all timeouts of a member."""
+        for kind in (_SESSION, _REBALANCE, _JOIN, _SYNC):
+            self._timers.cancel(_key(kind, group_id, member_id))
 
-    def _expect(self, what: str, group_id: str, member_id: str, within_ms: int, reason: str) -> None:
-        decide = partial(self._due, group_id, member_id, reason, None)
-        self._timers.schedule(_key(what, group_id, member_id), within_ms, decide)
+    def _schedule(self, kind: str, group_id: str, member_id: str, within_ms: int, reason: str) -> None:
+        decide = partial(self._on_timeout, group_id, member_id, reason, None)
+        self._timers.schedule(_key(kind, group_id, member_id), within_ms, decide)
 
-    def _due(
+    def _on_timeout(
         self, group_id: str, member_id: str, reason: str, epoch: int | None, context: Context
     ) -> Decision[None]:
-        """Unless the group or the member is gone, or has left the epoch that counts."""
+        """Ignored if the group or the member was removed, or the member has left that epoch."""
         group = self._table.get(group_id)
         member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
         if member is None or (epoch is not None and epoch != member.member_epoch):
@@ -79,5 +78,5 @@ class Timeouts:
         return self._fence(group, member, reason, context)
 
 
-def _key(what: str, group_id: str, member_id: str) -> tuple[str, str, str, str]:
-    return ("consumer", group_id, what, member_id)
+def _key(kind: str, group_id: str, member_id: str) -> tuple[str, str, str, str]:
+    return ("consumer", group_id, kind, member_id)

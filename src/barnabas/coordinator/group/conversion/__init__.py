@@ -1,1 +1,1 @@
-"""Groups that change protocol while members run, and classic members of consumer groups (KIP-848)."""
+"""Online conversion of groups between the protocols, and classic members of consumer groups (KIP-848)."""

@@ -1,10 +1,9 @@
-"""Members that use the classic protocol inside a consumer group (KIP-848).
+"""Members that use the classic protocol in a consumer group (KIP-848).
 
-What lives here: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of such members.  What may not: classic groups
-(classic*.py).
+Handles their JoinGroup, SyncGroup, Heartbeat and LeaveGroup.  Classic groups belong in `classic`.
 
-To them a member epoch is a generation.  They join, are answered at once and fetch their assignment by
-SyncGroup; a heartbeat tells them to join again when there is something to give up or to get.
+For these members the member epoch is the generation.  JoinGroup responds immediately, and SyncGroup returns
+the assignment; a heartbeat asks them to rejoin when there are partitions to revoke or to receive.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from barnabas.coordinator.decision import Changes, Context, Decision
 from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.caller import Caller
 from barnabas.coordinator.group.classic.changes import refused_join
-from barnabas.coordinator.group.classic.join import FIRST_VERSION_THAT_NEEDS_IDS, UNKNOWN_MEMBER
-from barnabas.coordinator.group.classic.sync import left
+from barnabas.coordinator.group.classic.join import FIRST_VERSION_REQUIRING_MEMBER_ID, UNKNOWN_MEMBER
+from barnabas.coordinator.group.classic.sync import leave_response
 from barnabas.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from barnabas.coordinator.group.consumer.joining import (
+    check_group_size,
     check_instance,
-    check_room,
     dynamic_member,
     known_static,
     static_member,
 )
-from barnabas.coordinator.group.consumer.leave import Leaves
+from barnabas.coordinator.group.consumer.leave import LeaveDecisions
 from barnabas.coordinator.group.consumer.member import (
+    ClassicMemberMetadata,
     ClassicProtocol,
-    ClassicTraits,
     ConsumerMember,
     MemberState,
 )
-from barnabas.coordinator.group.consumer.steps import Asked, Steps, write_subscription
+from barnabas.coordinator.group.consumer.member_updater import MemberUpdate, MemberUpdater, write_subscription
 from barnabas.coordinator.group.conversion.conversion import can_downgrade_replacing
 from barnabas.coordinator.group.conversion.embedded_protocol import (
     owned_partitions,
@@ -57,29 +56,31 @@ if TYPE_CHECKING:
 
 
 class ClassicMembers:
-    """Of all consumer groups of a shard."""
+    """Decisions for the classic members of all consumer groups of a shard."""
 
-    def __init__(self, machine: GroupMachine, leaves: Leaves, steps: Steps) -> None:
+    def __init__(self, machine: GroupMachine, leaves: LeaveDecisions, updater: MemberUpdater) -> None:
         self._machine = machine
         self._leaves = leaves
         self._timeouts = leaves.timeouts
-        self._steps = steps
+        self._updater = updater
 
     # JoinGroup
 
     def join(
         self, group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, context: Context
     ) -> Decision[JoinGroupResponse]:
-        """A consumer group that is not empty."""
+        """Join a consumer group that is not empty."""
         is_unknown = request.member_id == UNKNOWN_MEMBER
         member_id = str(random_uuid(context.random)) if is_unknown else request.member_id
-        check_room(group, member_id, context.settings["group.consumer.max.size"])
-        if not group.supports_classic(request.protocol_type, {one.name for one in request.protocols}):
+        check_group_size(group, member_id, context.settings["group.consumer.max.size"])
+        if not group.supports_classic_protocols(
+            request.protocol_type, {protocol.name for protocol in request.protocols}
+        ):
             raise KafkaError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported."
             )
         instance_id = request.group_instance_id
-        if instance_id is None and is_unknown and caller.api_version >= FIRST_VERSION_THAT_NEEDS_IDS:
+        if instance_id is None and is_unknown and caller.api_version >= FIRST_VERSION_REQUIRING_MEMBER_ID:
             return Decision((), refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         changes = Changes()
         if instance_id is None:
@@ -91,14 +92,14 @@ class ClassicMembers:
         subscription = _subscription(request)
         after = _changed_by(before, request, subscription, caller)
         bump = write_subscription(group.group_id, before, after, changes)
-        asked = Asked(group, before, after, owned_partitions(subscription, context.image))
-        settled = self._steps.settle(asked, bump=bump, changes=changes, context=context)
+        update = MemberUpdate(group, before, after, owned_partitions(subscription, context.image))
+        updated = self._updater.update(update, bump=bump, changes=changes, context=context)
         replaced = group.static_member(instance_id)
         is_downgrade = replaced is not None and can_downgrade_replacing(group, replaced, context.settings)
         if is_downgrade:
-            self._leaves.downgrade(group, [], settled, changes, context)
-        self._after_join(group.group_id, settled, request, is_downgrade, changes, context)
-        return changes.decision(_joined(settled))
+            self._leaves.downgrade(group, [], updated, changes, context)
+        self._after_join(group.group_id, updated, request, is_downgrade, changes, context)
+        return changes.decision(_join_response(updated))
 
     def _after_join(
         self,
@@ -110,12 +111,14 @@ class ClassicMembers:
         context: Context,
     ) -> None:
         member_id = member.member_id
-        changes.then(partial(self._timeouts.joined, group_id, member_id))
+        changes.then(partial(self._timeouts.cancel_join_timeout, group_id, member_id))
         if not is_downgrade:
-            expect, session_ms = self._timeouts.expect_heartbeat, request.session_timeout_ms
-            changes.then(partial(expect, group_id, member_id, session_ms))
+            schedule, session_ms = self._timeouts.schedule_session_timeout, request.session_timeout_ms
+            changes.then(partial(schedule, group_id, member_id, session_ms))
             changes.then(
-                partial(self._timeouts.expect_sync, group_id, member_id, request.rebalance_timeout_ms)
+                partial(
+                    self._timeouts.schedule_sync_timeout, group_id, member_id, request.rebalance_timeout_ms
+                )
             )
         changes.then(
             partial(
@@ -134,12 +137,12 @@ class ClassicMembers:
     def sync(
         self, group: ConsumerGroup, request: SyncGroupRequest, context: Context
     ) -> Decision[SyncGroupResponse]:
-        member, traits = _classic_member(group, request.member_id, request.group_instance_id)
+        member, metadata = _classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
-        _check_protocol(member, traits, request)
+        _check_protocol(member, metadata, request)
         changes = Changes()
         if group.group_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            changes.then(self._expects_join(group, member))
+            changes.then(self._schedule_join_timeout(group, member))
             refused: Promise[SyncGroupResponse] = Promise()
             refused.fail(
                 KafkaError(
@@ -149,55 +152,55 @@ class ClassicMembers:
                 )
             )
             return changes.decision(refused)
-        version = read_version(traits.protocols[0].metadata)
+        version = read_version(metadata.protocols[0].metadata)
         response = SyncGroupResponse(
             error_code=ErrorCode.NONE,
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
             assignment=write_assignment(member.assigned, context.image, version),
         )
-        changes.then(partial(self._timeouts.synced, group.group_id, member.member_id))
-        expect, session_ms = self._timeouts.expect_heartbeat, traits.session_timeout_ms
-        changes.then(partial(expect, group.group_id, member.member_id, session_ms))
+        changes.then(partial(self._timeouts.cancel_sync_timeout, group.group_id, member.member_id))
+        schedule, session_ms = self._timeouts.schedule_session_timeout, metadata.session_timeout_ms
+        changes.then(partial(schedule, group.group_id, member.member_id, session_ms))
         return changes.decision(response)
 
     # Heartbeat
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> Decision[HeartbeatResponse]:
-        member, traits = _classic_member(group, request.member_id, request.group_instance_id)
+        member, metadata = _classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         changes = Changes()
-        expect, session_ms = self._timeouts.expect_heartbeat, traits.session_timeout_ms
-        changes.then(partial(expect, group.group_id, member.member_id, session_ms))
+        schedule, session_ms = self._timeouts.schedule_session_timeout, metadata.session_timeout_ms
+        changes.then(partial(schedule, group.group_id, member.member_id, session_ms))
         error = ErrorCode.NONE
-        if _has_to_join(group, member):
+        if _has_to_rejoin(group, member):
             error = ErrorCode.REBALANCE_IN_PROGRESS
-            changes.then(self._expects_join(group, member))
+            changes.then(self._schedule_join_timeout(group, member))
         return changes.decision(HeartbeatResponse(error_code=error))
 
-    def _expects_join(self, group: ConsumerGroup, member: ConsumerMember) -> partial[None]:
-        """The member was told to join again: from now on it has so much time for that."""
+    def _schedule_join_timeout(self, group: ConsumerGroup, member: ConsumerMember) -> partial[None]:
+        """The member was asked to rejoin: its join timeout starts."""
         within_ms = member.rebalance_timeout_ms
-        return partial(self._timeouts.expect_join, group.group_id, member.member_id, within_ms)
+        return partial(self._timeouts.schedule_join_timeout, group.group_id, member.member_id, within_ms)
 
     # LeaveGroup
 
     def leave(
         self, group: ConsumerGroup, request: LeaveGroupRequest, context: Context
     ) -> Decision[LeaveGroupResponse]:
-        """Members of both kinds can be sent away by an admin."""
-        answers = []
+        """An admin client can remove members of both protocols."""
+        responses = []
         leaving: dict[str, ConsumerMember] = {}
-        for one in request.members:
+        for identity in request.members:
             try:
-                member = _leaving(group, one)
+                member = _leaving_member(group, identity)
             except KafkaError as error:
-                answers.append(left(one, error.code))
+                responses.append(leave_response(identity, error.code))
             else:
-                answers.append(left(one, ErrorCode.NONE))
+                responses.append(leave_response(identity, ErrorCode.NONE))
                 leaving[member.member_id] = member
-        reasons = sorted({one.reason for one in request.members if one.reason})
-        response = LeaveGroupResponse(error_code=ErrorCode.NONE, members=answers)
+        reasons = sorted({identity.reason for identity in request.members if identity.reason})
+        response = LeaveGroupResponse(error_code=ErrorCode.NONE, members=responses)
         return self._leaves.fence(
             group,
             list(leaving.values()),
@@ -208,29 +211,29 @@ class ClassicMembers:
         )
 
 
-def _leaving(group: ConsumerGroup, one: LeaveGroupRequest.MemberIdentity) -> ConsumerMember:
-    if one.group_instance_id is None:
-        return group.member(one.member_id)
-    member = known_static(group.static_member(one.group_instance_id), one.group_instance_id)
-    if one.member_id != UNKNOWN_MEMBER:
-        check_instance(member, one.member_id, one.group_instance_id)
+def _leaving_member(group: ConsumerGroup, identity: LeaveGroupRequest.MemberIdentity) -> ConsumerMember:
+    if identity.group_instance_id is None:
+        return group.member(identity.member_id)
+    member = known_static(group.static_member(identity.group_instance_id), identity.group_instance_id)
+    if identity.member_id != UNKNOWN_MEMBER:
+        check_instance(member, identity.member_id, identity.group_instance_id)
     return member
 
 
 def _classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
-) -> tuple[ConsumerMember, ClassicTraits]:
+) -> tuple[ConsumerMember, ClassicMemberMetadata]:
     if instance_id is None:
         member = group.member(member_id)
     else:
-        found = group.static_member(instance_id)
-        if found is None:
+        static = group.static_member(instance_id)
+        if static is None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_MEMBER_ID,
                 f"Member with instance id {instance_id} is not a member of group {group.group_id}.",
             )
-        check_instance(found, member_id, instance_id)
-        member = found
+        check_instance(static, member_id, instance_id)
+        member = static
     if member.classic is None:
         raise KafkaError(
             ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member.member_id} does not use the classic protocol."
@@ -247,28 +250,33 @@ def _check_generation(member: ConsumerMember, generation: int) -> None:
         )
 
 
-def _check_protocol(member: ConsumerMember, traits: ClassicTraits, request: SyncGroupRequest) -> None:
-    told_type, told_name = request.protocol_type, request.protocol_name
-    if told_type is not None and told_type != PROTOCOL_TYPE:
+def _check_protocol(
+    member: ConsumerMember, metadata: ClassicMemberMetadata, request: SyncGroupRequest
+) -> None:
+    requested_type, requested_name = request.protocol_type, request.protocol_name
+    if requested_type is not None and requested_type != PROTOCOL_TYPE:
         raise KafkaError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            f"The protocol type {told_type} from member {member.member_id} request is not equal to the group "
-            f"protocol type {PROTOCOL_TYPE}.",
+            f"The protocol type {requested_type} from member {member.member_id} request is not equal to the "
+            f"group protocol type {PROTOCOL_TYPE}.",
         )
-    name = traits.protocols[0].name
-    if told_name is not None and told_name != name:
+    name = metadata.protocols[0].name
+    if requested_name is not None and requested_name != name:
         raise KafkaError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            f"The protocol name {told_name} from member {member.member_id} request is not equal to the "
+            f"The protocol name {requested_name} from member {member.member_id} request is not equal to the "
             f"protocol name {name} returned in the join response.",
         )
 
 
-def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
+def _has_to_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
     return (
         member.member_epoch < group.group_epoch
         or member.state is MemberState.UNREVOKED_PARTITIONS
-        or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member))
+        or (
+            member.state is MemberState.UNRELEASED_PARTITIONS
+            and not group.waits_for_unreleased_partitions(member)
+        )
     )
 
 
@@ -297,15 +305,15 @@ def _changed_by(
         subscribed_names=frozenset(subscription.topics),
         client_id=caller.client_id,
         client_host=caller.client_host,
-        classic=ClassicTraits(
+        classic=ClassicMemberMetadata(
             request.session_timeout_ms,
-            tuple(ClassicProtocol(one.name, bytes(one.metadata)) for one in request.protocols),
+            tuple(ClassicProtocol(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
         ),
     )
 
 
-def _joined(member: ConsumerMember) -> JoinGroupResponse:
-    assert member.classic is not None, "it joined by the classic protocol"
+def _join_response(member: ConsumerMember) -> JoinGroupResponse:
+    assert member.classic is not None, "it joined with the classic protocol"
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
         generation_id=member.member_epoch,

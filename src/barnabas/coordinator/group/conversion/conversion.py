@@ -1,7 +1,7 @@
-"""Groups that change their protocol while members run: classic to consumer and back (KIP-848).
+"""Online conversion of groups: classic to consumer and back (KIP-848).
 
-What lives here: when a group may change, and the group of the other kind that comes of it, with the entries
-that make the log say so.  What may not: timers and requests that wait.
+Decides whether a group may be converted, and builds the converted group and its entries.  Timers and waiting
+requests belong in `consumer.heartbeat` and `consumer.leave`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from barnabas.coordinator.group.classic.member import NO_ASSIGNMENT, ClassicMemb
 from barnabas.coordinator.group.classic.records import group_entry
 from barnabas.coordinator.group.consumer import entries
 from barnabas.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
-from barnabas.coordinator.group.consumer.member import ClassicProtocol, ClassicTraits, ConsumerMember
+from barnabas.coordinator.group.consumer.member import ClassicMemberMetadata, ClassicProtocol, ConsumerMember
 from barnabas.coordinator.group.consumer.options import migration_policy
 from barnabas.coordinator.group.conversion.embedded_protocol import (
     assigned_partitions,
@@ -36,43 +36,43 @@ from barnabas.protocol.primitives import ProtocolError
 logger = logging.getLogger(__name__)
 
 
-# To a consumer group
+# Upgrade to a consumer group
 
 
 def check_upgrade(group: ClassicGroup, settings: Settings) -> None:
-    """GROUP_ID_NOT_FOUND: to a member of the other kind there is no such group."""
+    """Raises GROUP_ID_NOT_FOUND: for a member of the other protocol the group does not exist."""
     if not migration_policy(settings).allows_upgrade:
-        raise _no_upgrade(group, "online upgrade is disabled")
+        raise _upgrade_error(group, "online upgrade is disabled")
     if not group.uses_consumer_protocol:
-        raise _no_upgrade(group, "the group does not use the consumer embedded protocol")
+        raise _upgrade_error(group, "the group does not use the consumer embedded protocol")
     if len(group.members) > settings["group.consumer.max.size"]:
-        raise _no_upgrade(group, "the group size exceeds the consumer group maximum size")
+        raise _upgrade_error(group, "the group size exceeds the consumer group maximum size")
 
 
-def _no_upgrade(group: ClassicGroup, reason: str) -> KafkaError:
+def _upgrade_error(group: ClassicGroup, reason: str) -> KafkaError:
     message = f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}."
     logger.info("%s", shown(message, LONGEST_LINE))
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
-def upgraded(group: ClassicGroup, hashes: TopicHashes, image: Image) -> ConsumerGroup:
-    """All members own what the last generation gave them; those in a rebalance are told to join again."""
+def to_consumer_group(group: ClassicGroup, hashes: TopicHashes, image: Image) -> ConsumerGroup:
+    """Members keep the assignment of the last generation; those in a rebalance are asked to rejoin."""
     consumer = ConsumerGroup(group.group_id)
     consumer.group_epoch = consumer.assignment_epoch = group.generation
     protocol = group.protocol if group.protocol is not None else group.select_protocol()
     try:
         for classic in group.ordered_members():
-            member = _upgraded_member(group, classic, protocol, image)
+            member = _to_consumer_member(group, classic, protocol, image)
             consumer.update_target(member.member_id, member.assigned)
             consumer.update_member(member)
     except ProtocolError as error:
         logger.warning("group %s cannot be upgraded: %s", shown(group.group_id), error)
-        raise _no_upgrade(group, "the embedded consumer protocol is malformed") from error
+        raise _upgrade_error(group, "the embedded consumer protocol is malformed") from error
     consumer.metadata_hash = hashes.of_group(consumer.subscribed, image)
     return consumer
 
 
-def _upgraded_member(
+def _to_consumer_member(
     group: ClassicGroup, classic: ClassicMember, protocol: str, image: Image
 ) -> ConsumerMember:
     subscription = read_subscription(classic.metadata_for(protocol))
@@ -86,21 +86,21 @@ def _upgraded_member(
         client_id=classic.client_id,
         client_host=classic.client_host,
         subscribed_names=frozenset(subscription.topics),
-        assigned=_assigned(group, classic, image),
-        classic=ClassicTraits(
+        assigned=_current_assignment(group, classic, image),
+        classic=ClassicMemberMetadata(
             classic.session_timeout_ms,
             tuple(ClassicProtocol(name, metadata) for name, metadata in classic.protocols),
         ),
     )
 
 
-def _assigned(group: ClassicGroup, classic: ClassicMember, image: Image) -> Assignment:
-    """Who has just joined and never synced has nothing yet."""
+def _current_assignment(group: ClassicGroup, classic: ClassicMember, image: Image) -> Assignment:
+    """A member that joined but never synced has no assignment yet."""
     if classic.assignment == NO_ASSIGNMENT:
         return NO_PARTITIONS
     assignment = read_assignment(classic.assignment)
     if assignment.user_data:
-        raise _no_upgrade(
+        raise _upgrade_error(
             group,
             "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
             "default assignor before re-attempting the upgrade",
@@ -108,8 +108,8 @@ def _assigned(group: ClassicGroup, classic: ClassicMember, image: Image) -> Assi
     return assigned_partitions(assignment, image)
 
 
-def creation(group: ConsumerGroup) -> list[Entry]:
-    """What makes the log know a group as it is."""
+def creation_entries(group: ConsumerGroup) -> list[Entry]:
+    """The entries that create this group in the log."""
     group_id, members = group.group_id, group.members.values()
     return [
         *(entries.member_metadata(group_id, member) for member in members),
@@ -125,25 +125,29 @@ def creation(group: ConsumerGroup) -> list[Entry]:
     ]
 
 
-# To a classic group
+# Downgrade to a classic group
 
 
 def can_downgrade(group: ConsumerGroup, leaving: Collection[ConsumerMember], settings: Settings) -> bool:
-    """Whether only members of the classic kind are left when these are gone, and the group may change."""
-    left = len(group.members) - len(leaving)
-    return left > 0 and group.all_classic_without(leaving) and _may_downgrade(group, left, settings)
-
-
-def can_downgrade_replacing(group: ConsumerGroup, replaced: ConsumerMember, settings: Settings) -> bool:
-    """The same for a static member in whose place one of the classic kind comes."""
+    """Whether only classic members remain without these members, and the downgrade is allowed."""
+    remaining = len(group.members) - len(leaving)
     return (
-        replaced.classic is None
-        and group.classic_member_count == len(group.members) - 1
-        and _may_downgrade(group, len(group.members), settings)
+        remaining > 0
+        and group.all_use_classic_protocol_except(leaving)
+        and _is_downgrade_allowed(group, remaining, settings)
     )
 
 
-def _may_downgrade(group: ConsumerGroup, members: int, settings: Settings) -> bool:
+def can_downgrade_replacing(group: ConsumerGroup, replaced: ConsumerMember, settings: Settings) -> bool:
+    """Likewise for a static member that is replaced by a classic member."""
+    return (
+        replaced.classic is None
+        and group.classic_member_count == len(group.members) - 1
+        and _is_downgrade_allowed(group, len(group.members), settings)
+    )
+
+
+def _is_downgrade_allowed(group: ConsumerGroup, members: int, settings: Settings) -> bool:
     if not migration_policy(settings).allows_downgrade:
         reason = "the online downgrade is disabled"
     elif members > settings["group.max.size"]:
@@ -156,14 +160,14 @@ def _may_downgrade(group: ConsumerGroup, members: int, settings: Settings) -> bo
     return False
 
 
-def downgraded(
+def to_classic_group(
     group: ConsumerGroup,
     leaving: Collection[ConsumerMember],
     joining: ConsumerMember | None,
     image: Image,
     now_ms: int,
 ) -> ClassicGroup:
-    """Of those who stay, and of one who joins in the place of the static member with its instance id."""
+    """The remaining members, plus a member that replaces the static member with its instance id."""
     classic = ClassicGroup(group.group_id, now_ms)
     classic.generation = group.group_epoch
     removed = {member.member_id for member in leaving}
@@ -172,19 +176,19 @@ def downgraded(
         removed.add(replaced.member_id)
     staying = [member for member in group.members.values() if member.member_id not in removed]
     for member in staying if joining is None else [*staying, joining]:
-        classic.add(_downgraded_member(member), PROTOCOL_TYPE)
+        classic.add(_to_classic_member(member), PROTOCOL_TYPE)
     classic.state = ClassicState.STABLE
-    # What the others owned is nobody's until everybody has joined again; a fail-over must not forget that.
+    # Partitions of removed members are unowned until all members rejoin, even after a failover.
     classic.needs_rebalance = joining is None
     classic.protocol = classic.select_protocol()
     classic.subscribed_topics = classic.compute_subscribed_topics()
     try:
-        for one in list(classic.members.values()):
-            was = replaced is not None and joining is not None and one.member_id == joining.member_id
-            known_as = replaced.member_id if was and replaced is not None else one.member_id
-            version = read_version(one.metadata_for(classic.protocol))
-            target = group.target.get(known_as, NO_PARTITIONS)
-            classic.change(replace(one, assignment=write_assignment(target, image, version)))
+        for added in list(classic.members.values()):
+            is_joining = joining is not None and added.member_id == joining.member_id
+            previous_id = replaced.member_id if is_joining and replaced is not None else added.member_id
+            version = read_version(added.metadata_for(classic.protocol))
+            target = group.target.get(previous_id, NO_PARTITIONS)
+            classic.change(replace(added, assignment=write_assignment(target, image, version)))
     except ProtocolError as error:
         raise KafkaError(
             ErrorCode.GROUP_ID_NOT_FOUND,
@@ -193,8 +197,8 @@ def downgraded(
     return classic
 
 
-def _downgraded_member(member: ConsumerMember) -> ClassicMember:
-    assert member.classic is not None, "only members of the classic kind are left"
+def _to_classic_member(member: ConsumerMember) -> ClassicMember:
+    assert member.classic is not None, "only classic members remain"
     return ClassicMember(
         member.member_id,
         member.instance_id,
@@ -209,10 +213,10 @@ def _downgraded_member(member: ConsumerMember) -> ClassicMember:
 def downgrade_entries(
     group: ConsumerGroup, classic: ClassicGroup, joining: ConsumerMember | None
 ) -> list[Entry]:
-    """The consumer group goes and the classic one comes.
+    """Tombstones for the consumer group, followed by the classic group.
 
-    The member whose place `joining` takes is gone from the log already, and what was written for `joining`
-    goes instead.
+    The records of the member that `joining` replaces were already removed, so those of `joining` are removed
+    instead.
     """
     replaced = group.static_member(joining.instance_id) if joining is not None else None
     member_ids = [
@@ -221,7 +225,7 @@ def downgrade_entries(
         else member_id
         for member_id in group.members
     ]
-    assignments = {one.member_id: one.assignment for one in classic.members.values()}
+    assignments = {member.member_id: member.assignment for member in classic.members.values()}
     return [
         *entries.group_tombstone(group.group_id, member_ids, group.resolved),
         group_entry(classic, assignments),

@@ -1,10 +1,7 @@
-"""The consumer protocol that members of the classic kind speak inside JoinGroup and SyncGroup.
+"""The consumer protocol embedded in JoinGroup and SyncGroup: subscriptions and assignments.
 
-What lives here: subscriptions and assignments between bytes and messages.  What may not: what becomes of
-them.
-
-Both begin with a version of two bytes; one that is later than ours is read as the latest that we know, since
-versions only add to the end.
+Both start with a two-byte version.  A newer version is read as the latest known one, since versions only
+append fields.
 """
 
 from __future__ import annotations
@@ -50,7 +47,7 @@ def _read(message: type[M], data: bytes) -> M:
 
 
 def write_assignment(assignment: Assignment, image: Image, version: int) -> bytes:
-    """Topics that are gone are left out."""
+    """Omits deleted topics."""
     topics = sorted((image.topics[topic].name, topic) for topic in assignment if topic in image.topics)
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
@@ -63,20 +60,20 @@ def write_assignment(assignment: Assignment, image: Image, version: int) -> byte
 
 
 def assigned_partitions(assignment: ConsumerProtocolAssignment, image: Image) -> Assignment:
-    """By topic id; topics that are gone are left out."""
+    """By topic id; omits deleted topics."""
     ids = image.topic_ids
     return {
-        ids[one.topic]: frozenset(one.partitions)
-        for one in assignment.assigned_partitions
-        if one.topic in ids and one.partitions
+        ids[topic.topic]: frozenset(topic.partitions)
+        for topic in assignment.assigned_partitions
+        if topic.topic in ids and topic.partitions
     }
 
 
 def owned_partitions(subscription: ConsumerProtocolSubscription, image: Image) -> list[TopicPartitions]:
-    """What a member says to own, as a member of the other kind would say it."""
+    """The partitions that a member reports as owned, in the form of ConsumerGroupHeartbeat."""
     ids = image.topic_ids
     return [
-        ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=ids[one.topic], partitions=one.partitions)
-        for one in subscription.owned_partitions
-        if one.topic in ids
+        ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=ids[topic.topic], partitions=topic.partitions)
+        for topic in subscription.owned_partitions
+        if topic.topic in ids
     ]

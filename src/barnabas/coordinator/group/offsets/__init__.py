@@ -1,1 +1,1 @@
-"""Committed offsets: commit, fetch, delete, expiry."""
+"""Committed offsets: commit, fetch, delete, expiration."""

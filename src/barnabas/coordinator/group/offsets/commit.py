@@ -1,7 +1,7 @@
-"""Committing offsets, on its own or as a part of a transaction.
+"""OffsetCommit and TxnOffsetCommit.
 
-What lives here: who may commit, and what is written.  What may not: which topics exist (the handler has
-looked that up), and what a commit does (`offsets`).
+Validates the member and builds the entries.  Checking that topics exist belongs in the handlers, applying a
+commit in `offsets`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from barnabas.protocol.records.group import OffsetCommitKey, OffsetCommitValue
 if TYPE_CHECKING:
     from barnabas.coordinator.group.offsets.offsets import Offsets
 
-# From this version on a group that does not exist is called so (KIP-848).
+# From this version on a missing group has its own error (KIP-848).
 GROUP_NOT_FOUND_SINCE = 9
 DEFAULT_RETENTION_MS = -1
 
@@ -30,7 +30,7 @@ DEFAULT_RETENTION_MS = -1
 def commit(
     offsets: Offsets, request: OffsetCommitRequest, version: int, context: Context
 ) -> Decision[OffsetCommitResponse]:
-    """OffsetCommit of partitions that exist."""
+    """OffsetCommit for existing partitions."""
     group_id = request.group_id
     group = offsets.machine.table.get(group_id)
     if group is not None:
@@ -42,7 +42,7 @@ def commit(
             api_version=version,
         )
     elif request.generation_id_or_member_epoch >= 0:
-        # Without a generation it is an admin client, or a consumer that assigns itself: a simple group.
+        # Without a generation: an admin client or a consumer with manual assignment, so a simple group.
         if version >= GROUP_NOT_FOUND_SINCE:
             raise not_found(group_id)
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
@@ -51,9 +51,10 @@ def commit(
     for topic in request.topics:
         results = [
             OffsetCommitResponse.Partition(
-                partition_index=one.partition_index, error_code=writer.write(topic.name, one, topic.topic_id)
+                partition_index=partition.partition_index,
+                error_code=writer.write(topic.name, partition, topic.topic_id),
             )
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
         response.topics.append(
             OffsetCommitResponse.Topic(name=topic.name, topic_id=topic.topic_id, partitions=results)
@@ -72,7 +73,7 @@ def commit(
 def commit_in_transaction(
     offsets: Offsets, request: TxnOffsetCommitRequest, version: int, context: Context
 ) -> Decision[TxnOffsetCommitResponse]:
-    """TxnOffsetCommit of partitions that exist; its transaction was verified before."""
+    """TxnOffsetCommit for existing partitions; the transaction is already verified."""
     group_id = request.group_id
     group = offsets.machine.table.get(group_id)
     if group is None:
@@ -88,7 +89,7 @@ def commit_in_transaction(
                 api_version=version,
             )
         except KafkaError as error:
-            # Producers know nothing of member epochs.
+            # Producers do not know member epochs.
             if error.code is ErrorCode.STALE_MEMBER_EPOCH:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from error
             raise
@@ -97,9 +98,10 @@ def commit_in_transaction(
     for topic in request.topics:
         results = [
             TxnOffsetCommitResponse.Partition(
-                partition_index=one.partition_index, error_code=writer.write(topic.name, one, ZERO_UUID)
+                partition_index=partition.partition_index,
+                error_code=writer.write(topic.name, partition, ZERO_UUID),
             )
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
         response.topics.append(TxnOffsetCommitResponse.Topic(name=topic.name, partitions=results))
     stamp = ProducerStamp(request.producer_id, request.producer_epoch)
@@ -117,9 +119,9 @@ def commit_in_transaction(
 
 
 class _Writer:
-    """Makes entries of what one request commits."""
+    """Builds the entries of one commit request."""
 
-    __slots__ = ("_expire_timestamp_ms", "_group_id", "_longest", "_now_ms", "_version", "entries")
+    __slots__ = ("_expire_timestamp_ms", "_group_id", "_max_metadata_size", "_now_ms", "_version", "entries")
 
     def __init__(self, group_id: str, context: Context, retention_ms: int) -> None:
         expires = retention_ms != DEFAULT_RETENTION_MS
@@ -128,21 +130,21 @@ class _Writer:
         self._now_ms = context.now_ms
         self._expire_timestamp_ms = context.now_ms + retention_ms if expires else NO_TIMESTAMP
         self._version = value_version(context.image.metadata_version, expires=expires)
-        self._longest: int = context.settings["offset.metadata.max.bytes"]
+        self._max_metadata_size: int = context.settings["offset.metadata.max.bytes"]
 
     def write(
         self,
         topic: str,
-        one: OffsetCommitRequest.Partition | TxnOffsetCommitRequest.Partition,
+        partition: OffsetCommitRequest.Partition | TxnOffsetCommitRequest.Partition,
         topic_id: Uuid,
     ) -> ErrorCode:
-        metadata = one.committed_metadata or ""
-        if len(metadata) > self._longest or _java_length(metadata) > self._longest:
+        metadata = partition.committed_metadata or ""
+        if len(metadata) > self._max_metadata_size or _java_length(metadata) > self._max_metadata_size:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        key = OffsetCommitKey(group=self._group_id, topic=topic, partition=one.partition_index)
+        key = OffsetCommitKey(group=self._group_id, topic=topic, partition=partition.partition_index)
         value = OffsetCommitValue(
-            offset=one.committed_offset,
-            leader_epoch=one.committed_leader_epoch,
+            offset=partition.committed_offset,
+            leader_epoch=partition.committed_leader_epoch,
             metadata=metadata,
             commit_timestamp=self._now_ms,
             expire_timestamp=self._expire_timestamp_ms,
@@ -153,5 +155,5 @@ class _Writer:
 
 
 def _java_length(text: str) -> int:
-    """Java counts characters beyond the first 65,536 twice."""
+    """Java counts characters outside the basic multilingual plane twice."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

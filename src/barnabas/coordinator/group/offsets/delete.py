@@ -1,7 +1,6 @@
-"""Deleting committed offsets.
+"""OffsetDelete (KIP-496).
 
-What lives here: which offsets may be deleted.  What may not: which topics exist (the handler has looked that
-up), and offsets that expire (`offsets_expiry`).
+Checking that topics exist belongs in the handler, expiration in `expiry`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 def delete(
     offsets: Offsets, request: OffsetDeleteRequest, context: Context
 ) -> Decision[OffsetDeleteResponse]:
-    """OffsetDelete of partitions that exist (KIP-496): not of topics that the group is subscribed to."""
+    """OffsetDelete for existing partitions, except of topics that the group is subscribed to."""
     group_id = request.group_id
     group = offsets.machine.table.find(group_id)
     group.validate_offset_delete()
@@ -32,8 +31,8 @@ def delete(
         is_subscribed = group.is_subscribed_to(topic.name)
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else ErrorCode.NONE
         results = []
-        for one in topic.partitions:
-            index = one.partition_index
+        for partition in topic.partitions:
+            index = partition.partition_index
             results.append(OffsetDeleteResponse.Partition(partition_index=index, error_code=code))
             if not is_subscribed and _is_known(offsets, group_id, topic.name, index):
                 entries.append(tombstone(group_id, topic.name, index))

@@ -1,7 +1,6 @@
-"""Reading committed offsets.
+"""OffsetFetch: committed offsets of a group.
 
-What lives here: which offsets a group shows, and when it does not show one yet.  What may not: topic ids and
-names (the handler knows both).
+Mapping topic ids to names belongs in the handler.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ Topic = OffsetFetchResponse.Topics
 def fetch(
     offsets: Offsets, request: OffsetFetchRequest.Group, *, require_stable: bool
 ) -> Decision[OffsetFetchResponse.Group]:
-    """The offsets of the topics asked for; null asks for all that there are."""
+    """The offsets of the requested topics; null requests all."""
     group_id = request.group_id
-    exists = _may_read(offsets, request)
+    exists = _can_fetch(offsets, request)
     topics: list[Topic] = []
     if request.topics is not None:
         for topic in request.topics:
@@ -43,8 +42,8 @@ def fetch(
     return Decision((), OffsetFetchResponse.Group(group_id=group_id, topics=topics))
 
 
-def _may_read(offsets: Offsets, request: OffsetFetchRequest.Group) -> bool:
-    """Whether there is such a group.  To ask for the offsets of one that is not there is no error."""
+def _can_fetch(offsets: Offsets, request: OffsetFetchRequest.Group) -> bool:
+    """Whether the group exists.  Fetching offsets of a missing group is not an error."""
     group = offsets.machine.table.get(request.group_id)
     if group is None:
         return False
@@ -69,17 +68,17 @@ def _topic(
     store = offsets.store
     known = store.of_group(group_id).get(name, {}) if exists else {}
     check_pending = require_stable and store.has_pending(group_id)
-    shown = []
+    results = []
     for partition in partitions:
         if check_pending and store.is_pending(group_id, name, partition):
-            shown.append(nothing(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+            results.append(nothing(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT))
             continue
         value = known.get(partition)
         committed = None if value is None else unpack(value)
-        if committed is None or _is_of_another(committed, topic_id):
-            shown.append(nothing(partition, ErrorCode.NONE))
+        if committed is None or _belongs_to_other_topic(committed, topic_id):
+            results.append(nothing(partition, ErrorCode.NONE))
         else:
-            shown.append(
+            results.append(
                 Partition(
                     partition_index=partition,
                     committed_offset=committed.offset,
@@ -88,16 +87,16 @@ def _topic(
                     error_code=0,
                 )
             )
-    return Topic(name=name, topic_id=topic_id, partitions=shown)
+    return Topic(name=name, topic_id=topic_id, partitions=results)
 
 
-def _is_of_another(committed: Committed, topic_id: Uuid) -> bool:
-    """Whether the offset was committed for an earlier topic of the same name; without ids nobody knows."""
+def _belongs_to_other_topic(committed: Committed, topic_id: Uuid) -> bool:
+    """Whether the offset was committed for a deleted topic of the same name; unknown without ids."""
     return committed.topic_id not in (ZERO_UUID, topic_id) and topic_id != ZERO_UUID
 
 
 def nothing(partition: int, code: ErrorCode) -> Partition:
-    """No offset, for this reason or because there is none."""
+    """A result without an offset, with this error or because there is none."""
     return Partition(
         partition_index=partition,
         committed_offset=NO_OFFSET,

@@ -1,9 +1,6 @@
-"""The offsets of one shard: committed ones, and those of open transactions.
+"""The offsets of one shard: committed ones, and those pending in open transactions.
 
-What lives here: what is committed, what is pending, and how the end of a transaction turns one into the
-other.  What may not: who may commit (`offsets_commit`), and the time.
-
-Offsets are kept as bytes, see `offsets_values`.
+Offsets are stored as bytes, see `values`.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from typing import TypeAlias
 # Topic -> partition -> the value of the offset's record.
 GroupOffsets: TypeAlias = dict[str, dict[int, bytes]]
 
-_NOTHING: Mapping[str, Mapping[int, bytes]] = MappingProxyType({})
+_NO_OFFSETS: Mapping[str, Mapping[int, bytes]] = MappingProxyType({})
 
 
 class OffsetStore:
@@ -26,10 +23,10 @@ class OffsetStore:
 
     def __init__(self) -> None:
         self._groups: dict[str, GroupOffsets] = {}
-        # Group -> (topic, partition) -> producer id -> pending value, in the order of the log.  None stands
-        # for a value that a later commit has overtaken: it keeps the partition unstable until its marker.
+        # Group -> (topic, partition) -> producer id -> pending value, in log order.  None marks a value that
+        # a later commit has superseded: it keeps the partition unstable until its marker.
         self._open: dict[str, dict[tuple[str, int], dict[int, bytes | None]]] = {}
-        # Producer id -> what it has pending, in order.
+        # Producer id -> its pending offsets, in order.
         self._producers: dict[int, dict[tuple[str, str, int], None]] = {}
 
     # Committed offsets
@@ -43,24 +40,24 @@ class OffsetStore:
 
     def of_group(self, group: str) -> Mapping[str, Mapping[int, bytes]]:
         """By topic and partition; empty if there are none."""
-        return self._groups.get(group, _NOTHING)
+        return self._groups.get(group, _NO_OFFSETS)
 
     def groups(self) -> Collection[str]:
         """Groups with committed offsets."""
         return self._groups.keys()
 
     def count(self) -> int:
-        """How many offsets are committed."""
+        """The number of committed offsets."""
         return sum(len(partitions) for topics in self._groups.values() for partitions in topics.values())
 
     def put(self, group: str, topic: str, partition: int, value: bytes) -> None:
-        """A commit outside of transactions."""
+        """A commit outside of a transaction."""
         self.partitions(group, topic)[partition] = value
         if self._open:
-            self._overtake(group, topic, partition)
+            self._supersede_pending(group, topic, partition)
 
     def partitions(self, group: str, topic: str) -> dict[int, bytes]:
-        """The dict of one topic, made if there is none yet: names are kept once, however often they occur."""
+        """The dict of one topic, created on demand; topic names are interned to store each only once."""
         topics = self._groups.get(group)
         if topics is None:
             topics = self._groups[group] = {}
@@ -70,10 +67,10 @@ class OffsetStore:
         return partitions
 
     def remove(self, group: str, topic: str, partition: int) -> bool:
-        """A tombstone takes what is committed, and what is pending; whether the topic has no offset left."""
+        """Remove the committed and pending offset; returns whether the topic has no committed offset left."""
         for producer_id in list(self._pending_at(group, topic, partition)):
             del self._producers[producer_id][group, topic, partition]
-            self._close(group, topic, partition, producer_id)
+            self._remove_pending(group, topic, partition, producer_id)
         topics = self._groups.get(group, {})
         partitions = topics.get(topic)
         if partitions is None:
@@ -93,15 +90,15 @@ class OffsetStore:
         return bool(self._open)
 
     def put_pending(self, producer_id: int, group: str, topic: str, partition: int, value: bytes) -> None:
-        """A commit that counts when its transaction does."""
+        """A commit that takes effect with its transaction."""
         pending = self._open.setdefault(group, {}).setdefault((sys.intern(topic), partition), {})
-        # What counts is the order of the last words.
+        # The order of the last commits counts.
         pending.pop(producer_id, None)
         pending[producer_id] = value
         self._producers.setdefault(producer_id, {})[group, topic, partition] = None
 
     def is_pending(self, group: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction has an offset of this partition."""
+        """Whether an open transaction has committed an offset for this partition."""
         return bool(self._pending_at(group, topic, partition))
 
     def has_pending(self, group: str) -> bool:
@@ -117,13 +114,13 @@ class OffsetStore:
             for topic, partition in partitions:
                 yield group, topic, partition
 
-    def end(self, producer_id: int, *, committed: bool) -> dict[str, int]:
-        """A transaction has ended: how many offsets of which groups that concerns.
+    def complete_transaction(self, producer_id: int, *, committed: bool) -> dict[str, int]:
+        """Apply a transaction marker; returns the number of affected offsets by group.
 
-        Of two commits the later one in the log wins, whichever way it was made: otherwise compaction, which
-        keeps the later one, would change what a reload finds.
+        The later of two commits in the log wins, transactional or not: otherwise compaction, which keeps the
+        later record, would change the result of a reload.
         """
-        concerned: dict[str, int] = {}
+        affected: dict[str, int] = {}
         for group, topic, partition in self._producers.pop(producer_id, ()):
             pending = self._pending_at(group, topic, partition)
             value = pending[producer_id]
@@ -133,20 +130,20 @@ class OffsetStore:
                         break
                     pending[earlier] = None
                 self.partitions(group, topic)[partition] = value
-            self._close(group, topic, partition, producer_id)
-            concerned[group] = concerned.get(group, 0) + 1
-        return concerned
+            self._remove_pending(group, topic, partition, producer_id)
+            affected[group] = affected.get(group, 0) + 1
+        return affected
 
     def _pending_at(self, group: str, topic: str, partition: int) -> dict[int, bytes | None]:
         partitions = self._open.get(group)
         return {} if partitions is None else partitions.get((topic, partition), {})
 
-    def _overtake(self, group: str, topic: str, partition: int) -> None:
+    def _supersede_pending(self, group: str, topic: str, partition: int) -> None:
         pending = self._pending_at(group, topic, partition)
         for producer_id in pending:
             pending[producer_id] = None
 
-    def _close(self, group: str, topic: str, partition: int, producer_id: int) -> None:
+    def _remove_pending(self, group: str, topic: str, partition: int, producer_id: int) -> None:
         partitions = self._open[group]
         pending = partitions[topic, partition]
         del pending[producer_id]

@@ -1,10 +1,8 @@
-"""Committed offsets as bytes: how they stand in the log, and how they are kept.
+"""Committed offsets as bytes: the value format of the log, which is also the in-memory format.
 
-What lives here: the value of an offset's record, between bytes and fields.  What may not: whose offset it is.
-
-A shard may hold a million offsets, and most of them are never asked for.  So each is kept as the bytes of its
-record's value, which take a third of the memory of an object, which loading only has to look at, and which
-Python's garbage collector does not visit.
+A shard may hold a million offsets, most of which are never fetched.  So each is stored as the bytes of its
+record's value: they take a third of the memory of an object, loading need not decode them, and Python's
+garbage collector does not visit them.
 """
 
 from __future__ import annotations
@@ -21,14 +19,14 @@ from barnabas.protocol.records.group import OffsetCommitValue
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
 
-# Version 1 is the only one with a time of expiry of its own (OffsetCommit 2 to 4, before KIP-211).
+# Only version 1 has its own expiration time (OffsetCommit 2 to 4, before KIP-211).
 EXPIRING_VERSION = 1
-# Version 4 is the first that a tagged field can be added to (KIP-915); brokers before 3.5 cannot read it.
+# Version 4 is the first flexible version (KIP-915); brokers before 3.5 cannot read it.
 FLEXIBLE_VERSION = 4
 LAST_RIGID_VERSION = 3
 _FLEXIBLE_SINCE = metadata_version_named("4.0-IV0").level
 
-# A value without a text, which most are: version, offset, leader epoch, the empty text, time of the commit.
+# A value without metadata, the common case: version, offset, leader epoch, empty metadata, commit time.
 _PLAIN_FLEXIBLE = struct.Struct(">hqiBqB")
 _PLAIN_RIGID = struct.Struct(">hqihq")
 _EMPTY_COMPACT = 1
@@ -36,7 +34,7 @@ _NO_TAGS = 0
 
 
 class Committed(NamedTuple):
-    """A committed offset, read."""
+    """A decoded committed offset."""
 
     offset: int
     leader_epoch: int
@@ -47,14 +45,14 @@ class Committed(NamedTuple):
 
 
 def value_version(metadata_version: int, *, expires: bool) -> int:
-    """In which version an offset is written."""
+    """The version in which an offset is written."""
     if expires:
         return EXPIRING_VERSION
     return FLEXIBLE_VERSION if metadata_version >= _FLEXIBLE_SINCE else LAST_RIGID_VERSION
 
 
 def pack(value: OffsetCommitValue, version: int) -> bytes:
-    """The value of a record, as the log has it."""
+    """Encode the value of a record."""
     if not value.metadata:
         if version == FLEXIBLE_VERSION and value.topic_id == ZERO_UUID:
             return _PLAIN_FLEXIBLE.pack(
@@ -66,7 +64,7 @@ def pack(value: OffsetCommitValue, version: int) -> bytes:
 
 
 def unpack(raw: bytes) -> Committed:
-    """What the value of a record says."""
+    """Decode the value of a record."""
     if len(raw) == _PLAIN_FLEXIBLE.size:
         version, offset, epoch, text, commit_timestamp_ms, tags = _PLAIN_FLEXIBLE.unpack(raw)
         if version == FLEXIBLE_VERSION and text == _EMPTY_COMPACT and tags == _NO_TAGS:
@@ -83,7 +81,7 @@ def unpack(raw: bytes) -> Committed:
 
 
 def check(raw: bytes) -> None:
-    """ProtocolError if these bytes of the log are not the value of an offset."""
+    """Raises ProtocolError if these bytes are not a valid offset value."""
     if len(raw) == _PLAIN_FLEXIBLE.size and raw[:2] == b"\0\4" and raw[14] == 1 and raw[23] == 0:
         return
     try:

@@ -1,1 +1,1 @@
-"""What members subscribe to, by name and by pattern, and the target assignment that follows."""
+"""Subscriptions by name and by pattern, and the target assignment."""

@@ -1,7 +1,6 @@
-"""Subscriptions by pattern in the life of a group: when they are resolved, and what is written then.
+"""Resolves the subscription patterns of groups, on a timer of its own instead of in the heartbeat.
 
-What lives here: the timer on which patterns are resolved, apart from the heartbeat that made it necessary.
-What may not: the syntax, and whether it is time (`regexes`).
+Pattern syntax and the refresh policy belong in `regexes`.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from barnabas.coordinator.group.consumer import entries
 from barnabas.coordinator.group.consumer.entries import ResolvedRegex
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.member import ConsumerMember
-from barnabas.coordinator.group.consumer.steps import Steps
-from barnabas.coordinator.group.subscription.regexes import Sees, check, resolve, to_refresh
+from barnabas.coordinator.group.consumer.member_updater import MemberUpdater
+from barnabas.coordinator.group.subscription.regexes import Sees, check, patterns_to_refresh, resolve
 from barnabas.coordinator.group.subscription.subscription import TopicHashes, count_regex
 
 if TYPE_CHECKING:
@@ -28,16 +27,16 @@ logger = logging.getLogger(__name__)
 
 
 class Patterns:
-    """Of all consumer groups of a shard."""
+    """Pattern subscriptions of all consumer groups of a shard."""
 
-    def __init__(self, machine: GroupMachine, hashes: TopicHashes, steps: Steps) -> None:
+    def __init__(self, machine: GroupMachine, hashes: TopicHashes, updater: MemberUpdater) -> None:
         self._machine = machine
         self._hashes = hashes
-        self._steps = steps
-        # The offset of the metadata log at which topics were created last.
+        self._updater = updater
+        # The metadata log offset at which topics were last created.
         self.last_new_topics = -1
 
-    def changed(
+    def update_patterns(
         self,
         group: ConsumerGroup,
         before: ConsumerMember,
@@ -46,7 +45,7 @@ class Patterns:
         changes: Changes,
         context: Context,
     ) -> bool:
-        """Have patterns resolved where that is due; whether the group needs a new epoch at once."""
+        """Schedule the resolution of patterns if due; returns whether the group needs a new epoch now."""
         bump = is_new = False
         if before.regex != after.regex:
             if before.regex is not None and group.regexes.get(before.regex) == 1:
@@ -59,7 +58,7 @@ class Patterns:
                     bump = after.regex in group.resolved
         if self._machine.timers.has(_key(group.group_id)):
             return bump
-        patterns = to_refresh(
+        patterns = patterns_to_refresh(
             group,
             before,
             after,
@@ -84,7 +83,7 @@ class Patterns:
         bump = False
         for pattern, resolved in resolve(patterns, context.image, sees, context.now_ms).items():
             if pattern not in group.regexes:
-                continue  # nobody wants it any more
+                continue  # no longer used
             known = group.resolved.get(pattern, ResolvedRegex())
             if known.topics != resolved.topics:
                 bump = True
@@ -95,8 +94,8 @@ class Patterns:
         if bump or metadata_hash != group.metadata_hash:
             epoch = group.group_epoch + 1
             changes.write((entries.group_epoch(group_id, epoch, metadata_hash),))
-            logger.info("group %s: epoch %d, its patterns stand for other topics", shown(group_id), epoch)
-            self._steps.topics_seen(group_id, changes, context)
+            logger.info("group %s: epoch %d, its patterns match other topics", shown(group_id), epoch)
+            self._updater.mark_topics_checked(group_id, changes, context)
         return changes.decision(None)
 
 

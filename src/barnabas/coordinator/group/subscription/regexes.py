@@ -1,11 +1,8 @@
 """Subscription patterns, resolved by the coordinator (KIP-848).
 
-What lives here: the syntax of RE2, resolving patterns, and when a group's have to be resolved again.  What
-may not: who may see which topic, which the one who asks brings along.
-
-A pattern is valid if RE2 takes it, and stands for the topics whose whole name it matches.  RE2 takes time
-linear in the name's length whatever the pattern is.  Python's own `re` does not: a member could stop the
-broker with one pattern.
+A pattern is valid if RE2 accepts it, and matches the topics whose whole name it matches.  RE2 runs in time
+linear in the length of the name, for any pattern.  Python's `re` does not: one member could block the broker
+with a pattern.
 """
 
 from __future__ import annotations
@@ -24,18 +21,18 @@ from barnabas.metadata.image import Image
 
 logger = logging.getLogger(__name__)
 
-# Patterns of a group are not resolved more often than this, however often they or the topics change.
+# The minimum interval between resolutions of a group's patterns, even if patterns or topics change.
 MIN_REFRESH_INTERVAL_MS = 10_000
-# Compiled patterns that are kept.
-MAX_COMPILED = 1_000
-# What compiling one pattern may take.
+# The maximum number of cached compiled patterns.
+MAX_CACHED_PATTERNS = 1_000
+# The memory limit for compiling one pattern.
 MAX_PATTERN_BYTES = 8 * 1024 * 1024
 
-# Whether the member that asks may know of a topic.
+# Whether the member may see a topic.
 Sees = Callable[[str], bool]
 
-# What RE2's library says, and how Apache Kafka's says the same.
-_FAULTS = {
+# The messages of the RE2 library, and the equivalent ones in Apache Kafka.
+_ERROR_MESSAGES = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
     "no argument for repetition operator": "missing argument to repetition operator",
@@ -45,40 +42,40 @@ _FAULTS = {
     "invalid named capture group": "invalid named capture",
     "trailing \\": "trailing backslash at end of expression",
 }
-# RE2's library for C++ has it, that for Java has not: one byte, not one character.
-_ONE_BYTE = "\\C"
+# Matches a single byte; supported by RE2 for C++ but not by the Java library.
+_MATCH_BYTE = "\\C"
 
 
 class Pattern(Protocol):
     def fullmatch(self, text: str) -> object | None: ...
 
 
-@lru_cache(maxsize=MAX_COMPILED)
+@lru_cache(maxsize=MAX_CACHED_PATTERNS)
 def compiled(pattern: str) -> Pattern:
-    """ValueError with what is wrong."""
-    # Few groups use patterns: those that do not need not pay for the library.
+    """Raises ValueError with the reason if the pattern is invalid."""
+    # Imported lazily: few groups use patterns.
     import re2
 
-    if _ONE_BYTE in pattern.replace("\\\\", ""):
+    if _MATCH_BYTE in pattern.replace("\\\\", ""):
         raise ValueError("invalid escape sequence")
     options = re2.Options()
     options.log_errors = False
     options.max_mem = MAX_PATTERN_BYTES
     try:
-        found: Pattern = re2.compile(pattern, options)
+        compiled_pattern: Pattern = re2.compile(pattern, options)
     except re2.error as error:
-        raise ValueError(_fault(error.args[0])) from error
-    return found
+        raise ValueError(_error_message(error.args[0])) from error
+    return compiled_pattern
 
 
-def _fault(told: str | bytes) -> str:
-    text = told.decode("utf-8", "replace") if isinstance(told, bytes) else told
+def _error_message(message: str | bytes) -> str:
+    text = message.decode("utf-8", "replace") if isinstance(message, bytes) else message
     reason = text.split(": ", 1)[0]
-    return _FAULTS.get(reason, reason)
+    return _ERROR_MESSAGES.get(reason, reason)
 
 
 def check(pattern: str) -> None:
-    """INVALID_REGULAR_EXPRESSION unless RE2 takes it."""
+    """Raises INVALID_REGULAR_EXPRESSION if RE2 rejects the pattern."""
     try:
         compiled(pattern)
     except ValueError as error:
@@ -89,22 +86,22 @@ def check(pattern: str) -> None:
 
 
 def resolve(patterns: Iterable[str], image: Image, sees: Sees, now_ms: int) -> dict[str, ResolvedRegex]:
-    """The topics of each pattern, as far as the one who asks may see them."""
+    """The topics that match each pattern, limited to those that the member may see."""
     resolved = {}
     for pattern in patterns:
         try:
             matcher = compiled(pattern)
         except ValueError as error:
-            logger.error("the pattern %r of a group matches nothing: %s", pattern, error)
+            logger.error("invalid pattern %r of a group matches no topics: %s", pattern, error)
             topics: Collection[str] = ()
         else:
             topics = [name for name in image.topic_ids if matcher.fullmatch(name)]
-        seen = frozenset(name for name in topics if sees(name))
-        resolved[pattern] = ResolvedRegex(seen, image.offset, now_ms)
+        visible = frozenset(name for name in topics if sees(name))
+        resolved[pattern] = ResolvedRegex(visible, image.offset, now_ms)
     return resolved
 
 
-def to_refresh(
+def patterns_to_refresh(
     group: ConsumerGroup,
     old: ConsumerMember,
     new: ConsumerMember,
@@ -114,25 +111,25 @@ def to_refresh(
     refresh_interval_ms: int,
     is_new: bool,
 ) -> list[str]:
-    """The patterns to resolve now that `new` is in the place of `old`; none if it is not yet time.
+    """The patterns to resolve after `new` replaced `old`; empty if it is not due.
 
-    `is_new`: nobody else uses the member's pattern.  `last_new_topics`: the offset of the metadata log at
-    which topics were created last.
+    `is_new`: no other member uses the member's pattern.  `last_new_topics`: the metadata log offset at which
+    topics were last created.
     """
     if not is_new and not group.regexes:
         return []
-    # All patterns of a group are resolved together: any of them tells when that was.
+    # All patterns of a group are resolved together, so any of them has the time of the last resolution.
     last = next(iter(group.resolved.values()), None)
     if last is not None and now_ms <= last.timestamp_ms + MIN_REFRESH_INTERVAL_MS:
         return []
     patterns = dict(group.regexes)
     count_one(patterns, old.regex, -1)
     count_one(patterns, new.regex, 1)
-    is_wanted = (
+    is_due = (
         is_new
         or len(patterns) != len(group.resolved)
         or (last.version if last is not None else 0) < last_new_topics
         or last is None
         or now_ms > last.timestamp_ms + refresh_interval_ms
     )
-    return list(patterns) if is_wanted else []
+    return list(patterns) if is_due else []

@@ -1,7 +1,7 @@
-"""What the members of a group subscribe to, taken together.
+"""The combined subscriptions of a group's members.
 
-What lives here: counting subscriptions, whether all are alike, and the hash that tells whether the subscribed
-topics have changed (KIP-1101).  What may not: resolving patterns (`regexes`).
+Counts subscriptions, checks whether all are the same, and computes the hash that detects changes of the
+subscribed topics (KIP-1101).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from barnabas.base.xxh3 import xxh3_64
 from barnabas.metadata.image import Image
 from barnabas.metadata.topics import Topic
 
-# The version of how a topic is hashed.
+# The version of the topic hash.
 _HASH_MAGIC = b"\x00"
 _INT32 = Struct("<i")
 _INT64 = Struct("<Q")
@@ -22,7 +22,7 @@ _TOPIC_ID = Struct("<qq")
 
 
 class SubscriptionCount(NamedTuple):
-    """How many members subscribe to a topic by name, and how many patterns stand for it."""
+    """The number of members that subscribe to a topic by name, and of patterns that match it."""
 
     by_name: int = 0
     by_regex: int = 0
@@ -33,14 +33,14 @@ _NOT_COUNTED = SubscriptionCount()
 
 
 def count_names(counts: dict[str, SubscriptionCount], names: Iterable[str], step: int) -> None:
-    """Add or take away (`step` -1) a member that names these topics."""
+    """Add or remove (`step` -1) a member that subscribes to these topics by name."""
     for name in names:
         known = counts.get(name, _NOT_COUNTED)
         _set(counts, name, SubscriptionCount(known.by_name + step, known.by_regex))
 
 
 def count_regex(counts: dict[str, SubscriptionCount], topics: Iterable[str], step: int) -> None:
-    """Add or take away a pattern that stands for these topics."""
+    """Add or remove a pattern that matches these topics."""
     for name in topics:
         known = counts.get(name, _NOT_COUNTED)
         _set(counts, name, SubscriptionCount(known.by_name, known.by_regex + step))
@@ -54,7 +54,7 @@ def _set(counts: dict[str, SubscriptionCount], name: str, count: SubscriptionCou
 
 
 def count_one(counts: dict[str, int], key: str | None, step: int) -> None:
-    """Count members by something that each has at most one of."""
+    """Count members by an attribute."""
     if key is None:
         return
     count = counts.get(key, 0) + step
@@ -65,7 +65,7 @@ def count_one(counts: dict[str, int], key: str | None, step: int) -> None:
 
 
 def is_homogeneous(regexes: Mapping[str, int], counts: Counts, members: int) -> bool:
-    """Whether all members subscribe to exactly the same topics, as far as the counts tell."""
+    """Whether all members subscribe to exactly the same topics, as far as the counts show."""
     if not regexes:
         return all(count.by_name == members for count in counts.values())
     if next(iter(regexes.values())) != members:
@@ -74,13 +74,13 @@ def is_homogeneous(regexes: Mapping[str, int], counts: Counts, members: int) -> 
 
 
 class TopicHashes:
-    """Hashes of topics, kept while a topic is what it was."""
+    """Cached hashes of unchanged topics."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Topic, int]] = {}
 
     def of_group(self, names: Iterable[str], image: Image) -> int:
-        """The hash of all subscribed topics that exist, as a signed number; 0 if there is none."""
+        """The signed hash of all existing subscribed topics; 0 if there are none."""
         hashes = [
             _INT64.pack(self._of_topic(topic, image))
             for name in sorted(names)
@@ -89,7 +89,7 @@ class TopicHashes:
         return _signed(xxh3_64(b"".join(hashes))) if hashes else 0
 
     def forget(self, name: str) -> None:
-        """Nobody subscribes to it any more."""
+        """Called when no group subscribes to the topic any more."""
         self._known.pop(name, None)
 
     def _of_topic(self, topic: Topic, image: Image) -> int:
@@ -102,7 +102,7 @@ class TopicHashes:
 
 
 def topic_hash(topic: Topic, image: Image) -> int:
-    """Over id, name, and the racks of the replicas of each partition."""
+    """The hash of id, name, and the racks of each partition's replicas."""
     pieces = [
         _HASH_MAGIC,
         _TOPIC_ID.pack(topic.id.most_significant, topic.id.least_significant),
@@ -112,15 +112,15 @@ def topic_hash(topic: Topic, image: Image) -> int:
     brokers = image.brokers
     for number in range(len(topic.partitions)):
         pieces.append(_INT32.pack(number))
-        found = (brokers.get(replica) for replica in topic.partitions[number].replicas)
-        racks = (broker.rack for broker in found if broker is not None and broker.rack is not None)
+        replicas = (brokers.get(replica) for replica in topic.partitions[number].replicas)
+        racks = (broker.rack for broker in replicas if broker is not None and broker.rack is not None)
         for rack in sorted(racks, key=_utf16):
             pieces += (_INT32.pack(len(_utf16(rack)) // 2), _text(rack))
     return xxh3_64(b"".join(pieces))
 
 
 def _text(text: str) -> bytes:
-    """Its characters as Java has them, and how many there are."""
+    """The UTF-16 units of a text and their number, as in Java."""
     units = text.encode("utf-16-le", "surrogatepass")
     return units + _INT32.pack(len(units) // 2)
 

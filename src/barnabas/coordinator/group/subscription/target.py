@@ -1,7 +1,6 @@
-"""The target assignment of a group: who is to own what at a new group epoch (KIP-848).
+"""Computes the target assignment of a group for a new group epoch (KIP-848).
 
-What lives here: asking an assignor about a group as it is with one member changed, and the entries for what
-differs.  What may not: how members get there (`reconcile`), and the assignors themselves.
+Runs an assignor on the group with one member changed, and builds the entries of the differences.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
 
 
 class Target(NamedTuple):
-    """What is to be written, and the new target of the member that asked."""
+    """The entries to write, and the new target of the requesting member."""
 
     entries: list[Entry]
     of_member: Assignment
@@ -51,7 +50,7 @@ def compute_target(
     *,
     homogeneous: bool,
 ) -> Target:
-    """With `changed` in the place of what it was, or of the static member that it follows."""
+    """`changed` replaces its previous version, or the static member with its instance id."""
     spec = GroupSpec(
         members=_members(group, changed, image),
         homogeneous=homogeneous,
@@ -90,12 +89,12 @@ def _members(group: ConsumerGroup, changed: ConsumerMember, image: Image) -> dic
 
 
 class _Subscriptions:
-    """The topics of members; many have the same, which are looked up once."""
+    """The topics of members; equal subscriptions are resolved once."""
 
     def __init__(self, resolved: Mapping[str, ResolvedRegex], image: Image) -> None:
         self._resolved = resolved
         self._image = image
-        self._known: dict[frozenset[str], tuple[Uuid, ...]] = {}
+        self._cache: dict[frozenset[str], tuple[Uuid, ...]] = {}
 
     def spec(self, member: ConsumerMember, before: Assignment) -> MemberSpec:
         names = member.subscribed_names
@@ -111,11 +110,11 @@ class _Subscriptions:
         )
 
     def _topics(self, names: frozenset[str]) -> tuple[Uuid, ...]:
-        topics = self._known.get(names)
+        topics = self._cache.get(names)
         if topics is None:
             ids = self._image.topic_ids
             topics = tuple(ids[name] for name in names_in_order(names) if name in ids)
-            self._known[names] = topics
+            self._cache[names] = topics
         return topics
 
 

@@ -16,7 +16,7 @@ from barnabas.coordinator.group.assignors.spec import Assignment
 from barnabas.coordinator.group.classic.classic import ClassicGroups
 from barnabas.coordinator.group.classic.group import ClassicGroup
 from barnabas.coordinator.group.classic.rebalance import Rebalances
-from barnabas.coordinator.group.consumer import steps as consumer_steps
+from barnabas.coordinator.group.consumer import member_updater
 from barnabas.coordinator.group.consumer.consumer import ConsumerGroups
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.member import ConsumerMember
@@ -76,12 +76,12 @@ def refused_append_is_applied() -> Iterator[None]:
 @planted("groups: an aborted transaction commits", scenario=GROUPS)
 def abort_commits() -> Iterator[None]:
     """Pending offsets count whatever the marker says."""
-    healthy = OffsetStore.end
+    healthy = OffsetStore.complete_transaction
 
     def end(self: OffsetStore, producer_id: int, *, committed: bool) -> dict[str, int]:
         return healthy(self, producer_id, committed=True)
 
-    with patched(OffsetStore, "end", end):
+    with patched(OffsetStore, "complete_transaction", end):
         yield
 
 
@@ -103,7 +103,7 @@ def pending_offsets_are_shown() -> Iterator[None]:
 @planted("groups: the earlier commit wins", scenario=GROUPS)
 def earlier_commit_wins() -> Iterator[None]:
     """The end of a transaction brings back an offset that a later commit had overtaken."""
-    with patched(OffsetStore, "_overtake", lambda self, group, topic, partition: None):
+    with patched(OffsetStore, "_supersede_pending", lambda self, group, topic, partition: None):
         yield
 
 
@@ -198,7 +198,7 @@ def classic_members_never_missed() -> Iterator[None]:
 @planted("groups: members of consumer groups are never missed", scenario=GROUPS)
 def modern_members_never_missed() -> Iterator[None]:
     """The session of a member that has crashed does not end."""
-    with patched(Timeouts, "expect_heartbeat", lambda self, *_: None):
+    with patched(Timeouts, "schedule_session_timeout", lambda self, *_: None):
         yield
 
 
@@ -211,7 +211,7 @@ def given_away_before_free() -> Iterator[None]:
     ) -> ConsumerMember:
         return reconcile(member, epoch, target, _nobody, owned)
 
-    with patched(consumer_steps, "reconcile", hasty):
+    with patched(member_updater, "reconcile", hasty):
         yield
 
 

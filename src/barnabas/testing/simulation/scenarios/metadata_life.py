@@ -443,12 +443,12 @@ def votes_not_synced() -> Iterator[None]:
 @planted("metadata: the same epoch again", scenario="metadata-life")
 def same_epoch_again() -> Iterator[None]:
     """A node that starts again goes on in the epoch that it led in before."""
-    healthy = RaftNode._stand
+    healthy = RaftNode._become_candidate
 
     def stand(self: RaftNode, epoch: int) -> list[Effect]:
         return healthy(self, max(1, self.role.epoch))
 
-    with patched(RaftNode, "_stand", stand):
+    with patched(RaftNode, "_become_candidate", stand):
         yield
 
 

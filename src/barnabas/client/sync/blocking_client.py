@@ -1,7 +1,4 @@
-"""The synchronous face: a client on a loop in a thread, method by method.
-
-What lives here: how a coroutine becomes a call that waits.  What may not: any behaviour of a client.
-"""
+"""Blocking clients: an asyncio client on a loop in a thread, wrapped method by method."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ from barnabas.client.errors.local import ClosedError
 from barnabas.runtime.loop.loop_thread import LoopThread
 
 C = TypeVar("C")
-# A face of a client is a face of each of the parts that the client is made of.
+# A facade of a client is a facade of each of its base classes.
 C_co = TypeVar("C_co", covariant=True)
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Face(Generic[C_co]):
+class BlockingClient(Generic[C_co]):
     """One client and its thread."""
 
     def __init__(self, thread: LoopThread, client: C_co) -> None:
@@ -41,7 +38,7 @@ class Face(Generic[C_co]):
         raise NotImplementedError
 
     def call(self, work: Callable[[C_co], Coroutine[Any, Any, T]]) -> T:
-        """Wait for work that takes the asyncio client."""
+        """Run a coroutine of the asyncio client and wait for it."""
         if self._is_closed:
             raise ClosedError("the client is closed; open a new one")
         return self._thread.run(work(self._client))
@@ -50,7 +47,7 @@ class Face(Generic[C_co]):
         if self._is_ending:
             closing.close()
             return
-        # Not closed yet: what the client calls on its way out may still use it.
+        # Not closed yet: callbacks during closing may still use the client.
         self._is_ending = True
         try:
             self._thread.run(closing)
@@ -61,36 +58,36 @@ class Face(Generic[C_co]):
 
 def blocking(
     method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Face[C], P], T]:
-    """The same method, waited for."""
+) -> Callable[Concatenate[BlockingClient[C], P], T]:
+    """Wrap a coroutine method as a blocking one."""
 
-    def call(face: Face[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        if face._is_closed:
+    def call(client: BlockingClient[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if client._is_closed:
             raise ClosedError("the client is closed; open a new one")
-        return face._thread.run(method(face._client, *args, **kwargs))
+        return client._thread.run(method(client._client, *args, **kwargs))
 
     update_wrapper(call, method)
     return call
 
 
-def plain(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[Face[C], P], T]:
-    """The same method, which does not wait itself, called where the client lives."""
+def on_loop(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[BlockingClient[C], P], T]:
+    """Wrap a plain method so that it runs on the client's loop."""
 
-    def call(face: Face[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        if face._is_closed:
+    def call(client: BlockingClient[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if client._is_closed:
             raise ClosedError("the client is closed; open a new one")
 
         async def called() -> T:
-            return method(face._client, *args, **kwargs)
+            return method(client._client, *args, **kwargs)
 
-        return face._thread.run(called())
+        return client._thread.run(called())
 
     update_wrapper(call, method)
     return call
 
 
-def started(name: str, make: Callable[[], C]) -> tuple[LoopThread, C]:
-    """A client made on the loop of a new thread; no thread is left if it cannot be made."""
+def start_client(name: str, make: Callable[[], C]) -> tuple[LoopThread, C]:
+    """Create a client on the loop of a new thread; the thread is stopped if that fails."""
     thread = LoopThread(name)
 
     async def made() -> C:

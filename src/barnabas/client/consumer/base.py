@@ -1,7 +1,4 @@
-"""The parts that a consumer is made of.
-
-What lives here: putting them together, and what all of its calls need.  What may not: the calls.
-"""
+"""The components of a consumer and what all of its calls share; the calls belong in its subclasses."""
 
 from __future__ import annotations
 
@@ -17,12 +14,12 @@ from barnabas.client.consumer.offsets.positions import Positions
 from barnabas.client.consumer.subscription import Mode, Subscription
 from barnabas.client.errors.local import ClosedError
 from barnabas.client.options import consumer_options
-from barnabas.client.waiting import Deadline
+from barnabas.client.retries import Deadline
 from barnabas.runtime.clock import SystemClock
 
 
-class ConsumerParts:
-    """A consumer without its calls."""
+class ConsumerBase:
+    """A consumer without its public calls."""
 
     def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
         settings = consumer_options(config, options)
@@ -50,7 +47,7 @@ class ConsumerParts:
             self._auto_commit_s = settings["auto.commit.interval.ms"] / 1000
         self._commit_at = self._loop.time() + (self._auto_commit_s or 0.0)
         self._committing: set[asyncio.Task[None]] = set()
-        self._chores_at = 0.0
+        self._maintenance_at = 0.0
         self._is_awake = False
         self._is_closing = False
         self._is_closed = False

@@ -1,4 +1,4 @@
-"""Single looks at partitions: the end of the leader's log, open transactions, the next record."""
+"""Queries about partitions: log end offsets, open transactions, the next record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
 from barnabas.client.admin.transactions import TransactionDescription
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.consumer.consumer import Consumer
-from barnabas.client.errors.kinds import AuthorizationError, ClientError, error_for
+from barnabas.client.errors.base import AuthorizationError, ClientError, error_for
 from barnabas.client.explain.decoding import Format, fault_of
 from barnabas.client.explain.facts import OpenTransaction, PartitionFacts
 from barnabas.client.model import TopicPartition, by_topic
@@ -23,20 +23,20 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
 
 MIN_ISR = "min.insync.replicas"
 CONSUMER_REPLICA = -1
-# Partitions whose next record is looked at, and the records before it that tell what it should be.
+# Partitions whose next record is sampled, and the preceding records that show its expected format.
 MAX_SAMPLED = 16
 BEFORE = 5
 SAMPLE_MS = 2_000
-# Of one record; one that is larger is looked at all the same.
+# Per fetch; a larger record is returned all the same.
 SAMPLE_BYTES = 65_536
 
 
 async def end_offsets(
     admin: Admin, epochs: Mapping[TopicPartition, int], timeout_ms: int
 ) -> dict[TopicPartition, int]:
-    """Where the leaders' logs end, which may lie beyond the high watermark: the end of the current epoch."""
+    """Return the log end offsets of the leaders, which may be beyond the high watermark."""
 
-    async def ask(
+    async def send(
         connection: BrokerConnection, some: list[TopicPartition]
     ) -> dict[TopicPartition, int | KafkaError]:
         request = OffsetForLeaderEpochRequest(
@@ -54,23 +54,23 @@ async def end_offsets(
                 for topic, numbers in by_topic(some).items()
             ],
         )
-        answer = await connection.ask(request, OffsetForLeaderEpochResponse)
+        response = await connection.send(request, OffsetForLeaderEpochResponse)
         return {
-            TopicPartition(topic.topic, one.partition): error_for(one.error_code)
-            if one.error_code
-            else one.end_offset
-            for topic in answer.topics
-            for one in topic.partitions
+            TopicPartition(topic.topic, partition.partition): error_for(partition.error_code)
+            if partition.error_code
+            else partition.end_offset
+            for topic in response.topics
+            for partition in topic.partitions
         }
 
     if not epochs:
         return {}
-    found = await admin.ask_leaders(epochs, ask, timeout_ms, "OffsetForLeaderEpoch")
-    return {where: offset for where, offset in found.values_by_key.items() if offset >= 0}
+    found = await admin.send_to_leaders(epochs, send, timeout_ms, "OffsetForLeaderEpoch")
+    return {partition: offset for partition, offset in found.values_by_key.items() if offset >= 0}
 
 
 async def min_isr_of(admin: Admin, topics: Collection[str], timeout_ms: int) -> dict[str, int]:
-    """min.insync.replicas of topics, as far as we may see it."""
+    """Return min.insync.replicas of topics, as far as we are authorized to see it."""
     resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
     if not resources:
         return {}
@@ -88,25 +88,25 @@ async def min_isr_of(admin: Admin, topics: Collection[str], timeout_ms: int) -> 
 async def open_transactions(
     admin: Admin, partitions: Sequence[TopicPartition], timeout_ms: int
 ) -> dict[TopicPartition, tuple[OpenTransaction, ...]]:
-    """Who holds the last stable offset back."""
+    """Return the transactions that hold the last stable offset back."""
     if not partitions:
         return {}
     try:
         states = (await admin.describe_producers(partitions, timeout_ms=timeout_ms)).values_by_key
         open_in = {
-            where: [one for one in producers if one.current_txn_start_offset >= 0]
-            for where, producers in states.items()
+            partition: [producer for producer in producers if producer.current_txn_start_offset >= 0]
+            for partition, producers in states.items()
         }
-        ids = {one.producer_id for producers in open_in.values() for one in producers}
+        ids = {producer.producer_id for producers in open_in.values() for producer in producers}
         known = await _described(admin, ids, timeout_ms)
     except ClientError:
         return {}
     return {
-        where: tuple(
-            _open(one.producer_id, one.current_txn_start_offset, known.get(one.producer_id))
-            for one in producers
+        partition: tuple(
+            _open(producer.producer_id, producer.current_txn_start_offset, known.get(producer.producer_id))
+            for producer in producers
         )
-        for where, producers in open_in.items()
+        for partition, producers in open_in.items()
     }
 
 
@@ -132,15 +132,18 @@ def _open(
     )
 
 
-# The next record
-# ----------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------ next record
 
 
 async def next_faults(
     admin: Admin, partitions: Sequence[PartitionFacts], expected: Format
 ) -> dict[TopicPartition, str]:
-    """Why the next record of the group cannot be read or decoded, where it cannot."""
-    waiting = [one for one in partitions if one.leader is not None and one.readable and _is_in_log(one)]
+    """Return why the group's next record cannot be read or decoded, where it cannot."""
+    waiting = [
+        partition
+        for partition in partitions
+        if partition.leader is not None and partition.readable and _is_in_log(partition)
+    ]
     if not waiting or expected is Format.BYTES:
         return {}
     known = CONSUMER.options()
@@ -151,23 +154,27 @@ async def next_faults(
         for one in waiting[:MAX_SAMPLED]:
             fault = await _fault_at(consumer, one, expected)
             if fault is not None:
-                found[one.where] = fault
+                found[one.topic_partition] = fault
     return found
 
 
-def _is_in_log(one: PartitionFacts) -> bool:
-    return one.committed is not None and one.log_start is not None and one.committed >= one.log_start
+def _is_in_log(partition: PartitionFacts) -> bool:
+    return (
+        partition.committed is not None
+        and partition.log_start is not None
+        and partition.committed >= partition.log_start
+    )
 
 
-async def _fault_at(consumer: Consumer, one: PartitionFacts, expected: Format) -> str | None:
-    """Read the next record with some of those before it."""
-    assert one.committed is not None
-    assert one.log_start is not None
-    consumer.assign([one.where])
-    consumer.seek(one.where, max(one.log_start, one.committed - BEFORE))
+async def _fault_at(consumer: Consumer, partition: PartitionFacts, expected: Format) -> str | None:
+    """Read the next record and some records before it."""
+    assert partition.committed is not None
+    assert partition.log_start is not None
+    consumer.assign([partition.topic_partition])
+    consumer.seek(partition.topic_partition, max(partition.log_start, partition.committed - BEFORE))
     read: list[ConsumerRecord] = []
     try:
-        while not read or read[-1].offset < one.committed:
+        while not read or read[-1].offset < partition.committed:
             some = await consumer.poll(timeout_ms=SAMPLE_MS)
             if not some:
                 return None
@@ -176,12 +183,12 @@ async def _fault_at(consumer: Consumer, one: PartitionFacts, expected: Format) -
         return None
     except KafkaError as error:
         return f"it cannot be read: {error.message}"
-    following = next(record for record in read if record.offset >= one.committed)
-    before = [_value(record) for record in read if record.offset < one.committed]
+    following = next(record for record in read if record.offset >= partition.committed)
+    before = [_value(record) for record in read if record.offset < partition.committed]
     return fault_of(_value(following), before[-BEFORE:], expected)
 
 
 def _value(record: ConsumerRecord) -> bytes | None:
     value = record.value
-    assert value is None or isinstance(value, bytes), "no deserialiser is set"
+    assert value is None or isinstance(value, bytes), "no deserializer is set"
     return value

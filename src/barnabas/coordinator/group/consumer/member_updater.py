@@ -1,7 +1,6 @@
-"""From what a member asks for to what it gets: subscription, group epoch, target, reconciliation.
+"""Processes a member's request: subscription, group epoch, target assignment, reconciliation.
 
-What lives here: the steps that every request of a member goes through, whichever protocol it uses.  What may
-not: who the member is (`consumer_joining`) and how the answer looks.
+Every request of a member takes these steps, with either protocol.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from barnabas.coordinator.group.table import GroupTable
 logger = logging.getLogger(__name__)
 
 
-class Asked(NamedTuple):
-    """A member before and after its request, and what it says to own."""
+class MemberUpdate(NamedTuple):
+    """A member before and after its request, and the partitions it reports as owned."""
 
     group: ConsumerGroup
     before: ConsumerMember
@@ -36,8 +35,8 @@ class Asked(NamedTuple):
     owned: Owned
 
 
-class Steps:
-    """Of all consumer groups of a shard."""
+class MemberUpdater:
+    """Member updates for all consumer groups of a shard."""
 
     def __init__(self, table: GroupTable, hashes: TopicHashes, timeouts: Timeouts, events: Events) -> None:
         self._table = table
@@ -45,29 +44,31 @@ class Steps:
         self._timeouts = timeouts
         self._events = events
 
-    def settle(self, asked: Asked, *, bump: bool, changes: Changes, context: Context) -> ConsumerMember:
-        """The member as it is afterwards.  `bump`: the group needs a new epoch in any case."""
-        group = asked.group
+    def update(
+        self, update: MemberUpdate, *, bump: bool, changes: Changes, context: Context
+    ) -> ConsumerMember:
+        """Returns the updated member.  With `bump` the group always gets a new epoch."""
+        group = update.group
         epoch, homogeneous = group.group_epoch, group.is_homogeneous
         if bump or context.now_ms >= group.metadata_fresh_until_ms:
-            epoch, homogeneous = self._look_at_topics(asked, bump, changes, context)
+            epoch, homogeneous = self._check_topics(update, bump, changes, context)
         if epoch > group.assignment_epoch:
             offered = assignors_of(context.settings)
-            name = group.preferred_assignor(asked.before, asked.after) or next(iter(offered))
+            name = group.preferred_assignor(update.before, update.after) or next(iter(offered))
             target = compute_target(
-                group, epoch, offered[name], asked.after, context.image, homogeneous=homogeneous
+                group, epoch, offered[name], update.after, context.image, homogeneous=homogeneous
             )
             changes.write(target.entries)
             self._note_epoch(group, epoch, f"assigned by {name}", changes, context)
-            return self._reconcile(asked, epoch, target.of_member, changes)
-        known = group.target_of(asked.after.member_id, asked.after.instance_id)
-        return self._reconcile(asked, group.assignment_epoch, known, changes)
+            return self._reconcile(update, epoch, target.of_member, changes)
+        target_of_member = group.target_of(update.after.member_id, update.after.instance_id)
+        return self._reconcile(update, group.assignment_epoch, target_of_member, changes)
 
-    def _look_at_topics(
-        self, asked: Asked, bump: bool, changes: Changes, context: Context
+    def _check_topics(
+        self, update: MemberUpdate, bump: bool, changes: Changes, context: Context
     ) -> tuple[int, bool]:
-        """The group's epoch, and whether all members subscribe to the same topics."""
-        group, before, after, _ = asked
+        """Returns the group epoch, and whether all members have the same subscription."""
+        group, before, after, _ = update
         subscribed = group.subscribed_after(before, after)
         metadata_hash = self._hashes.of_group(subscribed, context.image)
         count = len(group.members)
@@ -79,24 +80,26 @@ class Steps:
             epoch += 1
             changes.write((entries.group_epoch(group.group_id, epoch, metadata_hash),))
             logger.info("group %s: epoch %d", shown(group.group_id), epoch)
-        self.topics_seen(group.group_id, changes, context)
+        self.mark_topics_checked(group.group_id, changes, context)
         if group.has_partition_metadata:
             changes.write((entries.partition_metadata_tombstone(group.group_id),))
         return epoch, homogeneous
 
-    def topics_seen(self, group_id: str, changes: Changes, context: Context) -> None:
-        """Its topics count as seen, once what was made of them is written."""
+    def mark_topics_checked(self, group_id: str, changes: Changes, context: Context) -> None:
+        """Mark the topics as checked once the result is written."""
         until_ms = context.now_ms + METADATA_REFRESH_MS
 
-        def seen() -> None:
+        def mark() -> None:
             group = self._table.get(group_id)
             if isinstance(group, ConsumerGroup):
                 group.metadata_fresh_until_ms = until_ms
 
-        changes.then(seen)
+        changes.then(mark)
 
-    def _reconcile(self, asked: Asked, epoch: int, target: Assignment, changes: Changes) -> ConsumerMember:
-        group, _, member, owned = asked
+    def _reconcile(
+        self, update: MemberUpdate, epoch: int, target: Assignment, changes: Changes
+    ) -> ConsumerMember:
+        group, _, member, owned = update
         if member.is_reconciled_to(epoch):
             return member
         updated = reconcile(member, epoch, target, group.is_owned, owned)
@@ -105,9 +108,11 @@ class Steps:
         changes.write((entries.current_assignment(group.group_id, updated),))
         if updated.classic is None:
             if updated.state is MemberState.UNREVOKED_PARTITIONS:
-                changes.then(partial(self._timeouts.expect_revocation, group.group_id, updated))
+                changes.then(partial(self._timeouts.schedule_rebalance_timeout, group.group_id, updated))
             else:
-                changes.then(partial(self._timeouts.revocation_done, group.group_id, updated.member_id))
+                changes.then(
+                    partial(self._timeouts.cancel_rebalance_timeout, group.group_id, updated.member_id)
+                )
         return updated
 
     def _note_epoch(
@@ -128,7 +133,7 @@ class Steps:
 def write_subscription(
     group_id: str, before: ConsumerMember, after: ConsumerMember, changes: Changes
 ) -> bool:
-    """Write the member if it says something new; whether the topics that it names are new."""
+    """Write the member if it changed; returns whether its subscribed topic names changed."""
     if after == before:
         return False
     changes.write((entries.member_metadata(group_id, after),))

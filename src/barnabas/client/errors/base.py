@@ -1,7 +1,6 @@
-"""What the exceptions of the client have in common.
+"""Common base classes of the client's exceptions, and the mapping from error codes to classes.
 
-What lives here: the families (retriable, stale metadata, security) and the way from an error code to its
-class.  What may not: single errors (data, groups, cluster), and those that no broker sends (local).
+Single errors belong in `data`, `groups` and `cluster`; those that no broker sends in `local`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _CLASSES: dict[int, type[ClientError]] = {}
 
 
 class ClientError(KafkaError):
-    """A refusal of the cluster, or of the client itself."""
+    """An error from the cluster or from the client itself."""
 
     error_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -26,29 +25,29 @@ class ClientError(KafkaError):
     def __init__(self, message: str | None = None) -> None:
         super().__init__(self.error_code, message)
         if self.advice:
-            # A traceback shows it below the message.
+            # Tracebacks show notes below the message.
             self.add_note(self.advice)
 
     @property
     def advice(self) -> str:
-        """What to do about it."""
+        """Advice for the user."""
         return " ".join((type(self).__doc__ or "").split())
 
 
 class RetriableError(ClientError):
-    """The same may succeed later."""
+    """A retry may succeed."""
 
 
 class InvalidMetadataError(RetriableError):
-    """The same may succeed when the client has fresh metadata."""
+    """A retry with fresh metadata may succeed."""
 
 
 class AuthenticationError(ClientError):
-    """The broker does not believe who this is."""
+    """The broker could not authenticate the client."""
 
 
 class AuthorizationError(ClientError):
-    """The broker knows who this is, and refuses."""
+    """The client is authenticated but not authorized."""
 
 
 class UnknownCodeError(ClientError):
@@ -56,11 +55,11 @@ class UnknownCodeError(ClientError):
 
 
 def error_for(code: int, message: str | None = None) -> ClientError:
-    """The exception of a code that a broker sent."""
+    """Return the exception for an error code of a broker."""
     known = _CLASSES.get(code)
     if known is not None:
         return known(message)
-    return UnknownCodeError(message or f"the broker answers with the unknown error code {code}")
+    return UnknownCodeError(message or f"the broker responded with the unknown error code {code}")
 
 
 def is_retriable(code: int) -> bool:
@@ -68,6 +67,6 @@ def is_retriable(code: int) -> bool:
 
 
 def check(code: int, message: str | None = None) -> None:
-    """Raise unless the code says that all is well."""
+    """Raise the error of the code, unless it is 0."""
     if code:
         raise error_for(code, message)

@@ -1,4 +1,4 @@
-"""Deadlines, and trying again until one."""
+"""Deadlines, and retries until one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from barnabas.client.errors.kinds import RetriableError
+from barnabas.client.errors.base import RetriableError
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.pool import backoff_s
 from barnabas.config.settings import Settings
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Deadline:
-    """A moment by the loop's own clock."""
+    """A point in time on the loop's clock."""
 
     __slots__ = ("_at", "_loop", "timeout_ms")
 
@@ -39,7 +39,7 @@ class Deadline:
 
 
 class Retries:
-    """How often and after which pauses something is tried again (KIP-580)."""
+    """The number of retries and the backoff between them (KIP-580)."""
 
     def __init__(self, settings: Settings, random: Random) -> None:
         self._first_ms: int = settings["retry.backoff.ms"]
@@ -51,7 +51,7 @@ class Retries:
         return backoff_s(self._first_ms, self._most_ms, failures, self._random)
 
     async def until(self, deadline: Deadline, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """The first success; KafkaTimeoutError, with the last reason, when the time is over."""
+        """Return the first success; raises KafkaTimeoutError, with the last error, at the deadline."""
         failures = 0
         last: RetriableError | None = None
         while True:
@@ -68,7 +68,7 @@ class Retries:
     async def wait_or_give_up(
         self, deadline: Deadline, what: str, failures: int, error: RetriableError
     ) -> None:
-        """Pause before the next attempt, if there is to be one."""
+        """Back off before the next attempt, if there is one."""
         pause_s = self.pause_s(failures)
         if failures >= self._most:
             raise error
@@ -79,4 +79,4 @@ class Retries:
 
 def _too_late(deadline: Deadline, what: str, error: Exception | None) -> KafkaTimeoutError:
     why = "" if error is None else f": {error}"
-    return KafkaTimeoutError(f"{what} was not done within {deadline.timeout_ms:.0f} ms{why}")
+    return KafkaTimeoutError(f"{what} did not complete within {deadline.timeout_ms:.0f} ms{why}")

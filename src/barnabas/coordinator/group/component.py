@@ -1,8 +1,4 @@
-"""A part of the group machine: classic groups, consumer groups, offsets.
-
-What lives here: what the machine tells its parts; a part answers to what concerns it.  What may not: any
-decision.
-"""
+"""The interface of the group machine's components: classic groups, consumer groups, offsets."""
 
 from __future__ import annotations
 
@@ -18,35 +14,35 @@ if TYPE_CHECKING:
     from barnabas.coordinator.group.machine import GroupMachine
 
 
-class Part:
-    """Subclasses name the keys of their entries and override what they need."""
+class GroupComponent:
+    """Subclasses declare the keys of their entries and override what they need."""
 
-    # Entries with these keys are theirs.
+    # The key types of its entries.
     keys: ClassVar[tuple[type[Message], ...]] = ()
-    # Types of keys that they load from bytes themselves, by `load_row`.
+    # Key types that it loads from bytes, with `load_row`.
     raw_types: ClassVar[tuple[int, ...]] = ()
 
     def __init__(self, machine: GroupMachine) -> None:
         self.machine = machine
 
     def apply(self, entry: Entry, stamp: ProducerStamp | None) -> None:
-        """The log has taken an entry of theirs: the only way in which durable state changes."""
+        """Called when an entry is in the log: the only way to change durable state."""
 
     def load_row(self, key: bytes, value: bytes | None, stamp: ProducerStamp | None) -> None:
-        """`apply` from bytes; ProtocolError or ValueError if they are damaged."""
+        """Like `apply`, from bytes; raises ProtocolError or ValueError if they are corrupt."""
 
     def marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """The log has taken the end of a transaction."""
+        """Called when a transaction marker is in the log."""
 
     def loaded(self, context: Context) -> None:
-        """The whole log is applied: begin with soft state and timers."""
+        """Called when the whole log is applied: initialize soft state and timers."""
 
     def metadata_changed(self, delta: Delta, context: Context) -> list[Entry]:
-        """The cluster's metadata has changed; entries to be written because of it."""
+        """Called when the cluster metadata has changed; returns entries to write."""
         return []
 
     def group_removed(self, group_id: str) -> None:
-        """A group of any kind is gone."""
+        """Called when a group of any kind was removed."""
 
     def dropped(self, error: KafkaError) -> None:
-        """The shard goes: fail every reply that they hold."""
+        """Called when the shard is unloaded: fail all waiting requests."""

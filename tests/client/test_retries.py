@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.client import errors as client_errors
 from barnabas.client.options import producer_options
-from barnabas.client.waiting import Deadline, Retries
+from barnabas.client.retries import Deadline, Retries
 from barnabas.runtime.random import SeededRandom
 
 Run = Callable[[Any], Any]
@@ -58,7 +58,7 @@ def test_a_pause_beyond_the_deadline_is_not_waited_for(run: Run) -> None:
         attempts = Attempts(9)
         patient = retries(retry_backoff_ms=900_000, retry_backoff_max_ms=900_000)
         with pytest.raises(
-            client_errors.KafkaTimeoutError, match=r"it was not done within 600000 ms.*not yet"
+            client_errors.KafkaTimeoutError, match=r"it did not complete within 600000 ms.*not yet"
         ):
             await patient.until(Deadline(600_000), "it", attempts)
         assert attempts.made == 1
@@ -70,7 +70,7 @@ def test_an_attempt_that_takes_too_long_is_ended(run: Run) -> None:
     import asyncio
 
     async def work() -> None:
-        with pytest.raises(client_errors.KafkaTimeoutError, match="it was not done within 20 ms"):
+        with pytest.raises(client_errors.KafkaTimeoutError, match="it did not complete within 20 ms"):
             await retries().until(Deadline(20), "it", asyncio.Event().wait)
 
     run(work())
