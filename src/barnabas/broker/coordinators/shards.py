@@ -105,7 +105,7 @@ class _DelayedCommits(DelayedOperation, Generic[M]):
         self._shards.expire(self._partition)
 
     def fail(self, error: BaseException) -> None:
-        self._shards.restart(self._place)
+        self._shards.restart(self._partition)
 
 
 class Shards(Generic[M]):
