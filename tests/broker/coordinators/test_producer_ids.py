@@ -78,7 +78,7 @@ def test_a_refused_block_fails_all_waiting_requests_and_is_retried() -> None:
 
 
 def test_a_failed_request_fails_all_waiting_requests_and_is_retried() -> None:
-    """As when there is no controller for a while: nobody asked again for the rest of the broker's life."""
+    """As when there is no controller for a while: no request was ever sent again."""
     broker = Broker()
     broker.metadata.holds_answers = True
     ids = ProducerIds(broker, 1)

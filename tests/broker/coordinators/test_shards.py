@@ -1,4 +1,4 @@
-"""Shards of coordinators follow the leadership of their topic's partitions, load from its log and write to it."""
+"""Shards follow the leadership of their topic's partitions, load from its log and append to it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def batch_of(*numbers: int, **more: Any) -> bytearray:
 
 
 def written(world: ShardsWorld, *batch_list: bytes | bytearray) -> None:
-    """What an earlier life has left in the log."""
+    """Appends records before the shard is loaded."""
     log = world.log(CONSUMER_OFFSETS)
     for batch in batch_list:
         copy = bytearray(batch)
@@ -63,7 +63,7 @@ def lead_again(world: ShardsWorld) -> None:
 
 
 def loaded_with(world: ShardsWorld, *batch_list: bytes | bytearray) -> list[Any]:
-    """What a shard makes of these batches."""
+    """The state of a shard that has loaded these batches."""
     world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
     written(world, *batch_list)
     resign(world)
@@ -124,7 +124,7 @@ def test_a_change_that_leaves_the_leadership_leaves_the_shard() -> None:
 
 
 def test_a_new_leader_epoch_is_a_new_shard_even_of_the_same_leader() -> None:
-    """A shard was known by its log: it outlived the epoch in which it had decided."""
+    """A shard was identified by its log: it outlived its leader epoch."""
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
     world.keep(1, 2)
@@ -140,7 +140,7 @@ def test_a_new_leader_epoch_is_a_new_shard_even_of_the_same_leader() -> None:
 
 
 def test_a_shard_continues_while_its_log_moves_to_another_directory() -> None:
-    """A shard was known by its log: after a move it waited for the high watermark of a log that was gone."""
+    """A shard was identified by its log: after a move it waited for the high watermark of the old log."""
     world = ShardsWorld(dirs=("/data", "/other"))
     world.offsets_topic()
     assert value_of(world.keep(1)) == "kept"
@@ -360,7 +360,7 @@ def test_transactions_and_their_ends_are_loaded_with_their_producers() -> None:
 
 
 def damaged(batch: bytearray) -> bytearray:
-    """Its checksum is right, but it says that it holds more records than it does."""
+    """A batch with a valid CRC that claims more records than it has."""
     struct.pack_into(">i", batch, RECORD_COUNT_POSITION, 3)
     struct.pack_into(">I", batch, CRC_POSITION, batch_crc(batch, 0, len(batch)))
     return batch
@@ -422,7 +422,7 @@ def test_a_fault_while_loading_leaves_the_partition_unserved(caplog: pytest.LogC
 def test_a_fault_at_the_end_of_loading_leaves_the_partition_unserved_too(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It counted as served, by a machine whose timers had not begun; the fault went to the loop."""
+    """It counted as active with a machine whose timers had not started; the error reached the loop."""
 
     def fault(book: Book, context: Context) -> None:
         raise ZeroDivisionError("planted")
@@ -439,7 +439,7 @@ def test_a_fault_at_the_end_of_loading_leaves_the_partition_unserved_too(
 
 
 class Coordinator:
-    """Answers what a test wants, when it wants."""
+    """A coordinator whose responses the test controls."""
 
     def __init__(self) -> None:
         self.asked: list[TransactionalWrite] = []
@@ -508,7 +508,7 @@ def test_a_shard_that_is_lost_while_its_transaction_is_verified_writes_nothing()
 def test_a_failed_shard_is_reloaded(
     when: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log has taken what could not be applied: a machine that is made anew from it has it."""
+    """Records that could not be applied are in the log: a reloaded machine has them."""
     world = ShardsWorld()
     world.offsets_topic()
     assert value_of(world.keep(1)) == "kept"

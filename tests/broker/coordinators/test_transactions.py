@@ -62,7 +62,7 @@ def test_the_epoch_grows_with_each_transaction() -> None:
         assert world.write(0, f"t{epoch}", epoch=epoch).error_code == 0
         ended = world.end(COMMIT, epoch=epoch)
         assert (ended.error_code, ended.producer_id, ended.producer_epoch) == (0, 0, epoch + 1)
-        # A request that was under way for long must not become part of the next transaction.
+        # A delayed request must not become part of the next transaction.
         late = world.write(1, "late", epoch=epoch)
         assert late.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
         again = world.end(COMMIT, epoch=epoch)
@@ -175,7 +175,7 @@ def test_a_last_transaction_that_takes_long_sends_the_next_away() -> None:
     for _ in range(6):
         world.tick(20)
     answer = world.late[0].responses[0].partition_responses[0]
-    # In words that every client tries again after.
+    # With codes that every client retries.
     assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert "CONCURRENT_TRANSACTIONS" in answer.error_message
     assert world.log("orders", 1).end_offset == 0
@@ -232,7 +232,7 @@ def test_markers_of_many_partitions_are_sent_in_slices(monkeypatch: pytest.Monke
 
 @pytest.mark.trap
 def test_a_hanging_transaction_is_ended_by_an_administrator() -> None:
-    """Trap 9: the last stable offset goes on when a hanging transaction is aborted (KIP-664)."""
+    """Trap 9: the last stable offset advances when a hanging transaction is aborted (KIP-664)."""
     world = TxnWorld(level=1, options={"transaction.partition.verification.enable": "false"})
     assert world.write(0, "hangs", pid=77, version=9, name="lost").error_code == 0
     assert read(world).last_stable_offset == 0
@@ -259,7 +259,7 @@ def test_an_end_that_was_taken_over_is_given_up() -> None:
     world = TxnWorld(level=1)
     world.init()
     world.add(0)
-    # A coordinator of a later epoch has been at work.
+    # A coordinator of a later epoch has written a marker.
     world.marker(ABORT, 0, coordinator_epoch=9)
     world.end(COMMIT, version=4)
     assert world.state() == "PrepareCommit"
@@ -279,7 +279,7 @@ def test_a_marker_expires_without_a_follower() -> None:
 
 
 def restarted(world: TxnWorld) -> TxnWorld:
-    """The same folder, after a stop that the coordinators did not hear of."""
+    """The same directory, after a stop without a shutdown of the coordinators."""
     world.stop()
     again = TxnWorld(disk=world.disk, image=world.image)
     again.clock.now_ms = world.clock.now_ms
@@ -292,7 +292,7 @@ def test_prepared_transactions_are_completed_after_a_restart() -> None:
     world.end(COMMIT, version=4)
     assert world.state() == "PrepareCommit"
     again = restarted(world)
-    # The coordinator may be there before the partitions are, and then tries again: twice at most.
+    # The coordinator may be ready before the partitions are, and then retries: twice at most.
     for _ in range(3):
         follower_catches_up(again)
         again.tick(RETRY_MS)
@@ -323,14 +323,14 @@ def test_a_coordinator_that_resigns_leaves_the_end_to_the_next() -> None:
     world.partition_change(TRANSACTION_STATE, index, leader=BROKER, isr=[BROKER])
     for _ in range(20):
         world.tick(1)
-    # The next coordinator tells the slow partition once more, in the name of its own epoch.
+    # The next coordinator sends the slow partition's marker again, with its own epoch.
     follower_catches_up(world)
     assert world.state() == "CompleteCommit"
     producer = world.log("orders").producers.entries[0]
     assert producer.coordinator_epoch == world.replicas.partitions[TRANSACTION_STATE, index].leader_epoch > 0
 
 
-# Time
+# Timeouts
 
 
 def test_a_transaction_that_takes_too_long_is_aborted() -> None:
@@ -357,4 +357,4 @@ def test_unused_ids_are_forgotten() -> None:
         world.tick(HOUR_MS)
     assert [one.transactional_id for one in world.listed().transaction_states] == ["busy"]
     begun = world.init()
-    assert (begun.producer_id, begun.producer_epoch) == (2, 0)  # as if it had never been
+    assert (begun.producer_id, begun.producer_epoch) == (2, 0)  # as if it had never existed

@@ -1,4 +1,4 @@
-"""Ends of transactions whose coordinator waits for the replicas of its log, longer than producers do."""
+"""Transactions whose coordinator waits for the replicas of its log longer than the request timeout."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_markers_are_sent_for_a_decision_that_is_committed_after_its_request_tim
 
 
 def test_no_marker_is_sent_before_the_decision_is_committed() -> None:
-    # The leader waits longer for its follower than the producer does, and than it takes to look again.
+    # The leader waits longer for its follower than the producer's timeout and the sweep interval.
     world = TxnWorld(level=1, options={"request.timeout.ms": "1000", "replica.lag.time.max.ms": "300000"})
     world.init()
     world.add(0)
@@ -75,7 +75,7 @@ def test_a_late_completion_is_written_once() -> None:
     follower_catches_up(world)
     assert len(world.transactions.marker_sender) == 1, "complete, but not committed"
     world.tick(world.settings["request.timeout.ms"])
-    assert len(world.transactions.marker_sender) == 1, "it is not given up"
+    assert len(world.transactions.marker_sender) == 1, "it is retried"
     slow_coordinator(world, [BROKER])
     world.tick(RETRY_MS)
     assert len(world.transactions.marker_sender) == 0

@@ -1,4 +1,4 @@
-"""Elections, moves, quotas, credentials, rules, tokens: what the broker refuses itself, and what it passes on."""
+"""Elections, reassignments, quotas, credentials, ACLs, tokens: refused by the broker, or forwarded."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def rules_like(**more: Any) -> DescribeAclsRequest:
 
 
 def ask(broker: FakeBroker, request: Message, version: int | None = None) -> Any:
-    """The handler's answer; a refusal becomes what the client would see."""
+    """The handler's response; an error becomes the response that the client would get."""
     key = request.schema.key
     assert key is not None
     route = routes_for(Mode.KRAFT, Role.CLIENT, broker.settings, Metrics())[key]
@@ -222,7 +222,7 @@ def test_quotas_are_described_from_the_image() -> None:
     assert (refused.error_code, refused.error_message, refused.entries) == (31, None, None)
 
 
-# Rules -----------------------------------------------------------------------------------------------------
+# ACLs ------------------------------------------------------------------------------------------------------
 
 
 def judged() -> FakeBroker:

@@ -37,7 +37,7 @@ def image_at(offset: int, features: dict[str, int]) -> Image:
 
 
 def routes_like(recorded: Any) -> list[Route]:
-    """Routes for all that Apache Kafka announced, also what is not built here."""
+    """Routes for all APIs that Apache Kafka announced, including unsupported ones."""
     metrics = Metrics()
     keys = [key for key, _, _ in recorded["v3"]["api_keys"]]
     return [Route(api(key), metrics.requests(api(key)), unstable=False) for key in keys]
@@ -56,7 +56,7 @@ def test_the_response_is_apache_kafkas_byte_for_byte(recorded: Any, role: str, v
         "transaction.version": 2,
         "group.version": 1,
     }
-    # The epoch is the offset of the metadata at that moment; it stands in a tagged field of eight bytes.
+    # The epoch is the metadata offset at that time, in a tagged field of eight bytes.
     position = golden.index(b"\x01\x08\0\0\0\0\0") + 2
     offset = struct.unpack_from(">q", golden, position)[0]
     answer = api_versions.answer(
@@ -100,7 +100,7 @@ def test_the_response_header_has_no_tagged_fields_in_any_version(
 
 
 SHARE_GROUPS = {76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92}
-# AddRaftVoter and RemoveRaftVoter: a quorum of one has nobody to add or remove.
+# AddRaftVoter and RemoveRaftVoter: a quorum of one cannot change.
 OTHER_VOTERS = {80, 81}
 # Fetch, Vote, BeginQuorumEpoch, EndQuorumEpoch, Envelope, FetchSnapshot, UpdateRaftVoter: between nodes.
 OTHER_NODES = {1, 52, 53, 54, 58, 59, 82}
@@ -114,7 +114,7 @@ def test_announced_versions_are_apache_kafkas(recorded: Any) -> None:
         ours = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
         assert {key: theirs.get(key) for key in ours} == ours
         assert list(ours) == sorted(ours)
-        assert theirs.keys() - ours.keys() == NOT_ANNOUNCED[role], "what works is announced, and nothing else"
+        assert theirs.keys() - ours.keys() == NOT_ANNOUNCED[role], "exactly the supported APIs are announced"
 
 
 @pytest.mark.trap

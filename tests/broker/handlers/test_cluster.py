@@ -97,7 +97,7 @@ def test_controllers_return_controllers(broker: Any) -> None:
     answer = cluster(broker, 1, "CONTROLLER", endpoint_type=2)
     assert [(one.broker_id, one.host, one.port) for one in answer.brokers] == [(1, "c1", 9093)]
     assert (answer.endpoint_type, answer.controller_id) == (2, 1)
-    # Version 0 wants brokers and cannot say anything else.
+    # Version 0 always requests brokers.
     with pytest.raises(KafkaError) as refused:
         cluster(broker, 0, "CONTROLLER")
     assert refused.value.code is ErrorCode.INVALID_REQUEST

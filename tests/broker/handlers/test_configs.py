@@ -1,4 +1,4 @@
-"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources: Apache Kafka 4.1.0's answers."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources: Apache Kafka 4.1.0's responses."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def describe(broker: Any, kind: int, name: str, keys: list[str] | None = None, *
     return settled(describe_configs.handle(broker, request, call_of(32, 4))).results[0]
 
 
-# DescribeConfigs ---------------------------------------------------------------------------------------------
+# DescribeConfigs
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.trap
@@ -174,7 +175,8 @@ def test_options_of_unauthorized_resources_are_hidden(broker: Any) -> None:
     assert describe(broker, BROKER_TYPE, "1").error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-# Changing -----------------------------------------------------------------------------------------------------
+# Changing
+# -----------------------------------------------------------------------------------------------------
 
 
 def change(
@@ -370,7 +372,8 @@ def test_a_replacement_is_forwarded_to_the_controller(broker: Any) -> None:
     assert replace(broker, 2, "alpha", [("retention.ms", "1")]) == [(0, None)]
 
 
-# ListConfigResources --------------------------------------------------------------------------------------------
+# ListConfigResources
+# --------------------------------------------------------------------------------------------
 
 
 def listed(broker: Any, version: int, *kinds: int) -> Any:

@@ -1,4 +1,4 @@
-"""The APIs of consumer groups, asked over a connection; what groups do is tested with the coordinator."""
+"""The consumer group APIs over a connection; the behaviour of groups is tested with the coordinator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def front(monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
 
 
 def ready(front: Front, level: int = 1) -> Wire:
-    """A connection to a broker that coordinates, with a topic and group.version at this level."""
+    """A connection to a coordinator, with a topic and group.version at this level."""
     front.metadata.commit(FeatureLevelRecord(name=GROUP_VERSION, feature_level=level))
     wire = front.connect()
     topic = CreateTopicsRequest.CreatableTopic(
@@ -139,7 +139,7 @@ def test_a_pattern_stands_only_for_topics_that_the_member_may_see(front: Front) 
     topics: set[Uuid] = set()
 
     def is_given_some() -> bool:
-        """What a pattern stands for is found out by a worker, in its own time."""
+        """A worker resolves the pattern asynchronously."""
         given = wire.ask(beat(member_epoch=1, subscribed_topic_names=None), 1).assignment
         topics.update(one.topic_id for one in (given.topic_partitions if given is not None else ()))
         return bool(topics)

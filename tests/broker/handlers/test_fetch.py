@@ -31,7 +31,7 @@ VERSIONS = range(4, 19)
 
 
 def world_with_records() -> World:
-    """Partition 0 has three batches of two records, partition 1 three large ones, partition 2 nothing."""
+    """Partition 0 has three batches of two records, partition 1 three large ones, partition 2 is empty."""
     world = World()
     world.topic("orders", 4)
     for _ in range(3):
@@ -41,7 +41,7 @@ def world_with_records() -> World:
 
 
 def by_version(world: World, request: FetchRequest, version: int) -> FetchRequest:
-    """Names or ids, as the version has them."""
+    """Topic names or ids, depending on the version."""
     topics: list[Any] = [*request.topics, *request.forgotten_topics_data]
     for topic in topics:
         if version >= 13:
@@ -273,7 +273,7 @@ def test_an_error_is_not_waited_with() -> None:
 
 
 def test_bytes_of_closed_segments_are_not_waited_with() -> None:
-    """A read ends with its segment: a client that asks for more than that would wait for nothing."""
+    """A read ends at its segment's end: a request for more bytes must not wait."""
     world = world_with_records()
     world.log("orders").roll()
     world.produce("orders", batch_of(b"new"))
@@ -349,7 +349,7 @@ def test_a_session_returns_only_changes(version: int) -> None:
 
 
 def test_sessions_give_every_partition_its_turn() -> None:
-    """Partitions that gave records are read last next time: a small limit starves nobody."""
+    """Partitions that returned records are read last next time: a small limit starves no partition."""
     world = world_with_records()
     world.produce("orders", batch_of(b"d" * 1000), index=2)
     session_id = ask(world, 12, {0: 0, 1: 0, 2: 0}, session_epoch=0, max_bytes=BATCH).session_id
@@ -442,7 +442,7 @@ def test_a_request_that_fails_as_a_whole_has_the_error_in_every_partition() -> N
 
 
 def restarted_and_cold(monkeypatch: pytest.MonkeyPatch) -> tuple[World, list[int]]:
-    """Records of an earlier life, none of them in memory; the ranges that were read."""
+    """Records from before a restart, none of them in the page cache; the ranges that were read."""
     world = world_with_records()
     world.log("orders").roll()
     world.produce("orders", batch_of(b"new"))
@@ -459,7 +459,7 @@ def restarted_and_cold(monkeypatch: pytest.MonkeyPatch) -> tuple[World, list[int
 
 
 def test_cold_data_is_read_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records of an earlier life are checked when they are first read; the loop does not wait for that."""
+    """Records from before a restart are read by a worker; the event loop does not wait."""
     world, read = restarted_and_cold(monkeypatch)
     waiting = ask(world, 12, {0: 0, 2: 0})
     world.tick()
@@ -472,7 +472,7 @@ def test_cold_data_is_read_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_cold_read_below_min_bytes_keeps_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not for bytes that are there, in the next segment; but for a partition that has no more."""
+    """It does not wait for bytes in the next segment, but for a partition without more."""
     world, _ = restarted_and_cold(monkeypatch)
     world.log("orders").active.sound_from = 10**9
     waiting = ask(world, 12, {0: 6}, max_wait_ms=500, min_bytes=10 * BATCH)

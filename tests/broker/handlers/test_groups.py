@@ -1,4 +1,4 @@
-"""The APIs of groups, asked over a connection; what groups do is tested with the coordinator."""
+"""The group APIs over a connection; the behaviour of groups is tested with the coordinator."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def find(group_id: str = "g", key_type: int = 0) -> FindCoordinatorRequest:
 
 
 def ready(front: Front) -> Wire:
-    """A connection to a broker that coordinates."""
+    """A connection to a coordinator."""
     wire = front.connect()
     wire.ask(find(), 3)
     assert wire.ask(find(), 3).error_code == 0
@@ -78,7 +78,7 @@ def join(member_id: str = "", group_id: str = "g", **more: Any) -> JoinGroupRequ
 
 
 def enter(wire: Wire, group_id: str = "g") -> str:
-    """A stable group of one."""
+    """Joins as the only member; the group is stable."""
     member_id: str = wire.ask(join(group_id=group_id), 9).member_id
     joined = wire.ask(join(member_id, group_id), 9)
     assert joined.error_code == 0
@@ -197,7 +197,7 @@ def test_a_waiting_member_does_not_delay_shutdown(front: Front) -> None:
     other.send(request_bytes(join(member_id), 9))
     assert other.is_silent()
     front.broker.groups.stop()
-    assert other.frame(), "it is told to look elsewhere"
+    assert other.frame(), "it gets COORDINATOR_NOT_AVAILABLE"
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=first)
     assert wire.ask(beat, 4).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -220,7 +220,7 @@ def test_pipelined_requests_of_a_member_are_answered_in_order(front: Front) -> N
     assert len(wire.frames(3)) == 3
 
 
-# Access
+# Authorization
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_only_authorized_groups_are_described(front: Front) -> None:
     assert [one.error_code for one in found] == [ErrorCode.GROUP_AUTHORIZATION_FAILED, 0]
     assert wire.ask(find("g"), 1).error_message == "Group authorization failed."
     front.broker.authorizer = Denying((describe, Resource.GROUP, "g"))
-    assert len(wire.ask(ListGroupsRequest(), 5).groups) == 2, "who sees the cluster sees all groups"
+    assert len(wire.ask(ListGroupsRequest(), 5).groups) == 2, "DESCRIBE on the cluster shows all groups"
     front.broker.authorizer = Denying((describe, Resource.TRANSACTIONAL_ID, "t"))
     assert wire.ask(find("t", 1), 3).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
@@ -336,7 +336,7 @@ def test_only_authorized_groups_are_deleted(front: Front) -> None:
     ]
 
 
-# What handlers share
+# Helpers of handlers
 
 
 @pytest.mark.parametrize(
@@ -363,6 +363,6 @@ def test_the_response_to_a_disconnected_member_is_dropped(front: Front) -> None:
     other.sock.close()
     front.serve_for_a_while()
     joined = wire.ask(join(first), 9)
-    assert (joined.generation_id, len(joined.members)) == (2, 2), "it may yet come back"
+    assert (joined.generation_id, len(joined.members)) == (2, 2), "its session has not expired"
     beat = HeartbeatRequest(group_id="g", generation_id=2, member_id=first)
     assert wire.ask(beat, 4).error_code == 0

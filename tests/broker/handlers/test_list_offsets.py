@@ -1,4 +1,4 @@
-"""ListOffsets: the answers that Apache Kafka 4.1 gave to the same requests."""
+"""ListOffsets: the responses that Apache Kafka 4.1 gave to the same requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata: the answers that Apache Kafka 4.1.0 gives."""
+"""Metadata: the responses of Apache Kafka 4.1.0."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_topic_with_its_partitions(broker: Any, version: int) -> None:
     assert [(one.replica_nodes, one.isr_nodes, one.offline_replicas) for one in found.partitions] == [
         ([1], [1], [])
     ] * 2
-    # What one version cannot carry is left out when it is written.
+    # Fields that a version does not have are not encoded.
     assert type(answer).decode(answer.encode(version), version).topics[0].name == "alpha"
 
 

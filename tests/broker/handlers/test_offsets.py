@@ -1,4 +1,4 @@
-"""The APIs of offsets, asked over a connection; what offsets do is tested with the coordinator."""
+"""The offset APIs over a connection; the behaviour of offsets is tested with the coordinator."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def front(monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
 
 
 def ready(front: Front) -> Wire:
-    """A connection to a broker that coordinates, with the topics t (4 partitions) and u (1)."""
+    """A connection to a coordinator, with the topics t (4 partitions) and u (1)."""
     wire = front.connect()
     for name, partitions in (("t", 4), ("u", 1)):
         make_topic(wire, name, partitions)
@@ -297,11 +297,11 @@ def test_offsets_of_an_unknown_transaction_are_refused(front: Front) -> None:
         (ErrorCode.PRODUCER_FENCED, 0, ErrorCode.PRODUCER_FENCED),
     ],
 )
-def test_older_producers_get_codes_that_they_know(code: ErrorCode, version: int, as_told: ErrorCode) -> None:
-    assert txn_offset_commit._for_version(code, version) is as_told
+def test_older_producers_get_codes_that_they_know(code: ErrorCode, version: int, reported: ErrorCode) -> None:
+    assert txn_offset_commit._for_version(code, version) is reported
 
 
-# Who may
+# Authorization
 
 
 def test_a_group_that_must_not_be_read_is_not_committed_to(front: Front) -> None:
@@ -343,7 +343,7 @@ def test_a_transactional_id_that_must_not_be_used(front: Front) -> None:
     assert codes(wire.ask(txn({"t": {0: 5}}), 5)) == [("t", {0: refused})]
 
 
-# A fault of ours
+# Internal errors
 
 
 def test_an_internal_error_is_returned_in_every_version(

@@ -1,4 +1,4 @@
-"""Produce: every answer that Apache Kafka 4.1 gives to the same request (recorded from it)."""
+"""Produce: the responses that Apache Kafka 4.1 gave to the same requests (recorded)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_acks_of_another_number_are_refused() -> None:
     assert world.log("orders").end_offset == 0
 
 
-# What Apache Kafka 4.1.0 answers: code, log start offset, message.
+# Apache Kafka 4.1.0's response: code, log start offset, message.
 BAD_BATCHES: dict[str, tuple[Any, ErrorCode, int, str | None]] = {
     "bad crc": (patched(30, b"\xff"), ErrorCode.CORRUPT_MESSAGE, -1, None),
     "no records": (b"", ErrorCode.INVALID_RECORD, -1, None),
@@ -301,7 +301,7 @@ def test_a_producer_that_is_gone_is_not_waited_for() -> None:
 def test_a_produce_with_a_fault_while_it_waits_is_refused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F5: the client of a delayed produce that failed waited for ever."""
+    """F5: the client of a delayed produce that failed never got a response."""
     world = World()
     world.topic("orders", replicas=[1, 2], isr=[1, 2])
     waiting = world.ask(produce, produce_request("orders", {0: batch_of(b"a")}, acks=-1), 12)
@@ -370,7 +370,7 @@ def test_a_duplicate_gets_its_original_timestamp() -> None:
     assert [one.log_append_time_ms for one in answers] == [-1, T0]
 
 
-# Transactions: the coordinator's word comes between check and append (KIP-890)
+# Transactions: writes are verified with the coordinator before the append (KIP-890)
 
 
 class Coordinator:
@@ -425,7 +425,7 @@ def test_the_append_waits_for_the_verification() -> None:
     coordinator.answers[0].set({TopicPartition("orders", 0): ErrorCode.NONE})
     answer = result_of(waiting, 12).responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (0, 0)
-    # The next batch of the transaction needs no word: the log knows it.
+    # The next batch of the transaction needs no verification: the log knows it.
     result_of(world.ask(produce, transactional(base_sequence=1), 12), 12)
     assert len(coordinator.asked) == 1
     assert world.log("orders").end_offset == 2

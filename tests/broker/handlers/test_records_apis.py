@@ -65,7 +65,7 @@ def world_with_records(**fields: Any) -> World:
 def test_records_before_an_offset_go(version: int) -> None:
     world = world_with_records()
     assert delete(world, 2, version) == (ErrorCode.NONE, 2)
-    assert delete(world, 1, version) == (ErrorCode.NONE, 2)  # gone already
+    assert delete(world, 1, version) == (ErrorCode.NONE, 2)  # deleted already
     assert world.log("orders").log_start_offset == 2
     assert delete(world, -1, version) == (ErrorCode.NONE, 4)
 

@@ -1,4 +1,4 @@
-"""CreateTopics, CreatePartitions, DeleteTopics: what the broker decides before the controller is asked."""
+"""CreateTopics, CreatePartitions, DeleteTopics: what the broker decides before it forwards."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_topics_are_deleted_by_name(broker: Any) -> None:
         ("dup", ZERO_UUID): (42, "Duplicate topic name."),
     }
     ((request, version, _),) = broker.metadata.asked
-    # By id, so that a topic made anew under the same name meanwhile stays.
+    # By id, so that a topic recreated under the same name is kept.
     assert [(one.name, one.topic_id) for one in request.topics] == [(None, known)]
     assert version == 6
 

@@ -1,4 +1,4 @@
-"""The APIs of transactions: who may ask, shapes of answers, several at once."""
+"""The transaction APIs: authorization, responses, batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRITE_SHOP = (Operation.WRITE, Resource.TRANSACTIONAL_ID, "shop")
 def as_broker(
     world: TxnWorld, *rows: tuple[str, int, int, bool, dict[str, list[int]]], version: int = 5
 ) -> Any:
-    """Several transactions: id, producer id, epoch, only to verify, partitions by topic."""
+    """Several transactions: id, producer id, epoch, verify only, partitions by topic."""
     request = AddPartitionsToTxnRequest(
         transactions=[
             AddPartitionsToTxnRequest.Transaction(

@@ -1,4 +1,4 @@
-"""Topics that come into being by being asked for."""
+"""Automatic creation of topics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_topic_is_requested_once_at_a_time() -> None:
         assert topics.create(["a"], CALL) == {"a": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert len(broker.metadata.asked) == 1
     promise.fail(KafkaError(ErrorCode.NOT_CONTROLLER))
-    # After a failure the next request tries again.
+    # After a failure the next request retries.
     topics.create(["a"], CALL)
     assert len(broker.metadata.asked) == 2
 

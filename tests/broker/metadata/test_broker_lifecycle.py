@@ -1,4 +1,4 @@
-"""A broker's life in its cluster, step by step, with a clock that the test moves."""
+"""The broker lifecycle, step by step, with a clock that the test advances."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DIRECTORY, OTHER = Uuid(b"\x81" + bytes(15)), Uuid(b"\x01" + bytes(15))
 
 
 class Life:
-    """A lifecycle, and what it asked; answers are given by hand."""
+    """A lifecycle and its requests; tests provide the responses."""
 
     def __init__(self, **overrides: Any) -> None:
         self.now_ns = 0
@@ -195,7 +195,7 @@ def test_a_broker_that_never_ran_shuts_down_at_once() -> None:
     life = Life()
     life.start()
     assert life.life.shut_down().done
-    # An answer that comes afterwards changes nothing.
+    # A late response changes nothing.
     life.register()
     assert life.life.state is State.SHUTTING_DOWN
 

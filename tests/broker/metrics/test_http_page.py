@@ -1,4 +1,4 @@
-"""The bounds of the metrics page: whoever reaches its port must not take descriptors from clients."""
+"""The limits of the metrics endpoint: its connections must not take descriptors from clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MS = 1_000_000
 
 
 class Line:
-    """A connection that notes what is done with it."""
+    """A connection that records its calls."""
 
     def __init__(self) -> None:
         self.sent = b""
@@ -71,7 +71,7 @@ def test_connections_to_the_metrics_endpoint_are_bounded() -> None:
     handler, _ = known[0]
     handler.closed(CloseReason.PEER, None)
     assert visits.visit() is not None
-    assert len(visits.timers) == MAX_CONNECTIONS, "who has left has no deadline any more"
+    assert len(visits.timers) == MAX_CONNECTIONS, "a closed connection has no deadline"
 
 
 def test_a_header_without_an_end_is_refused() -> None:

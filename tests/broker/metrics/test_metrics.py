@@ -1,4 +1,4 @@
-"""What is counted, and how Prometheus reads it."""
+"""Counters, gauges, and the text for Prometheus."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_requests_are_counted_by_api_and_time() -> None:
     assert 'barnabas_request_seconds_bucket{api="Produce",le="+Inf"} 4' in lines
     assert 'barnabas_request_errors_total{api="Produce"} 1' in lines
     assert produce.buckets[LATENCY_BUCKETS - 1] == 1
-    # An API that nobody has used yet is not shown.
+    # An unused API is not shown.
     metrics.requests(api_named("Fetch"))
     assert "Fetch" not in metrics.text()
 

@@ -1,4 +1,4 @@
-"""The authorizer of rules: from the image and its deltas, remembered, told in the log, chosen by the file."""
+"""The StandardAuthorizer: ACLs of image and deltas, the cache, the log of denials, the configuration."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_unrelated_deltas_keep_the_cache(monkeypatch: pytest.MonkeyPatch) -> Non
     authorizer = StandardAuthorizer()
     authorizer.load(changed(EMPTY_IMAGE, rule("a")).image)
     assert reads(authorizer, "a")
-    monkeypatch.setattr(authorizer, "_evaluate", lambda *_: pytest.fail("it was judged again"))
+    monkeypatch.setattr(authorizer, "_evaluate", lambda *_: pytest.fail("it was evaluated again"))
     authorizer.apply(Delta(EMPTY_IMAGE))
     assert reads(authorizer, "a")
 
@@ -178,14 +178,14 @@ def test_a_broker_follows_rules_as_they_come_and_go(monkeypatch: pytest.MonkeyPa
 
         assert code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         front.metadata.commit(secret)
-        assert code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "whether there is one is not told"
+        assert code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the existence of a topic is not revealed"
         front.metadata.commit(RemoveAccessControlEntryRecord(id=secret.id))
         assert code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-# How a handler asks: itself, or through what several of them have in common.
+# How a handler authorizes: directly, or through a shared helper.
 ASKING = re.compile(r"authorizer\.|authorize\w*\(|check_cluster\(|check_member_request\(")
-# They are for everybody: who has not authenticated yet must be able to, and tokens are refused to all.
+# Open to all: clients authenticate with them, and delegation tokens are refused to all.
 FOR_EVERYBODY = {
     "ApiVersions",
     "SaslHandshake",
@@ -199,7 +199,7 @@ FOR_EVERYBODY = {
 
 @pytest.mark.parametrize("role", [Role.CLIENT, Role.CONTROLLER])
 def test_every_api_is_authorized(role: Role) -> None:
-    """An API that forgets to ask is open to all; which it asks what, `make verify` holds against Apache Kafka."""
+    """An API without a check is open to all; `make verify` compares the checks with Apache Kafka's."""
     without = set()
     for route in routes_for(Mode.KRAFT, role, node_of().settings, Metrics()).values():
         handle = route.handle.func if isinstance(route.handle, partial) else route.handle
@@ -220,7 +220,7 @@ def characters(authorizer: StandardAuthorizer) -> int:
 
 
 def test_cached_denials_are_bounded_in_bytes() -> None:
-    """F7: 15,000 refused names of 32 kB took 500 MB: verdicts were counted, not weighed."""
+    """F7: 15,000 denied names of 32 kB took 500 MB: the cache was bounded in entries, not bytes."""
     authorizer = StandardAuthorizer()
     for number in range(2_000):
         name = f"{number:05}" + "x" * 32_000
@@ -235,11 +235,11 @@ def test_shorter_names_are_weighed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1_000):
         assert not authorizer.allows(context(), Operation.READ, Resource.TOPIC, f"{number:05}" + "x" * 200)
         assert characters(authorizer) <= 10_000
-    assert characters(authorizer), "they are remembered"
+    assert characters(authorizer), "they are cached"
 
 
 def test_a_denied_name_takes_one_short_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """F7: the log grew with the names, and a name with a newline forged a line of its own."""
+    """F7: the log grew with the names, and a name with a newline forged a line."""
     caplog.set_level(logging.INFO)
     authorizer = StandardAuthorizer()
     name = "x\n2026-01-01 00:00:00,000 INFO barnabas.broker.server: node 1 has stopped" + "y" * 30_000

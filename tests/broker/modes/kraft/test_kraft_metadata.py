@@ -84,7 +84,7 @@ def test_a_request_becomes_one_batch_a_delta_and_then_a_reply() -> None:
     assert "t" not in kraft.image.topic_ids
     kraft.run(30)
     assert isinstance(heard[0], CreateTopicsResponse)
-    assert seen == [0], "who subscribed hears before who asked"
+    assert seen == [0], "publishers are called before the response is sent"
     assert len(kraft.log()) == batches + 1
     (delta,) = kraft.deltas[deltas:]
     assert (len(delta.partitions), delta.image) == (3, kraft.image)
@@ -99,7 +99,7 @@ def test_a_response_without_records_waits_for_earlier_records() -> None:
     kraft.run(30)
     assert (len(created), len(listed)) == (1, 1)
     alone = kraft.send(ListPartitionReassignmentsRequest(topics=None))
-    assert isinstance(alone[0], ListPartitionReassignmentsResponse), "nothing is on its way: at once"
+    assert isinstance(alone[0], ListPartitionReassignmentsResponse), "nothing is pending: at once"
 
 
 def test_a_restart_leads_in_a_new_epoch_and_knows_everything() -> None:
@@ -117,7 +117,7 @@ def test_a_restart_leads_in_a_new_epoch_and_knows_everything() -> None:
         assert kraft.image.topics == before.topics
         assert kraft.image.configs == before.configs
         assert kraft.image.brokers == before.brokers
-        # The first delta has all that the log had; nobody needs another source.
+        # The first delta has the whole log; publishers need no other source.
         assert kraft.deltas[0].before is EMPTY_IMAGE
         assert len(kraft.deltas[0].partitions) == 4
     assert b"3 " in kraft.disk.read_bytes(f"{METADATA}/leader-epoch-checkpoint")
@@ -297,7 +297,7 @@ def test_a_vote_that_cannot_be_kept_fails_the_start() -> None:
     assert (len(failed), len(kraft.failures)) == (1, 1)
 
 
-# Leadership that is lost and won again
+# Leadership changes
 
 
 def _resign(kraft: KraftWorld) -> None:
@@ -316,7 +316,7 @@ def _stand(kraft: KraftWorld) -> None:
 
 
 def test_a_controller_that_loses_leadership_fails_waiting_requests() -> None:
-    """The driver ignored it: replies waited for ever, and decisions rested on what was never committed."""
+    """The driver ignored it: responses waited forever, and decisions used uncommitted records."""
     kraft = KraftWorld()
     kraft.join()
     waiting = kraft.send(creation("t"))
@@ -342,7 +342,7 @@ def test_a_controller_that_loses_leadership_fails_waiting_requests() -> None:
 
 
 def test_an_append_while_the_loss_is_not_reported_yet_is_refused() -> None:
-    """The node knows first, the controller when the disk has taken what was before: nothing slips between."""
+    """The Raft node knows first, the controller after the pending writes: no append slips between."""
     kraft = KraftWorld()
     kraft.join()
     kraft.send(creation("t"))
@@ -371,7 +371,7 @@ def test_a_node_that_leads_again_gives_its_own_live_broker_a_whole_session() -> 
 
 
 def test_all_stale_brokers_are_fenced_in_one_run() -> None:
-    """One a turn, with eight turns a session: a rack that is gone was fenced for minutes."""
+    """One broker per run, with eight runs per session: fencing a failed rack took minutes."""
     kraft = KraftWorld()
     kraft.join()
     for broker_id in range(2, 7):
@@ -384,14 +384,14 @@ def test_all_stale_brokers_are_fenced_in_one_run() -> None:
     kraft.run(12_000)
     assert all(broker.fenced for broker in kraft.image.brokers.values())
     assert len(fenced_at) == 6
-    assert fenced_at[-1] - fenced_at[0] < 100 * MS, "in virtual time, of which a turn takes 1,125 ms"
+    assert fenced_at[-1] - fenced_at[0] < 100 * MS, "in virtual time, of which a run takes 1,125 ms"
 
 
-# What the image is made of
+# Images
 
 
 def test_the_brokers_image_is_its_own() -> None:
-    """The controller's image object was the broker's: what was decided was seen before it was committed."""
+    """Broker and controller shared an image: the broker saw uncommitted decisions."""
     kraft = KraftWorld()
     kraft.join()
     kraft.send(creation("t"))
@@ -406,7 +406,7 @@ def test_the_brokers_image_is_its_own() -> None:
 
 
 def test_a_committed_record_that_cannot_be_applied_stops_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Apache Kafka's fault handlers do: the state and the log disagree, and going on would spread it."""
+    """As Apache Kafka's fault handlers do: state and log differ, and continuing would spread the damage."""
     kraft = KraftWorld()
     kraft.join()
     heard = kraft.send(creation("t"))
@@ -517,7 +517,7 @@ def test_snapshots_that_were_not_finished_are_removed() -> None:
     assert kraft.started.done
 
 
-# What is refused
+# Refused starts
 
 
 def _refused(kraft: KraftWorld) -> str:
@@ -589,7 +589,7 @@ def test_a_snapshot_with_a_broken_batch() -> None:
 
 
 def _made_topics() -> KraftWorld:
-    """A node that has made topics, each in a batch of its own."""
+    """A node that has created topics, each in its own batch."""
     kraft = KraftWorld()
     kraft.join()
     for number in range(10):
@@ -598,7 +598,7 @@ def _made_topics() -> KraftWorld:
 
 
 def _flip(kraft: KraftWorld, batch: BatchView, byte: int = 80) -> None:
-    """One bit within this batch of the metadata log, which has one segment."""
+    """Flips one bit in this batch of the metadata log, which has one segment."""
     (name,) = kraft.names(".log")
     path = f"{METADATA}/{name}"
     content = bytearray(kraft.disk.read_bytes(path))
@@ -610,7 +610,7 @@ def _flip(kraft: KraftWorld, batch: BatchView, byte: int = 80) -> None:
 @pytest.mark.parametrize("which", [1, 5, -1])
 @pytest.mark.parametrize("byte", [3, 9, 30, 80])
 def test_a_damaged_batch_of_the_metadata_log_is_refused(which: int, byte: int) -> None:
-    """F11: the log was cut at the damage with a warning; later topics became stray, all offsets were lost."""
+    """F11: the log was truncated at the corrupt batch; later topics became stray, all offsets were lost."""
     kraft = _made_topics()
     kraft.stop()
     damaged, count = kraft.log()[which], len(kraft.log())
@@ -621,17 +621,17 @@ def test_a_damaged_batch_of_the_metadata_log_is_refused(which: int, byte: int) -
     assert f"offset {damaged.base_offset} cannot be read" in refusal
     assert "remove committed-offset-checkpoint" in refusal
     after = kraft.disk.read_bytes(f"{METADATA}/{kraft.names('.log')[0]}")
-    assert before == after, "nothing was cut, and so nothing is lost that a copy might complete"
+    assert before == after, "nothing was truncated, so a backup can still complete it"
     kraft.disk.remove(f"{METADATA}/committed-offset-checkpoint")
     kraft.refusal = None
     kraft.restart()
     assert kraft.refusal is None
     assert len(kraft.log()) < count + 3
-    assert kraft.started.done, "whoever was told how to go on can go on"
+    assert kraft.started.done, "the advice in the message works"
 
 
 def test_damage_is_found_after_a_crash_too() -> None:
-    """F11: what was committed is written down while the node runs."""
+    """F11: the committed offset is checkpointed while the node runs."""
     kraft = _made_topics()
     kraft.run(2_000)
     kraft.ask(creation("last"), CreateTopicsResponse)
@@ -641,7 +641,7 @@ def test_damage_is_found_after_a_crash_too() -> None:
 
 
 def test_a_log_that_lost_its_end_is_refused() -> None:
-    """F11: as a copy that was not finished would be."""
+    """F11: like an incomplete copy."""
     kraft = _made_topics()
     kraft.stop()
     last = kraft.log()[-1]
@@ -705,7 +705,7 @@ def test_a_log_that_starts_too_late() -> None:
     assert "no snapshot has earlier records" in _refused(kraft)
 
 
-# Apache Kafka's folders
+# Apache Kafka's directories
 
 
 @pytest.mark.parametrize(("mode", "epoch", "topics"), [("kraft-4.1.0", 2, 15), ("kraft-3.9.1", 2, 15)])
