@@ -9,7 +9,7 @@ import pytest
 from barnabas.base.ids import Uuid
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import EMPTY_IMAGE, Image
-from barnabas.metadata.loader import MetadataBatch, MetadataFolderLoader, MetadataLoadError
+from barnabas.metadata.loader import MetadataBatch, MetadataLoader, MetadataLoadError
 from barnabas.protocol.records.metadata import (
     BeginTransactionRecord,
     EndTransactionRecord,
@@ -46,7 +46,7 @@ def batch(last_offset: int, *records: Message) -> MetadataBatch:
 
 def test_batches_become_one_delta_for_all_publishers_in_order() -> None:
     published: list[tuple[str, Delta, Image]] = []
-    loader = MetadataFolderLoader()
+    loader = MetadataLoader()
     for name in ("settings", "replicas", "coordinators"):
         loader.install(Recorder(name, published))
     loader.load([batch(0), batch(1, topic("a"))])
@@ -66,7 +66,7 @@ def test_batches_become_one_delta_for_all_publishers_in_order() -> None:
 def test_a_failing_publisher_does_not_affect_the_others(caplog: pytest.LogCaptureFixture) -> None:
     """F6: one failure in a delta hid it from all later publishers."""
     published: list[tuple[str, Delta, Image]] = []
-    loader = MetadataFolderLoader()
+    loader = MetadataLoader()
     loader.install(Recorder("first", published, ZeroDivisionError("oops")))
     loader.install(Recorder("second", published))
     loader.load([batch(0, topic("a"))])
@@ -81,7 +81,7 @@ def test_a_failing_publisher_does_not_affect_the_others(caplog: pytest.LogCaptur
 def test_a_transaction_is_published_when_it_ends() -> None:
     # KIP-868
     published: list[tuple[str, Delta, Image]] = []
-    loader = MetadataFolderLoader()
+    loader = MetadataLoader()
     loader.install(Recorder("one", published))
     loader.load([batch(0, BeginTransactionRecord(name="x"), topic("a"))])
     assert not loader.publish(), "a snapshot of this image would lack the open transaction"
@@ -92,6 +92,6 @@ def test_a_transaction_is_published_when_it_ends() -> None:
 
 
 def test_a_committed_record_that_contradicts_the_image_cannot_be_loaded() -> None:
-    loader = MetadataFolderLoader()
+    loader = MetadataLoader()
     with pytest.raises(MetadataLoadError, match=r"up to offset 4 .* there is no topic with id"):
         loader.load([batch(4, RemoveTopicRecord(topic_id=Uuid.from_words(1, 2)))])

@@ -19,7 +19,7 @@ from barnabas.base.errors import KafkaError
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.producer.delivery import Delivery
 from barnabas.client.producer.producer import Producer
-from barnabas.collect.progress import CompletedFetch, Progress
+from barnabas.collect.progress import Progress, SentLines
 from barnabas.collect.sources import Lines, Source
 
 logger = logging.getLogger(__name__)
@@ -234,7 +234,7 @@ class Collector:
         source: Source,
         place: int,
         progress: Progress,
-        chunk: CompletedFetch,
+        chunk: SentLines,
         deliveries: list[Delivery],
     ) -> None:
         assert self._failed is not None

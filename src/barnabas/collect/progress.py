@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 
-class CompletedFetch:
+class SentLines:
     """Lines that were sent together; `position` is where their source stands after them."""
 
     __slots__ = ("is_written", "position")
@@ -24,20 +24,20 @@ class Progress:
 
     def __init__(self, position: int) -> None:
         self.written = position
-        self._sent: deque[CompletedFetch] = deque()
+        self._sent: deque[SentLines] = deque()
 
     @property
     def is_all_written(self) -> bool:
         return not self._sent
 
-    def send(self, position: int) -> CompletedFetch:
-        chunk = CompletedFetch(position)
-        self._sent.append(chunk)
-        return chunk
+    def send(self, position: int) -> SentLines:
+        sent = SentLines(position)
+        self._sent.append(sent)
+        return sent
 
-    def acknowledge(self, chunk: CompletedFetch) -> bool:
+    def acknowledge(self, sent: SentLines) -> bool:
         """Whether the written position moved."""
-        chunk.is_written = True
+        sent.is_written = True
         before = self.written
         while self._sent and self._sent[0].is_written:
             self.written = self._sent.popleft().position

@@ -35,7 +35,7 @@ class MetadataLoadError(Exception):
     """A committed record cannot be applied: this node's state and the log disagree, so the node must stop."""
 
 
-class MetadataFolderLoader:
+class MetadataLoader:
     """The metadata loader of one node."""
 
     def __init__(self) -> None:

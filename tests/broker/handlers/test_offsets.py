@@ -286,7 +286,7 @@ def test_offsets_of_an_unknown_transaction_are_refused(front: Front) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "version", "as_told"),
+    ("code", "version", "reported"),
     [
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),

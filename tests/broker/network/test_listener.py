@@ -257,7 +257,7 @@ def test_a_delayed_request_that_fails_is_answered(
     front.until(lambda: front.broker.metrics.connections_accepted == 1)
     front.serve_for_a_while()
     promise.fail(RuntimeError("planted"))
-    _, answer = read_response(wire.frame(), api(60), 1)
+    answer: Any = read_response(wire.frame(), api(60), 1)[1]
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert read_correlation_id(wire.frame()) == 2
     assert "planted" in caplog.text

@@ -9,7 +9,7 @@ from __future__ import annotations
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import UNASSIGNED_DIR, ZERO_UUID, Uuid
 from barnabas.metadata.image import Image
-from barnabas.metadata.loader import MetadataBatch, MetadataFolderLoader
+from barnabas.metadata.loader import MetadataBatch, MetadataLoader
 from barnabas.metadata.publisher import MetadataPublisher
 from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -48,7 +48,7 @@ class FakeMetadata:
         self.asked: list[tuple[Message, int, str]] = []
         # What a test wants answered instead, by type of the request.
         self.answers: dict[type[Message], Promise[Message] | BaseException] = {}
-        self._loader = MetadataFolderLoader()
+        self._loader = MetadataLoader()
         self._next_id = 1
         self.is_started = self.is_stopped = False
 

@@ -162,7 +162,7 @@ def test_a_full_disk_ends_the_server_and_it_says_so(site: Site, small_disk: Path
             name=f"t{number}", num_partitions=1, replication_factor=1, assignments=[], configs=[]
         )
         try:
-            answer = ask(address, CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
+            answer = send_request(address, CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
         except Exception:
             break
         if answer.topics[0].error_code:

@@ -15,8 +15,8 @@ from barnabas.batch.engine.gather import Gatherer, largest_record
 from barnabas.batch.records import Record
 from barnabas.batch.view import HEADER_SIZE
 from barnabas.client.cluster import Cluster
-from barnabas.client.errors.data import UnknownTopicOrPartitionError
 from barnabas.client.errors.base import error_for
+from barnabas.client.errors.data import UnknownTopicOrPartitionError
 from barnabas.client.errors.local import RecordTooLargeError
 from barnabas.client.model import TopicPartition
 from barnabas.client.producer.accumulator import Accumulator, PartitionQueue, TopicQueues

@@ -15,8 +15,8 @@ from barnabas.base.errors import ErrorCode
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer.fetch.completed_fetch import AbortedTransaction, CompletedFetch
 from barnabas.client.consumer.fetch.fetch_session import FINAL_EPOCH, NO_SESSION, TOPIC_ID_VERSION
-from barnabas.client.errors.data import OffsetNotAvailableError, UnknownTopicOrPartitionError
 from barnabas.client.errors.base import AuthorizationError, RetriableError, error_for
+from barnabas.client.errors.data import OffsetNotAvailableError, UnknownTopicOrPartitionError
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.model import NO_NODE, Partition, TopicPartition
 from barnabas.client.pool import Purpose

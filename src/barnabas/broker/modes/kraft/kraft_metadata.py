@@ -30,7 +30,7 @@ from barnabas.controller.state import ControllerOptions
 from barnabas.metadata.features import supported_features
 from barnabas.metadata.image import Image
 from barnabas.metadata.levels import CONTROLLER_REGISTRATION_LEVEL
-from barnabas.metadata.loader import MetadataBatch, MetadataFolderLoader
+from barnabas.metadata.loader import MetadataBatch, MetadataLoader
 from barnabas.metadata.publisher import MetadataPublisher
 from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from barnabas.protocol.schema import Message
@@ -87,7 +87,7 @@ class KraftMetadata:
         self._timers = timers
         self._workers = workers
         self._on_failure = on_failure
-        self._loader = MetadataFolderLoader()
+        self._loader = MetadataLoader()
         self._started: Promise[None] = Promise()
         self._folder: MetadataFolder | None = None
         self._components: _Components | None = None

@@ -28,7 +28,7 @@ from barnabas.controller.configs.configs import OpType
 from barnabas.controller.machine import Controller
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import EMPTY_IMAGE, ConfigResource, Image
-from barnabas.metadata.loader import MetadataBatch, MetadataFolderLoader
+from barnabas.metadata.loader import MetadataBatch, MetadataLoader
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -285,7 +285,7 @@ class _Survivor:
         """The image of all up to this offset."""
         folder, latest = self.folder, self.folder.snapshots.latest
         start = folder.log.log_start_offset if latest is None else latest.offset
-        loader = MetadataFolderLoader()
+        loader = MetadataLoader()
         loader.load([batch for batch in snapshot_batches(folder) if batch.last_offset <= offset])
         loader.load(list(batches_up_to(folder, start, offset + 1)))
         loader.publish()
