@@ -33,7 +33,7 @@ from barnabas.protocol.records.metadata import ClientQuotaRecord, UserScramCrede
 from barnabas.protocol.schema import Message
 from barnabas.runtime.loop.promise import Promise
 from tests.broker.worlds.front_world import Denying, FakeBroker, call_of, settled
-from tests.security.test_rules import rule
+from tests.security.test_acl_index import rule
 
 ELECTION = ElectLeadersRequest(
     election_type=0,
@@ -125,7 +125,7 @@ def of(request: object) -> str:
 @pytest.mark.parametrize(("request_", "operation"), PASSED_ON, ids=of)
 def test_the_controller_decides(request_: Message, operation: Operation) -> None:
     broker = FakeBroker()
-    broker.authorizer = StandardAuthorizer(allow_if_no_rule=True)
+    broker.authorizer = StandardAuthorizer(allow_if_no_acl=True)
     key = request_.schema.key
     assert key is not None
     name = type(request_).__name__.removesuffix("Request")
@@ -227,7 +227,7 @@ def test_quotas_are_described_from_the_image() -> None:
 
 def judged() -> FakeBroker:
     broker = FakeBroker()
-    broker.authorizer = StandardAuthorizer(allow_if_no_rule=True)
+    broker.authorizer = StandardAuthorizer(allow_if_no_acl=True)
     return broker
 
 
