@@ -29,11 +29,11 @@ async def values(
         partition = TopicPartition(topic, 0)
         consumer.assign([partition])
         end = (await consumer.end_offsets([partition]))[partition]
-        found: list[Any] = []
+        results: list[Any] = []
         async with asyncio.timeout(PATIENCE_S):
-            while len(found) < end:
-                found += [(one.key, one.value, one.headers) for one in await consumer.poll(timeout_ms=200)]
-        return found
+            while len(results) < end:
+                results += [(one.key, one.value, one.headers) for one in await consumer.poll(timeout_ms=200)]
+        return results
 
 
 def test_every_line_becomes_a_record_that_says_where_it_is_from(

@@ -21,8 +21,8 @@ PATIENCE_S = 60
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "POLL_S", 0.005)
-    monkeypatch.setattr(files, "LOOK_S", 0.01)
-    monkeypatch.setattr(files, "LAST_WORDS_S", 0.05)
+    monkeypatch.setattr(files, "DISCOVERY_INTERVAL_S", 0.01)
+    monkeypatch.setattr(files, "RENAMED_IDLE_S", 0.05)
     monkeypatch.setattr(files, "SAVE_S", 0.0)
 
 
@@ -132,7 +132,7 @@ def test_a_file_that_was_idle_before_its_rotation_gets_time_for_last_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The service that writes it goes on with its descriptor until it is told to open its log anew."""
-    monkeypatch.setattr(files, "LAST_WORDS_S", 600.0)
+    monkeypatch.setattr(files, "RENAMED_IDLE_S", 600.0)
     clock = Clock(monkeypatch)
     path = tmp_path / "a.log"
     path.write_text("1\n", "utf-8")
@@ -159,8 +159,8 @@ def test_a_file_that_was_idle_before_its_rotation_gets_time_for_last_words(
 
 
 def test_only_so_many_files_without_names_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LAST_WORDS_S", 600.0)
-    monkeypatch.setattr(files, "MAX_WITHOUT_NAME", 2)
+    monkeypatch.setattr(files, "RENAMED_IDLE_S", 600.0)
+    monkeypatch.setattr(files, "MAX_RENAMED", 2)
     path = tmp_path / "a.log"
 
     async def run() -> None:
@@ -173,7 +173,7 @@ def test_only_so_many_files_without_names_are_kept(tmp_path: Path, monkeypatch: 
         # The last words of those that are left, and of no other.
         path.write_text("5\n", "utf-8")
         await reading.until(5 + 1 + 3)
-        assert sorted(one for one in reading.lines if one.startswith(b"end")) == [
+        assert sorted(line for line in reading.lines if line.startswith(b"end")) == [
             b"end of 0", b"end of 1", b"end of 2",
         ]  # fmt: skip
         assert len(reading.source.followed) == 3
@@ -302,7 +302,7 @@ def test_a_file_that_is_gone_is_told(tmp_path: Path, caplog: pytest.LogCaptureFi
     once([str(path)], state)
     path.unlink()
     assert once([str(path)], state) == []
-    assert "is gone or another file now" in caplog.text
+    assert "was removed or replaced" in caplog.text
     assert PositionsFile(str(state)).load() == []
 
 
@@ -392,7 +392,7 @@ def test_a_file_that_fails_once_while_it_is_read_is_read_on(
         assert await reading.until(2) == [b"1", b"2"]
 
     following([str(path)], scenario)
-    assert "a.log cannot be read on: Input/output error" in caplog.text
+    assert "a.log can no longer be read: Input/output error" in caplog.text
 
 
 def test_a_pattern_without_a_file_is_told_and_waited_for(
@@ -443,7 +443,7 @@ def test_a_file_that_no_pattern_matches_any_more_is_not_followed(
     append(path, "unwanted\n")
     append(other, "3\n")
     assert once([str(other)], state) == [b"3"]
-    assert f"{path}, read up to byte 2 before, matches none of the patterns now" in caplog.text
+    assert f"{path}, read up to byte 2 before, matches none of the patterns any more" in caplog.text
     assert [one.path for one in PositionsFile(str(state)).load()] == [str(other)]
 
 

@@ -44,14 +44,14 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
 def test_another_file_is_refused_and_stays_as_it_is(tmp_path: Path, content: str) -> None:
     path = tmp_path / "state.json"
     path.write_text(content, "utf-8")
-    with pytest.raises(ValueError, match=r"does not hold a collector's positions.*give another file"):
+    with pytest.raises(ValueError, match=r"does not hold a collector's positions.*name another file"):
         PositionsFile(str(path)).load()
     assert path.read_text("utf-8") == content
 
 
 def test_only_one_has_it_at_a_time(tmp_path: Path) -> None:
     state = str(tmp_path / "deep" / "state.json")
-    with PositionsFile(state).claimed(), pytest.raises(ValueError, match="another collector runs with"):
+    with PositionsFile(state).claimed(), pytest.raises(ValueError, match="another collector uses"):
         PositionsFile(state).claimed().__enter__()
     with PositionsFile(state).claimed():
         pass

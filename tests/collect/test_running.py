@@ -33,7 +33,7 @@ class StuckCollector(Collector):
 def test_the_second_signal_ends_it_at_once(
     number: signal.Signals, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "TELL_AFTER_S", 0)
+    monkeypatch.setattr(running, "ANNOUNCE_AFTER_S", 0)
     made: list[StuckCollector] = []
 
     async def make() -> Collector:

@@ -99,7 +99,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     monkeypatch.setattr(demo, "collector", lambda folder, _: stage.process("collector", folder))
     monkeypatch.setattr(demo, "create_topics", lambda _: None)
     monkeypatch.setattr(demo, "ResultReader", Reader)
-    monkeypatch.setattr(demo, "TELL_EVERY_S", 0.01)
+    monkeypatch.setattr(demo, "REPORT_INTERVAL_S", 0.01)
     monkeypatch.setattr(demo, "session", lambda *_, **__: stage.start_spark())
     monkeypatch.setattr(demo.Demo, "_start_pipeline", start_pipeline)
     monkeypatch.setattr(demo.Demo, "_show", lambda *_: None)
@@ -147,7 +147,7 @@ def test_ctrl_c_while_it_starts_ends_everything(
     assert stage.run(tmp_path) == 130
     told = capsys.readouterr()
     assert told.err == ""
-    assert "everything stops" in told.out
+    assert "stopping before" in told.out
     assert stage.stopped == ["broker"]
 
 
@@ -165,7 +165,7 @@ def test_a_process_that_has_ended_ends_the_demo(
 
     stage.check = check
     assert stage.run(tmp_path) == 1
-    assert capsys.readouterr().err == f"make demo: the {name} has ended with 3; run it again and it goes on\n"
+    assert capsys.readouterr().err == f"make demo: the {name} has exited with 3; run the demo again to continue\n"
     assert stage.stopped == ["pipeline", "broker"]
 
 

@@ -34,13 +34,13 @@ def read(bootstrap: str, topic: str, count: int) -> list[tuple[bytes | None, dic
         bootstrap_servers=bootstrap, group_id=f"read-{topic}", auto_offset_reset="earliest"
     ) as consumer:
         consumer.subscribe([topic])
-        found: list[tuple[Any, dict[str, object]]] = []
+        results: list[tuple[Any, dict[str, object]]] = []
         for _ in range(PATIENCE_S * 10):
             records: list[Any] = list(consumer.poll(timeout_ms=100))
-            found += [(one.key, json.loads(one.value)) for one in records]
-            if len(found) >= count:
-                return found
-    pytest.fail(f"{len(found)} of {count} came")
+            results += [(record.key, json.loads(record.value)) for record in records]
+            if len(results) >= count:
+                return results
+    pytest.fail(f"{len(results)} of {count} came")
 
 
 def test_lines_are_records_with_all_that_is_known_of_them(bootstrap: str) -> None:

@@ -1,16 +1,12 @@
-"""What of a source is written already.
-
-What lives here: the order of what was sent, and how far it is acknowledged without a gap.  What may not:
-sending, saving.  Pure.
-"""
+"""Which chunks of a source are acknowledged, without gaps.  Pure."""
 
 from __future__ import annotations
 
 from collections import deque
 
 
-class CompletedFetch:
-    """Lines that were sent together; `position` is where their source stands after them."""
+class Chunk:
+    """Lines that were sent together; `position` is the source's position after them."""
 
     __slots__ = ("is_written", "position")
 
@@ -20,23 +16,23 @@ class CompletedFetch:
 
 
 class Progress:
-    """The position up to which everything is written, whatever order acknowledgements come in."""
+    """The position up to which everything is acknowledged, in whatever order acknowledgements arrive."""
 
     def __init__(self, position: int) -> None:
         self.written = position
-        self._sent: deque[CompletedFetch] = deque()
+        self._sent: deque[Chunk] = deque()
 
     @property
     def is_all_written(self) -> bool:
         return not self._sent
 
-    def send(self, position: int) -> CompletedFetch:
-        chunk = CompletedFetch(position)
+    def send(self, position: int) -> Chunk:
+        chunk = Chunk(position)
         self._sent.append(chunk)
         return chunk
 
-    def acknowledge(self, chunk: CompletedFetch) -> bool:
-        """Whether the written position moved."""
+    def acknowledge(self, chunk: Chunk) -> bool:
+        """Mark a chunk as written; returns whether the written position moved."""
         chunk.is_written = True
         before = self.written
         while self._sent and self._sent[0].is_written:
