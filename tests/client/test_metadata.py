@@ -44,7 +44,7 @@ def test_a_broker_that_lags_behind_does_not_lead_back() -> None:
     assert leader(metadata) == 1
 
 
-def test_a_topic_made_anew_starts_its_epochs_anew() -> None:
+def test_a_recreated_topic_restarts_its_epochs() -> None:
     metadata = Metadata()
     metadata.take(answer(leader=2, epoch=6), 1.0)
     metadata.take(answer(leader=1, epoch=0, topic_id=OTHER), 2.0)
@@ -70,7 +70,7 @@ def test_trouble_for_the_moment_leaves_what_was_known() -> None:
     assert leader(metadata) is None
 
 
-def test_what_turned_out_wrong_is_asked_for_again() -> None:
+def test_wrong_metadata_is_requested_again() -> None:
     metadata = Metadata()
     assert metadata.is_expired
     metadata.take(answer(), 1.0)

@@ -113,7 +113,7 @@ def test_while_the_broker_is_away_no_more_is_read_than_there_is_room_for(
             while before < source.followed[0].offset or not source.followed[0].offset:
                 before = source.followed[0].offset
                 await asyncio.sleep(0.5)
-            # One chunk waits for the buffer; the others are in the file still.
+            # One chunk waits for the buffer; the others are still in the file.
             assert 0 < before < path.stat().st_size / 2
             assert not running.done()
             await asyncio.to_thread(broker.start)

@@ -27,7 +27,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Reading:
-    """A source that is read; everything counts as written at once unless told otherwise."""
+    """A source under test; everything counts as written immediately unless configured otherwise."""
 
     def __init__(self, source: FileSource, *, writes: bool = True) -> None:
         self.source = source
@@ -120,7 +120,7 @@ def test_rotation_by_renaming_loses_nothing_and_repeats_nothing(tmp_path: Path) 
 
 
 class Clock:
-    """The loop's time runs ahead of ours when told."""
+    """Lets the loop's time run ahead of ours."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead_s = 0.0
@@ -131,7 +131,7 @@ class Clock:
 def test_a_file_that_was_idle_before_its_rotation_gets_time_for_last_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The service that writes it goes on with its descriptor until it is told to open its log anew."""
+    """The service keeps writing to its descriptor until it is told to reopen its log."""
     monkeypatch.setattr(files, "RENAMED_IDLE_S", 600.0)
     clock = Clock(monkeypatch)
     path = tmp_path / "a.log"
@@ -170,7 +170,7 @@ def test_only_so_many_files_without_names_are_kept(tmp_path: Path, monkeypatch: 
             while str(number).encode() not in reading.lines:
                 await reading.until(len(reading.lines) + 1)
             path.rename(tmp_path / f"a.log.{number}")
-        # The last words of those that are left, and of no other.
+        # The last lines of the files that are closed, and of no other.
         path.write_text("5\n", "utf-8")
         await reading.until(5 + 1 + 3)
         assert sorted(line for line in reading.lines if line.startswith(b"end")) == [
@@ -217,7 +217,7 @@ def test_a_truncated_file_that_has_grown_past_where_we_stood_is_read_from_its_st
 
     async def scenario(reading: Reading) -> None:
         await reading.until(2)
-        # Nobody looks between the two.
+        # There is no check between the two.
         path.write_text(f"{banner}\nafter!\nmore\n", "utf-8")
         assert (await reading.until(5))[2:] == [banner.encode(), b"after!", b"more"]
 
@@ -275,7 +275,7 @@ def test_what_was_read_and_not_written_is_read_again(tmp_path: Path) -> None:
     assert once([str(path)], state) == [b"1", b"2"]
 
 
-def test_a_file_that_was_rotated_while_nobody_collected_is_read_to_its_end(tmp_path: Path) -> None:
+def test_a_file_rotated_between_runs_is_read_to_its_end(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     path.write_text("1\n", "utf-8")
     once([str(path)], state)
@@ -296,7 +296,7 @@ def test_another_file_with_a_known_inode_is_read_from_its_start(
     assert once([str(path)], state) == [b"and this is another file"]
 
 
-def test_a_file_that_is_gone_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_removed_file_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     path.write_text("1\n", "utf-8")
     once([str(path)], state)
@@ -315,7 +315,7 @@ def test_from_end_leaves_out_what_is_there(tmp_path: Path) -> None:
 
 
 def test_from_end_leaves_nothing_out_at_a_later_start(tmp_path: Path) -> None:
-    """A file that is new since the last run was rotated into its place meanwhile: all of it is news."""
+    """A file that is new since the last run was rotated meanwhile: all of it is new."""
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     path.write_text("old\n", "utf-8")
     assert once([str(path)], state, from_end=True) == []
@@ -333,7 +333,7 @@ def test_from_end_leaves_nothing_out_though_the_first_run_found_no_file(tmp_path
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """Files of this name cannot be opened as long as it is in the list."""
+    """Files of this name cannot be opened while it is in the list."""
     refused, really = [name], vars(files)["Follower"]
 
     def follower(path: str, *rest: object) -> object:
@@ -346,7 +346,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("is_renamed", [False, True])
-def test_a_file_that_could_not_be_opened_goes_on_where_it_was(
+def test_a_file_that_could_not_be_opened_continues_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_renamed: bool
 ) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
@@ -395,7 +395,7 @@ def test_a_file_that_fails_once_while_it_is_read_is_read_on(
     assert "a.log can no longer be read: Input/output error" in caplog.text
 
 
-def test_a_pattern_without_a_file_is_told_and_waited_for(
+def test_a_pattern_without_a_file_is_reported_and_waited_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "a.log").write_text("1\n", "utf-8")
@@ -413,7 +413,7 @@ def test_a_pattern_without_a_file_is_told_and_waited_for(
     assert f"no file matches {tmp_path}/*.log" not in caplog.text
 
 
-def test_a_file_that_cannot_be_read_is_told_and_the_others_are_read(
+def test_an_unreadable_file_is_reported_and_the_others_are_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.log").write_text("1\n", "utf-8")
@@ -459,7 +459,7 @@ def test_a_rotated_file_is_read_on_at_the_start_after_next(tmp_path: Path) -> No
 
 
 class FullDisk(PositionsFile):
-    """Takes positions only while there is room."""
+    """Accepts positions only while there is space."""
 
     has_room = False
     tries = 0
@@ -471,7 +471,7 @@ class FullDisk(PositionsFile):
         super().save(positions)
 
 
-def test_a_full_disk_is_told_once_and_positions_are_saved_when_there_is_room(
+def test_a_full_disk_is_reported_once_and_positions_are_saved_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, positions = tmp_path / "a.log", FullDisk(str(tmp_path / "state.json"))

@@ -60,7 +60,7 @@ def test_only_one_has_it_at_a_time(tmp_path: Path) -> None:
 def test_a_power_loss_leaves_the_old_file_or_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new content is on the disk before it takes the old one's place, and the name after that."""
+    """The new content is on disk before it replaces the old one, and the name after that."""
     steps: list[int | str] = []
     real_fsync, real_replace = os.fsync, os.replace
 

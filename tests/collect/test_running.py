@@ -15,7 +15,7 @@ STOP_PATIENCE_S = 120
 
 
 class StuckCollector(Collector):
-    """Has a line that no broker takes."""
+    """Has a line that no broker accepts."""
 
     def __init__(self) -> None:
         super().__init__("t", [], {})

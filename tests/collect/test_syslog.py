@@ -31,7 +31,7 @@ def test_counted_messages_come_whole_however_chunks_fall(messages: list[bytes], 
 
 
 @pytest.mark.parametrize("start", [b"99999999999", b"9999999 ", b"12x "])
-def test_a_length_that_makes_no_sense_ends_the_stream(start: bytes) -> None:
+def test_an_invalid_length_ends_the_stream(start: bytes) -> None:
     with pytest.raises(ValueError, match="not a valid length"):
         SyslogFramer(max_message_bytes=1000).cut(start)
 

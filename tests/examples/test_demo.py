@@ -36,7 +36,8 @@ def test_on_a_terminal_it_draws_over_itself_until_ctrl_c(tmp_path: Path) -> None
     assert "stopped" in lines
 
 
-# What goes wrong ------------------------------------------------------------------------------------------------
+# What goes wrong
+# ------------------------------------------------------------------------------------------------
 
 
 # Ends with 3 as soon as the file is there.
@@ -49,7 +50,7 @@ raise SystemExit(3)
 
 
 class Stage:
-    """The demo with stand-ins for everything that takes time; each may be made to fail."""
+    """The demo with stand-ins for everything slow; each can be made to fail."""
 
     def __init__(self) -> None:
         self.stopped: list[str] = []
@@ -159,13 +160,16 @@ def test_a_process_that_has_ended_ends_the_demo(
     def check() -> None:
         (tmp_path / name).touch()
         stage.processes[name].wait(120)
-        # Whoever needs the process may be the first to complain.
+        # Whatever needs the process may be the first to fail.
         if is_told_otherwise:
             raise PipelineError("nobody answers")
 
     stage.check = check
     assert stage.run(tmp_path) == 1
-    assert capsys.readouterr().err == f"make demo: the {name} has exited with 3; run the demo again to continue\n"
+    assert (
+        capsys.readouterr().err
+        == f"make demo: the {name} has exited with 3; run the demo again to continue\n"
+    )
     assert stage.stopped == ["pipeline", "broker"]
 
 

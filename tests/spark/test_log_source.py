@@ -272,10 +272,10 @@ def test_a_segment_that_goes_meanwhile_is_told(tmp_path: Path) -> None:
     ("given", "said"),
     [
         ({"subscribe": "t"}, "which data folder"),
-        ({"path": "x", "subscribe": "t", "kafka.bootstrap.servers": "x:1"}, "no option of this source"),
+        ({"path": "x", "subscribe": "t", "kafka.bootstrap.servers": "x:1"}, "not an option of this source"),
         ({"path": "x", "subscrib": "t"}, "did you mean subscribe"),
         ({"path": "x"}, "exactly one of the options"),
-        ({"path": "x", "subscribePattern": "("}, "no regular expression"),
+        ({"path": "x", "subscribePattern": "("}, "not a regular expression"),
         (
             {"path": "x", "subscribe": "t", "kafka.isolation.level": "none"},
             "read_uncommitted or read_committed",
@@ -290,7 +290,7 @@ def test_wrong_options_are_named(given: dict[str, str], said: str) -> None:
 
 
 def test_folders_that_do_not_fit_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"is no folder: give the broker's log\.dirs"):
+    with pytest.raises(FileNotFoundError, match=r"is not a folder: give the broker's log\.dirs"):
         log_rows(tmp_path / "nowhere", subscribe="t")
     data = a_folder(tmp_path / "a", (0, a_batch(b"a", at=0)))
     with pytest.raises(OptionError, match="has no partition of other; it has t-0"):

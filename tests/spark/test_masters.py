@@ -86,7 +86,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_master_that_does_not_answer() -> None:
     here, there = free_ports(2)
     master = f"spark://127.0.0.1:{here},127.0.0.1:{there}"
-    with pytest.raises(MasterError, match="no master of Spark's answers") as caught:
+    with pytest.raises(MasterError, match="no Spark master responds") as caught:
         find(master)
     assert str(caught.value).startswith(f"{master}: ")
     with socket.create_server(("127.0.0.1", there)):
@@ -115,5 +115,5 @@ def test_a_session_looks_before_it_starts_java(monkeypatch: pytest.MonkeyPatch) 
     (nobody,) = free_ports(1)
     with pytest.raises(MasterError, match="nonsense: there is no such master"):
         session(master="nonsense")
-    with pytest.raises(MasterError, match="no master of Spark's answers"):
+    with pytest.raises(MasterError, match="no Spark master responds"):
         session(**{"spark.master": f"spark://127.0.0.1:{nobody}"})

@@ -111,7 +111,7 @@ def test_a_missing_topic_says_to_run_the_pipeline() -> None:
     line, code = explain(raised.value)
     assert line == (
         "barnabas: there is no topic logs.counts and no logs.failures "
-        "(Run the pipeline first: it writes what is read here.)"
+        "(Run the pipeline first: it writes the topics that are read here.)"
     )
     assert code == 5
 

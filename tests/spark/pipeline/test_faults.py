@@ -119,7 +119,7 @@ def test_an_error_in_a_writer_is_told_with_its_line() -> None:
         query_of(pipeline, None)
     pipeline = Pipeline("p")
     pipeline.to("out", "lines", lambda writer, settings: None)
-    with pytest.raises(PipelineError, match="p: out: its writer gives NoneType; it must return"):
+    with pytest.raises(PipelineError, match="p: out: its writer returns NoneType; it must return"):
         query_of(pipeline, None)
 
 
@@ -130,7 +130,7 @@ def test_what_java_refuses_is_one_line() -> None:
         query_of(pipeline, None)
     assert str(told.value) == (
         "p: out: Spark cannot start its query: java.io.FileNotFoundException: /proc/x (No such file); "
-        "look at its path and options, and at the checkpoint kept"
+        "check its path and options, and the checkpoint kept"
     )
     assert fault_of(print, java_error("java.lang.Error: x\n\tat y")) == "java.lang.Error: x"
 

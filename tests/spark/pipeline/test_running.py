@@ -156,9 +156,9 @@ def test_what_parts_give_is_looked_at(spark: SparkSession, tmp_path: Path) -> No
     for name in ("still", "moving", "nothing", "few", "misspelt"):
         pipeline.to_parquet(name, of=name, path=str(tmp_path / name))
     for name, said in {
-        "still": "the source still is no stream; read it with spark.readStream",
+        "still": "the source still is not a stream; read it with spark.readStream",
         "moving": "the table moving is a stream; read it with spark.read",
-        "nothing": "the transform nothing gives NoneType; it must return a DataFrame",
+        "nothing": "the transform nothing returns NoneType; it must return a DataFrame",
         "few": "few: few is a table; a sink needs rows of a source",
         "misspelt": "the transform misspelt: .*idd",
         "else": "wrong has no sink else; there is still, moving, nothing, few, misspelt",

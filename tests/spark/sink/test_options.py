@@ -66,7 +66,7 @@ def test_exactly_once() -> None:
         ({**SERVERS, "delivery_guarantee": "exactly-once"}, "did you mean deliveryGuarantee"),
         (
             {**SERVERS, "colour": "red"},
-            "colour is no option of this sink; known are topic, deliveryGuarantee",
+            "colour is not an option of this sink; known are topic, deliveryGuarantee",
         ),
         ({**SERVERS, "kafka.compresion.type": "lz4"}, "did you mean kafka.compression.type"),
         ({**EXACTLY, "sinkId": "a b"}, "use 1 to 120 letters"),

@@ -106,7 +106,7 @@ def test_rows_go_to_the_topics_they_name(
         (["cast(id as string) as key"], {"topic": "t"}, "Required attribute 'value' not found"),
         (["id as value"], {"topic": "t"}, "value attribute unsupported type bigint"),
         (["'x' as value", "cast(null as string) as topic"], {}, "null topic present in the data"),
-        (["'x' as value", "99 as partition"], {"topic": "TOPIC"}, "none with the number 99"),
+        (["'x' as value", "99 as partition"], {"topic": "TOPIC"}, "there is no partition 99"),
         (["'x' as value"], {"topic": "t", "deliveryGuarantee": "exactly-once"}, "'sinkId' must be specified"),
     ],
 )

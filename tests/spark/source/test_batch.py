@@ -170,12 +170,12 @@ def test_what_is_named_and_cannot_be_read_is_told(
     with pytest.raises(OptionError, match=f"assign: {topic}-2, {topic}-7 is not known to"):
         stream_reader(source_schema(assigned), assigned).initialOffset()
     assert values(batch_rows({**assigned, "failOnDataLoss": "false"})) == [b"x"]
-    assert f"assign names {topic}-2, {topic}-7, which are not there" in caplog.text
+    assert f"assign names {topic}-2, {topic}-7, which do not exist" in caplog.text
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.alter_consumer_group_offsets(
             topic, {TopicPartition(topic, 0): OffsetAndMetadata(1)}
         ).raise_first()
-    with pytest.raises(OptionError, match="__consumer_offsets is a topic of the brokers' own"):
+    with pytest.raises(OptionError, match="__consumer_offsets is an internal topic"):
         batch_rows(options_of(bootstrap, "__consumer_offsets"))
 
 
@@ -319,7 +319,7 @@ def test_records_that_go_while_they_are_read_count_as_lost(bootstrap: str, topic
 def test_a_deleted_topic_is_told(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from barnabas.spark.source import fetching
 
-    monkeypatch.setattr(fetching, "UNKNOWN_PATIENCE_MS", 300)
+    monkeypatch.setattr(fetching, "UNKNOWN_TIMEOUT_MS", 300)
     create(bootstrap, topic)
     produce(bootstrap, topic, TEN)
     given = options_of(bootstrap, topic)
@@ -364,7 +364,7 @@ def test_records_that_cannot_be_decoded_name_their_place(
 def test_a_time_that_spark_cannot_hold_is_named(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic, message_timestamp_after_max_ms=str(2**63 - 1))
     produce(bootstrap, topic, [b"x"], timestamp_ms=2**62)
-    with pytest.raises(ValueError, match=f"offset 0 of {topic}-0 has the time {2**62} ms"):
+    with pytest.raises(ValueError, match=f"offset 0 of {topic}-0 has the timestamp {2**62} ms"):
         batch_rows(options_of(bootstrap, topic))
     kept = StructType([StructField("value", BinaryType())])
     reader = batch_reader(kept, options_of(bootstrap, topic))

@@ -48,7 +48,7 @@ def test_a_partition_that_gives_nothing_below_its_end_has_lost_nothing(
     monkeypatch.setattr(clients, "submit", submit)
     monkeypatch.setattr(fetching, "_Source", Silent)
     with pytest.raises(KafkaTimeoutError, match="orders-0 has offsets 0 to 99, but gave nothing at 10"):
-        list(fetching.chunks({}, OffsetRange(WHERE, 10, 20), 1, LossReport(fail)))
+        list(fetching.completed_fetches({}, OffsetRange(WHERE, 10, 20), 1, LossReport(fail)))
 
 
 @pytest.mark.parametrize(("first", "end", "is_lost"), [(0, 20, False), (11, 20, True), (0, 10, True)])

@@ -95,7 +95,7 @@ def test_a_checkpoint_of_another_query_ends_it_with_a_clear_word(
     create(bootstrap, other)
     frame = spark.readStream.format("barnabas").options(**options_of(bootstrap, other)).load()
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
-    with pytest.raises(StreamingQueryException, match=f"{topic}-0 are gone.*failOnDataLoss"):
+    with pytest.raises(StreamingQueryException, match=f"{topic}-0 were deleted.*failOnDataLoss"):
         finished(writer.trigger(availableNow=True).start)
 
 
@@ -203,13 +203,13 @@ def test_partitions_that_go_or_shrink_are_told(bootstrap: str, topic: str) -> No
     produce(bootstrap, topic, TEN)
     strict, lax = reader_of(bootstrap, topic), reader_of(bootstrap, topic, failOnDataLoss="false")
     more = {topic: {"0": 0, "1": 5}}
-    with pytest.raises(DataLossError, match=f"{topic}-1 are gone.*failOnDataLoss to false"):
+    with pytest.raises(DataLossError, match=f"{topic}-1 were deleted.*failOnDataLoss to false"):
         strict.partitions(more, {topic: {"0": 10}})
     assert between(lax, more, {topic: {"0": 10}}) == TEN
     with pytest.raises(DataLossError, match="went back from offset 20 to 10"):
         strict.partitions({topic: {"0": 20}}, {topic: {"0": 10}})
     assert between(lax, {topic: {"0": 20}}, {topic: {"0": 10}}) == []
-    with pytest.raises(DataLossError, match="cannot be found any more"):
+    with pytest.raises(DataLossError, match="can no longer be found"):
         strict.partitions({topic: {"0": 10}}, {topic: {"0": 10, "7": 3}})
     assert between(lax, {topic: {"0": 9}}, {topic: {"0": 10, "7": 3}}) == TEN[9:]
     strict.stop()

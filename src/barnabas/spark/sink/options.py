@@ -1,7 +1,4 @@
-"""The options of the sink: those of Spark's own Kafka connector, and ours for exactly-once.
-
-What lives here: reading and checking them.  What may not: Spark and the client.
-"""
+"""The options of the sink: those of Spark's own Kafka connector, and ours for exactly-once."""
 
 from __future__ import annotations
 
@@ -20,13 +17,13 @@ SERVERS = "bootstrap.servers"
 DEFAULT_CONTROL_TOPIC = "barnabas-sink-decisions"
 SINK_ID = re.compile(r"[A-Za-z0-9._-]{1,120}")
 
-# What suits whole tables better than the defaults, which are made for records that come one by one.  A task
-# ends with a flush, so nothing waits for the end of `linger.ms` in vain.
+# Defaults for whole tables, rather than for single records.  A task ends with a flush, so `linger.ms` adds no
+# delay.
 TABLE_DEFAULTS = {"batch.size": "262144", "linger.ms": "100", "client.id": "barnabas-spark-sink"}
-# Transactions stay open until the driver ends them, which may be after the slowest task; this is what a
-# broker allows at most unless it is told otherwise (transaction.max.timeout.ms).
+# Transactions stay open until the driver ends them, which may be after the slowest task; this is a broker's
+# default maximum (transaction.max.timeout.ms).
 TRANSACTION_DEFAULTS = {"transaction.timeout.ms": "900000"}
-# The driver often asks again a moment later, while a coordinator still ends a transaction.
+# The driver often retries a moment later, while a coordinator still ends a transaction.
 # A decision names every task and partition of a batch, which can be long and compresses well.
 DRIVER_DEFAULTS = {
     "retry.backoff.ms": "10",
@@ -37,7 +34,7 @@ DRIVER_DEFAULTS = {
 
 OPTIONS = ("topic", "deliveryGuarantee", "sinkId", "batchId", "controlTopic")
 _LOWERED = {name.lower(): name for name in OPTIONS}
-# Options of a write that Spark reads itself, and hands on to whoever writes.
+# Options that Spark handles itself and also passes to the writer.
 _OF_SPARK = {"path", "checkpointlocation", "queryname", "outputmode"}
 _OF_SPARK_PREFIXES = ("asyncprogresstracking", "_")
 
@@ -52,12 +49,12 @@ _REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What a sink was told.  `kafka` are the client's options, without their prefix."""
+    """The validated options of a sink.  `kafka` are the client's options, without their prefix."""
 
     kafka: Mapping[str, str]
     topic: str | None
     sink_id: str | None = None
-    # For batch writes: which batch of the sink this is, so that a repeat of it is skipped.
+    # For batch writes: the number of the batch, so that a repetition is skipped.
     batch_id: int | None = None
     control_topic: str = DEFAULT_CONTROL_TOPIC
 
@@ -82,7 +79,7 @@ class SinkOptions:
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
-    """Check what a user gave; the names of options are read in any case, as Spark does."""
+    """Validate the user's options; names are case-insensitive, as in Spark."""
     options = {name.lower(): value for name, value in given.items()}
     kafka = {name.removeprefix(KAFKA): value for name, value in options.items() if name.startswith(KAFKA)}
     for name, why in _REFUSED.items():
@@ -114,20 +111,20 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
 
 
 def _check_names(options: Mapping[str, str]) -> None:
-    """A name that nobody knows is a mistake: rows would be written, but not as it was meant."""
+    """An unknown option is an error: rows would be written, but not as intended."""
     for name in options:
         if name.startswith((KAFKA, *_OF_SPARK_PREFIXES)) or name in _LOWERED or name in _OF_SPARK:
             continue
         close = get_close_matches(name.replace("_", ""), _LOWERED, 1)
         hint = f"did you mean {_LOWERED[close[0]]}?" if close else f"known are {', '.join(OPTIONS)}"
-        raise ValueError(f"{name} is no option of this sink; {hint}")
+        raise ValueError(f"{name} is not an option of this sink; {hint}")
 
 
 def _checked_sink_id(sink_id: str | None) -> str:
     if sink_id is None:
         raise ValueError(
             "Option 'sinkId' must be specified for deliveryGuarantee=exactly-once: "
-            "a name for this output that no other query has and that stays the same over restarts"
+            "a unique name for this output that stays the same across restarts"
         )
     if SINK_ID.fullmatch(sink_id) is None:
         raise ValueError(

@@ -1,7 +1,4 @@
-"""The options of the source, with the names and meanings of Spark's own Kafka connector.
-
-What lives here: reading and refusing options.  What may not: asking a broker.
-"""
+"""The options of the source, with the names and meanings of Spark's own Kafka connector."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from barnabas.spark.source.offsets import (
 
 BOOTSTRAP = "kafka.bootstrap.servers"
 SELECTIONS = ("subscribe", "subscribePattern", "assign")
-# As long as Spark waits for anything on the network (spark.network.timeout).
+# Equal to Spark's network time-out (spark.network.timeout).
 DEFAULT_POLL_TIMEOUT_MS = 120_000
 DEFAULT_MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
 OPTIONS = (
@@ -54,9 +51,9 @@ OPTIONS = (
 )
 _LOWERED = {name.lower(): name for name in OPTIONS}
 _OF_THE_SINK = ("topic", "deliveryguarantee", "transactionalidprefix")
-# What the source decides itself, with the option to use in its place.
+# Options that the source sets itself, with the option to use instead.
 _REFUSED = {
-    "auto.offset.reset": "set startingOffsets to earliest or latest: Spark keeps where a query is",
+    "auto.offset.reset": "set startingOffsets to earliest or latest: Spark keeps the position of a query",
     "key.deserializer": "keys come as binary: cast the column",
     "value.deserializer": "values come as binary: cast the column",
     "enable.auto.commit": "set groupId to have progress committed",
@@ -68,7 +65,7 @@ _UNITS_MS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_0
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Just these partitions."""
+    """Exactly these partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -82,7 +79,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All partitions of every topic in whose name the pattern is found."""
+    """All partitions of every topic whose name contains a match of the pattern."""
 
     pattern: str
 
@@ -92,12 +89,12 @@ Selection = Assign | Subscribe | SubscribePattern
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a reader was told, checked."""
+    """The validated options of a reader."""
 
     selection: Selection
     starting: Limit
     ending: Limit
-    # What stood behind `kafka.`.
+    # The options behind `kafka.`.
     client: Mapping[str, str]
     fail_on_data_loss: bool
     min_partitions: int | None
@@ -112,7 +109,7 @@ class SourceOptions:
 
 
 def batch_options(given: Mapping[str, str]) -> SourceOptions:
-    """Those of `spark.read`."""
+    """Parse the options of `spark.read`."""
     read = _Given(given)
     options = _options(read, Edge.EARLIEST)
     starting, ending = options.starting, options.ending
@@ -129,7 +126,7 @@ def batch_options(given: Mapping[str, str]) -> SourceOptions:
 
 
 def stream_options(given: Mapping[str, str]) -> SourceOptions:
-    """Those of `spark.readStream`."""
+    """Parse the options of `spark.readStream`."""
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
         if name.lower() in given:
             raise OptionError(f"option {name}: a stream has no end; use it with spark.read")
@@ -142,13 +139,13 @@ def includes_headers(given: Mapping[str, str]) -> bool:
 
 
 class _Given:
-    """Options by name, whatever the case of the letters."""
+    """Case-insensitive options by name."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
 
     def check_names(self) -> None:
-        """A name that nobody knows is a mistake that must not be passed over."""
+        """An unknown option is an error."""
         for name in self._given:
             if name.startswith(CLIENT_PREFIX) or name in _LOWERED:
                 continue
@@ -158,7 +155,7 @@ class _Given:
                 raise OptionError(f"{name} is an option of the sink; name topics to read by subscribe")
             close = get_close_matches(name, _LOWERED, 1)
             hint = f"did you mean {_LOWERED[close[0]]}?" if close else f"known are {', '.join(OPTIONS)}"
-            raise OptionError(f"{name} is no option of this source; {hint}")
+            raise OptionError(f"{name} is not an option of this source; {hint}")
 
     def text(self, name: str) -> str | None:
         found = self._given.get(name.lower())
@@ -243,18 +240,18 @@ def _selection(read: _Given) -> Selection:
     try:
         re.compile(text)
     except re.error as error:
-        raise OptionError(f"option subscribePattern: {text!r} is no regular expression: {error}") from None
+        raise OptionError(f"option subscribePattern: {text!r} is not a regular expression: {error}") from None
     if not text:
         raise OptionError("option subscribePattern is empty; expected e.g. logs-.*")
     return SubscribePattern(text)
 
 
 def _limit(read: _Given, side: str, default: Edge) -> Limit:
-    """One time for all goes before a time for each partition, and that before offsets."""
+    """A timestamp for all precedes timestamps per partition, and those precede offsets."""
     strategy = (read.text("startingOffsetsByTimestampStrategy") or "error").lower()
     if strategy not in ("error", "latest"):
         raise OptionError(f"option startingOffsetsByTimestampStrategy is error or latest, not {strategy!r}")
-    # An end for which there is no record yet is the end of what there is.
+    # An ending timestamp without a record yet means the current end.
     else_latest = strategy == "latest" or side == "ending"
     if (time := read.number(f"{side}Timestamp", 0)) is not None:
         return AtTimes(time, else_latest)
@@ -276,7 +273,7 @@ def _limit(read: _Given, side: str, default: Edge) -> Limit:
 
 
 def _check_order(starting: Limit, ending: Limit) -> None:
-    """What can be seen to be wrong without asking a broker."""
+    """Check what can be checked without a broker."""
     if isinstance(starting, AtOffsets) and isinstance(ending, AtOffsets):
         starts, ends, what = starting.offsets, ending.offsets, "offset"
     elif (
