@@ -25,7 +25,7 @@ OPTIONS = {
 }
 
 
-def test_open_transactions_go_on_after_orderly_restarts(tmp_path: Path) -> None:
+def test_open_transactions_continue_after_orderly_restarts(tmp_path: Path) -> None:
     [port] = free_ports(1)
     with BrokerProcess(tmp_path, "--port", str(port)) as broker:
         place = {"bootstrap.servers": f"127.0.0.1:{port}", **OPTIONS}

@@ -316,7 +316,7 @@ def end(process: subprocess.Popen[str]) -> None:
     process.stdout.close()
 
 
-def test_a_group_goes_on_after_its_broker_was_killed(tmp_path: Path) -> None:
+def test_a_group_continues_after_its_broker_was_killed(tmp_path: Path) -> None:
     """What was committed is not read again, what was not is; members find back by themselves."""
     process, bootstrap = start_dev(tmp_path)
     port = bootstrap.rpartition(":")[2]

@@ -128,7 +128,7 @@ class Clock:
         monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda loop: really(loop) + self.ahead_s)
 
 
-def test_a_file_that_was_idle_before_its_rotation_gets_time_for_last_words(
+def test_a_file_that_was_idle_before_its_rotation_gets_time_to_grow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The service keeps writing to its descriptor until it is told to reopen its log."""
@@ -259,7 +259,7 @@ def test_acknowledgements_of_before_a_truncation_mean_nothing_after_it(tmp_path:
     assert [one.offset for one in PositionsFile(str(state)).load()] == [0]
 
 
-def test_a_restart_goes_on_where_everything_was_written(tmp_path: Path) -> None:
+def test_a_restart_continues_where_everything_was_written(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     path.write_text("1\n2\n", "utf-8")
     assert once([str(path)], state) == [b"1", b"2"]
@@ -268,7 +268,7 @@ def test_a_restart_goes_on_where_everything_was_written(tmp_path: Path) -> None:
     assert once([str(path)], state) == []
 
 
-def test_what_was_read_and_not_written_is_read_again(tmp_path: Path) -> None:
+def test_unwritten_lines_are_read_again(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     path.write_text("1\n2\n", "utf-8")
     assert once([str(path)], state, writes=False) == [b"1", b"2"]
@@ -306,7 +306,7 @@ def test_a_removed_file_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert PositionsFile(str(state)).load() == []
 
 
-def test_from_end_leaves_out_what_is_there(tmp_path: Path) -> None:
+def test_from_end_skips_existing_lines(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     path.write_text("old\nhalf", "utf-8")
     assert once([str(path)], state, from_end=True) == [b"half"]
@@ -314,7 +314,7 @@ def test_from_end_leaves_out_what_is_there(tmp_path: Path) -> None:
     assert once([str(path)], state, from_end=True)[-1:] == [b"new"]
 
 
-def test_from_end_leaves_nothing_out_at_a_later_start(tmp_path: Path) -> None:
+def test_from_end_skips_nothing_at_a_later_start(tmp_path: Path) -> None:
     """A file that is new since the last run was rotated meanwhile: all of it is new."""
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     path.write_text("old\n", "utf-8")
@@ -325,7 +325,7 @@ def test_from_end_leaves_nothing_out_at_a_later_start(tmp_path: Path) -> None:
     assert sorted(once([str(path)], state, from_end=True)) == [b"first", b"last"]
 
 
-def test_from_end_leaves_nothing_out_though_the_first_run_found_no_file(tmp_path: Path) -> None:
+def test_from_end_skips_nothing_though_the_first_run_found_no_file(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     assert once([str(path)], state, from_end=True) == []
     path.write_text("new\n", "utf-8")

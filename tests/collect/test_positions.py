@@ -13,7 +13,7 @@ from barnabas.collect.positions import Position, PositionsFile
 ONE = Position("/logs/a.log", 1, 2, 300, 4, "abcd")
 
 
-def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+def test_saved_positions_are_loaded(tmp_path: Path) -> None:
     file = PositionsFile(str(tmp_path / "deep" / "state.json"))
     assert file.load() == []
     file.save([ONE])

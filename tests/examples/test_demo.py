@@ -130,7 +130,7 @@ def ctrl_c() -> None:
         ("check", PipelineError("logs: counts has failed")),
     ],
 )
-def test_what_goes_wrong_is_one_line(
+def test_an_error_is_one_line(
     stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str, error: Exception
 ) -> None:
     setattr(stage, where, raising(error))
@@ -173,7 +173,7 @@ def test_a_process_that_has_ended_ends_the_demo(
     assert stage.stopped == ["pipeline", "broker"]
 
 
-def test_its_topics_keep_their_records_however_long_nobody_runs_it(tmp_path: Path) -> None:
+def test_its_topics_keep_their_records_between_runs(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         place = f"{broker.address[0]}:{broker.address[1]}"
         with Admin(bootstrap_servers=place) as admin:
@@ -192,7 +192,7 @@ def test_make_clean_removes_what_it_leaves() -> None:
     assert any(demo.FOLDER in words for words in removed)
 
 
-def test_lines_without_a_terminal_tell_this_run_from_all_runs(
+def test_lines_without_a_terminal_distinguish_this_run_from_all_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = Results(totals={"cart": Totals("shop", lines=51_682)}, bad=Counter({"no time": 3}))

@@ -190,8 +190,8 @@ class Collector:
         waiting: set[asyncio.Future[None]] = set(reading)
         while waiting:
             done, waiting = await asyncio.wait({*waiting, self._failed}, return_when=asyncio.FIRST_COMPLETED)
-            for one in done:
-                one.result()
+            for task in done:
+                task.result()
             waiting.discard(self._failed)
 
     async def _until_written(self) -> None:

@@ -112,7 +112,7 @@ class FileSource:
         if self._positions is None:
             return self._from_end
         is_first = not self._positions.is_there
-        self._saved = {one.identity: one for one in self._positions.load()}
+        self._saved = {entry.identity: entry for entry in self._positions.load()}
         # The next start must know that this one happened.
         self._is_saved = not is_first
         return self._from_end and is_first
@@ -253,8 +253,8 @@ class FileSource:
         self._is_saved = False
 
     def _limit_renamed(self) -> None:
-        renamed = [one for one in self.followed if one.renamed_since_s is not None]
-        renamed.sort(key=lambda one: one.renamed_since_s or 0.0)
+        renamed = [entry for entry in self.followed if entry.renamed_since_s is not None]
+        renamed.sort(key=lambda entry: entry.renamed_since_s or 0.0)
         for follower in renamed[: max(0, len(renamed) - MAX_RENAMED)]:
             follower.renamed_since_s = follower.last_growth_s = NEVER_S
 

@@ -15,33 +15,33 @@ class LineCutter:
 
     def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self._max = max_line_bytes
-        self._pause = b""
+        self._incomplete = b""
 
     @property
     def waiting_bytes(self) -> int:
         """The size of the incomplete line."""
-        return len(self._pause)
+        return len(self._incomplete)
 
     def cut(self, chunk: bytes) -> list[bytes]:
         """Return the lines that end in this chunk."""
-        *whole, rest = (self._pause + chunk).split(b"\n")
+        *whole, rest = (self._incomplete + chunk).split(b"\n")
         lines = [self._trimmed(line) for line in whole]
         if any(len(line) > self._max for line in lines):
             lines = [piece for line in lines for piece in self._pieces(line)]
         while len(rest) > self._max:
             lines.append(rest[: self._max])
             rest = rest[self._max :]
-        self._pause = rest
+        self._incomplete = rest
         return lines
 
     def end(self) -> list[bytes]:
         """Return the last line if it is incomplete: no more data will follow."""
-        rest, self._pause = self._pause, b""
+        rest, self._incomplete = self._incomplete, b""
         return [self._trimmed(rest)] if rest else []
 
     def forget(self) -> None:
         """Drop the incomplete line."""
-        self._pause = b""
+        self._incomplete = b""
 
     @staticmethod
     def _trimmed(line: bytes) -> bytes:

@@ -155,7 +155,10 @@ def aborted_between(partition: PartitionFolder, start: int, end: int) -> list[tu
             some, is_complete = index.collect(start, end)
         finally:
             index.release()
-        found += [(one.last_offset, AbortedTransaction(one.first_offset, one.producer_id)) for one in some]
+        found += [
+            (transaction.last_offset, AbortedTransaction(transaction.first_offset, transaction.producer_id))
+            for transaction in some
+        ]
         if is_complete:
             break
     return found
@@ -174,9 +177,13 @@ def segment_fetches(
     for block, first in blocks(segment, start, fail_on_damage=fail_on_damage):
         if first >= end:
             return
-        asked = max(start, first)
-        touching = None if aborted is None else [one for marker, one in aborted if marker >= asked]
-        yield CompletedFetch(topic_partition, block, asked, touching, check_crcs=not segment.is_active)
+        first_offset = max(start, first)
+        touching = (
+            None
+            if aborted is None
+            else [transaction for marker, transaction in aborted if marker >= first_offset]
+        )
+        yield CompletedFetch(topic_partition, block, first_offset, touching, check_crcs=not segment.is_active)
 
 
 def blocks(segment: Segment, start: int = 0, *, fail_on_damage: bool = True) -> Iterator[tuple[bytes, int]]:

@@ -73,7 +73,7 @@ def refused(path: Path | str) -> str:
     return str(caught.value)
 
 
-# ------------------------------------------------------------------------------------------------------ Python
+# ----------------------------------------------------------------------------------------------------- Python
 
 
 def test_a_python_file(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_module() -> None:
     )
 
 
-def test_what_is_wrong_with_a_python_file_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_error_in_a_python_file_is_reported_with_its_line(tmp_path: Path) -> None:
     path = written(
         tmp_path, "x.py", "from barnabas.spark.pipeline import Pipeline\npipeline = Pipelin('x')\n"
     )
@@ -129,7 +129,7 @@ def test_a_file_in_the_folder_where_we_are_has_lines_too(
     )
 
 
-def test_what_is_wrong_with_a_module_is_told_with_its_line(
+def test_an_error_in_a_module_is_reported_with_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "some_package"
@@ -142,7 +142,7 @@ def test_what_is_wrong_with_a_module_is_told_with_its_line(
     assert refused("some_package.two").startswith(f"{two}:1: it ends the program (SystemExit); ")
 
 
-# -------------------------------------------------------------------------------------------------------- TOML
+# ------------------------------------------------------------------------------------------------------- TOML
 
 
 def test_a_toml_file(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_toml_file(tmp_path: Path) -> None:
         ("[settings]", "sinks = 3\n[settings]", "Cannot"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_toml_file_is_told_with_its_key(
+def test_an_error_in_a_toml_file_is_reported_with_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str, said: str
 ) -> None:
     written(tmp_path, "beside.py", "def large(counts): return counts\n")

@@ -25,7 +25,7 @@ def denials_of_operations(resource: str, allowed: Sequence[Operation] | None) ->
     """Return READ as denied unless it is among our authorized operations (KIP-430)."""
     if allowed is None or _NEEDED in allowed:
         return []
-    named = ", ".join(one.name for one in allowed) or "nothing"
+    named = ", ".join(binding.name for binding in allowed) or "nothing"
     return [Denial(resource, _NEEDED.name, OURSELVES, f"allowed: {named}")]
 
 
@@ -34,20 +34,20 @@ async def denials_by_acls(
 ) -> list[Denial]:
     """Evaluate the ACLs of a principal.  Only brokers know super users, and the default without ACLs."""
     rules = AclRules()
-    for number, one in enumerate(await admin.describe_acls(timeout_ms=timeout_ms)):
-        rules.add(_record(number, one))
+    for number, binding in enumerate(await admin.describe_acls(timeout_ms=timeout_ms)):
+        rules.add(_record(number, binding))
     lenient = AclRules(allow_if_no_rule=True)
     for record in rules.records():
         lenient.add(record)
-    who = Who(principal, _ANYWHERE)
+    requester = Who(principal, _ANYWHERE)
     found = []
     for kind, name in resources:
-        verdict = rules.judge(who, _NEEDED, _KINDS[kind], name)
+        verdict = rules.judge(requester, _NEEDED, _KINDS[kind], name)
         if verdict.allowed:
             continue
         if verdict.rule is not None:
             why = f"an ACL denies it: {_shown(verdict.rule)}"
-        elif lenient.judge(who, _NEEDED, _KINDS[kind], name).allowed:
+        elif lenient.judge(requester, _NEEDED, _KINDS[kind], name).allowed:
             why = NO_ACL
         else:
             why = "there are ACLs for it, and none allows it"

@@ -233,18 +233,18 @@ class Pipeline:
     def order(self) -> list[Part]:
         """Return the parts, each after those that it takes."""
         done: dict[str, Part] = {}
-        under_way: list[str] = []
+        visiting: list[str] = []
 
         def visit(name: str) -> None:
             if name in done:
                 return
-            if name in under_way:
-                circle = " -> ".join([*under_way[under_way.index(name) :], name])
+            if name in visiting:
+                circle = " -> ".join([*visiting[visiting.index(name) :], name])
                 raise PipelineError(f"{self.name}: parts take each other in a circle: {circle}")
-            under_way.append(name)
+            visiting.append(name)
             for upstream in self.parts[name].upstream:
                 visit(upstream)
-            under_way.pop()
+            visiting.pop()
             done[name] = self.parts[name]
 
         for name in self.parts:

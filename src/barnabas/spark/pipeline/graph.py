@@ -47,7 +47,7 @@ def _branch(
     yield f"{before}{'└─' if is_last else '├─'} {part.name}{kind}{joined}"
     inner = before + ("   " if is_last else "│  ")
     sinks = [sink for sink in pipeline.sinks.values() if sink.of == part.name]
-    children = [one for one in pipeline.order() if homes[one.name] == part.name]
+    children = [child for child in pipeline.order() if homes[child.name] == part.name]
     for number, sink in enumerate(sinks):
         is_end = number == len(sinks) - 1 and not children
         yield f"{inner}{'└→' if is_end else '├→'} {sink.name}: {place(pipeline, sink, settings)}"

@@ -63,8 +63,8 @@ class SinkCalls(Admin):
             if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 raise error
         return {
-            name: Seen(one.state, one.producer_id, one.producer_epoch)
-            for name, one in found.values_by_key.items()
+            name: Seen(described.state, described.producer_id, described.producer_epoch)
+            for name, described in found.values_by_key.items()
         }
 
     async def ongoing(self, sink: str) -> list[str]:

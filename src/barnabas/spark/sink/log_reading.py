@@ -38,7 +38,7 @@ class Fate(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     OPEN = "open, or behind another open one"
-    GONE = "deleted since"
+    DELETED = "deleted since"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ async def fetch(
     """Fetch from a partition's leader: at least one batch, if there is one."""
 
     async def send(
-        connection: BrokerConnection, some: list[TopicPartition]
+        connection: BrokerConnection, requested: list[TopicPartition]
     ) -> Mapping[TopicPartition, FetchResponse.PartitionData | KafkaError]:
         wanted = FetchRequest.Partition(
             partition=topic_partition.partition, fetch_offset=offset, partition_max_bytes=max_bytes
@@ -144,7 +144,7 @@ async def fate_of(admin: Admin, open_transaction: OpenTransaction) -> Fate:
     for fate in (Fate.ABORTED, Fate.OPEN, Fate.COMMITTED):
         if fate in fates:
             return fate
-    return Fate.GONE
+    return Fate.DELETED
 
 
 async def _fate_in(admin: Admin, open_transaction: OpenTransaction, written: Written) -> Fate:
@@ -153,7 +153,7 @@ async def _fate_in(admin: Admin, open_transaction: OpenTransaction, written: Wri
         found = await fetch(admin, partition, written.first, IsolationLevel.READ_COMMITTED, ONE_BATCH)
     except KafkaError as error:
         if error.code in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            return Fate.GONE
+            return Fate.DELETED
         raise
     if found.last_stable_offset <= written.last:
         return Fate.OPEN

@@ -101,12 +101,12 @@ class OffsetReader:
     ) -> PartitionOffsets:
         """Return the end offsets.  An end before a `known` offset may come from a new leader that does not
         know its high watermark yet, so it is requested again."""
-        asked = dict.fromkeys(partitions, OffsetSpec.LATEST)
+        requested = dict.fromkeys(partitions, OffsetSpec.LATEST)
 
         async def query(admin: Admin) -> PartitionOffsets:
             attempts = self._options.offset_attempts
             while True:
-                found = await self._list(admin, asked)
+                found = await self._list(admin, requested)
                 attempts -= 1
                 behind = known is not None and any(
                     known.get(partition, 0) > offset for partition, offset in found.items()
@@ -125,10 +125,10 @@ class OffsetReader:
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Return the committed offsets of the group."""
         group_id = self._options.group_id or ""
-        asked = list(partitions)
+        requested = list(partitions)
 
         async def query(admin: Admin) -> dict[TopicPartition, int | None]:
-            offsets = (await admin.list_consumer_group_offsets({group_id: asked}))[group_id].raise_first()
+            offsets = (await admin.list_consumer_group_offsets({group_id: requested}))[group_id].raise_first()
             return {
                 partition: None if committed is None else committed.offset
                 for partition, committed in offsets.items()
