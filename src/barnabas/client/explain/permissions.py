@@ -25,7 +25,7 @@ def denials_of_operations(resource: str, allowed: Sequence[Operation] | None) ->
     """Return READ as denied unless it is among our authorized operations (KIP-430)."""
     if allowed is None or _NEEDED in allowed:
         return []
-    named = ", ".join(one.name for one in allowed) or "nothing"
+    named = ", ".join(binding.name for binding in allowed) or "nothing"
     return [Denial(resource, _NEEDED.name, OURSELVES, f"allowed: {named}")]
 
 
