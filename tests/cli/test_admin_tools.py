@@ -216,7 +216,7 @@ def test_a_file_with_a_slip_is_refused_in_one_line(tool: Call, tmp_path: Path) -
             '{"partitions": [{"topic": 1, "partition": 0, "offset": 1}]}',
             "the field 'topic' has the wrong type",
         ),
-        ('{"partitions": ["t"]}', "has something of the wrong type"),
+        ('{"partitions": ["t"]}', "has an element of the wrong type"),
         ("[]", "an object with the field 'version' is expected"),
     ):
         file.write_text(text, "utf-8")

@@ -206,7 +206,7 @@ def test_a_controller_is_added_as_its_file_describes_it(tool: Call, tmp_path: Pa
     [
         ({"node_id": None}, "node.id not found in configuration file."),
         ({"node_id": "-1"}, "node.id was negative in configuration file."),
-        ({"node_id": "x"}, "which is no number."),
+        ({"node_id": "x"}, "which is not a number."),
         ({"process_roles": "broker"}, "process.roles did not contain 'controller'"),
         ({"log_dirs": None}, "Neither metadata.log.dir nor log.dirs were found."),
         ({"log_dirs": "nowhere"}, "Unable to read meta.properties from nowhere"),

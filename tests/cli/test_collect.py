@@ -93,7 +93,7 @@ def test_a_signal_ends_it_when_all_is_written(bootstrap: str, tmp_path: Path, nu
     process.send_signal(number)
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
-    assert "1 lines are in" in errors
+    assert "1 lines written to" in errors
 
 
 def test_syslog(bootstrap: str) -> None:

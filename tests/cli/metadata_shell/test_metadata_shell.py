@@ -126,7 +126,7 @@ def test_a_log_without_its_beginning_sends_to_the_snapshot(
     middle.write_bytes(data[position:])
     ended = barnabas("metadata-shell", "-s", str(middle), "ls", "/")
     assert ended.code == 1
-    assert "try the .checkpoint beside it" in ended.err
+    assert "use the .checkpoint next to it" in ended.err
     assert ended.err.count("\n") == 1
 
 

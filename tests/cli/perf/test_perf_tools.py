@@ -278,7 +278,7 @@ def test_what_comes_must_be_what_was_sent(read: list[object], said: str) -> None
 def test_a_window_is_reported_when_it_is_over_and_the_whole_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reports, "MOST_SAMPLES", 2)
+    monkeypatch.setattr(reports, "MAX_SAMPLES", 2)
     statistics = ProduceStatistics(4, 0, 1000)
     assert statistics.record(10, 1 << 20, 500) is None
     line = statistics.record(30, 1 << 20, 1000)
@@ -328,5 +328,5 @@ def test_dates_as_java_writes_them(pattern: str, shown: str) -> None:
 def test_zones_and_letters_without_a_meaning() -> None:
     for pattern in ("Z", "X", "XX", "XXX"):
         assert re.fullmatch(r"Z|[+-]\d\d(:?\d\d)?", date_format(pattern, "f")(0))
-    with pytest.raises(UsageError, match="the letter b is not known in a date format"):
+    with pytest.raises(UsageError, match="unknown letter b in a date format"):
         date_format("yyyy b", "--date-format")

@@ -37,7 +37,7 @@ pipeline.to_parquet("table", of=parsed, path="{table}")
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     # Nobody answers there, and that must not take long.
-    monkeypatch.setattr(pipeline_status, "ASK_TIMEOUT_MS", 300)
+    monkeypatch.setattr(pipeline_status, "REQUEST_TIMEOUT_MS", 300)
     Path("orders.py").write_text(PIPELINE, "utf-8")
     return "orders.py"
 
@@ -149,10 +149,10 @@ def test_a_report_is_written_by_the_pipeline(file: str, capsys: pytest.CaptureFi
         (["graph", "nowhere.py"], 1, "barnabas pipeline graph: nowhere.py: there is no such file"),
         (["graph", "orders.py", "--set", "tabel=x"], 1, "orders has no setting tabel; there is bootstrap, checkpo"),
         (["graph", "orders.py", "--set", "table"], 2, "--set table: give KEY=VALUE"),
-        (["run", "orders.py", "--once", "--every", "1 second"], 2, "--once ends by itself; leave out --every"),
-        (["run", "orders.py", "--only", "bed"], 2, "orders has no sink bed; there is bad, table"),
+        (["run", "orders.py", "--once", "--every", "1 second"], 2, "--once and --every cannot be combined"),
+        (["run", "orders.py", "--only", "bed"], 2, "orders has no sink bed; it has bad, table"),
         (["run", "orders.py", "--set", "checkpoint=orders.py"], 1, "orders.py is not a writable folder (File"),
-        (["reset", "orders.py", "--only", "bed"], 2, "orders has no sink bed; there is bad, table"),
+        (["reset", "orders.py", "--only", "bed"], 2, "orders has no sink bed; it has bad, table"),
         (["rum", "orders.py"], 2, "unknown command rum (did you mean run?)"),
     ],
 )  # fmt: skip
