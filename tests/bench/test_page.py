@@ -1,4 +1,4 @@
-"""The page of benchmarks: its figures, and whether goals are said to be reached when they are."""
+"""The page of benchmarks: its results, and whether goals are marked as reached when they are."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_numbers_for_people(value: float, text: str) -> None:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The page, its figures and its notes in a temporary folder; two tiny rows."""
+    """The page, its results and its notes in a temporary folder; two tiny rows."""
     monkeypatch.setattr(program, "PAGE", tmp_path / "benchmarks.md")
     monkeypatch.setattr(program, "FIGURES", tmp_path / "benchmarks.json")
     monkeypatch.setattr(program, "NOTES", tmp_path / "notes.md")

@@ -1,4 +1,4 @@
-"""How the tests of this room call commands."""
+"""How the tests of this package call commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.cli.main import main
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command left behind."""
+    """The exit code and output of a command."""
 
     code: int
     out: str

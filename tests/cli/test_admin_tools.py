@@ -1,4 +1,4 @@
-"""What flags of the admin tools do beyond the recorded sessions, on one broker with two folders."""
+"""The flags of the admin tools beyond the recorded sessions, on one broker with two log directories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def places() -> Iterator[Places]:
-    """A broker where everybody may do everything, and rules of access can be kept."""
+    """A broker with an authorizer that allows everything by default."""
     with quick_folder() as folder:
         folders = f"{folder / 'first'},{folder / 'second'}"
         settings = {**AUTHORIZER, "super.users": "User:ANONYMOUS", "log.dirs": folders}
@@ -35,7 +35,7 @@ def places() -> Iterator[Places]:
 
 @pytest.fixture(scope="module")
 def closed() -> Iterator[Places]:
-    """A broker where nobody may do anything."""
+    """A broker with an authorizer that denies everything."""
     with (
         quick_folder() as folder,
         own_broker(folder, {**AUTHORIZER, "super.users": "User:somebody"}) as found,
@@ -61,7 +61,7 @@ def topic(tool: Call) -> str:
 
 
 def folder_of(tool: Call, topic: str) -> str:
-    """Where partition 0 of a topic lies."""
+    """The log directory of partition 0 of a topic."""
     page = json.loads(tool("log-dirs", "--describe", "--topic-list", topic).out.splitlines()[-1])
     homes: dict[str, str] = {
         one["partition"]: each["logDir"]
@@ -127,7 +127,7 @@ def test_who_may_not_is_denied(barnabas: Call, closed: Places, name: str, argume
 def test_no_failure_ends_with_0(
     tool: Call, topic: str, tmp_path: Path, name: str, arguments: tuple[str, ...]
 ) -> None:
-    """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
+    """Trap 24: exit code 0 on failure, the most common CLI bug."""
     beyond = tmp_path / "beyond.json"
     part = {"topic": topic, "partition": 0, "offset": 99, "replicas": [9]}
     beyond.write_text(json.dumps({"version": 1, "partitions": [part]}), "utf-8")
@@ -160,7 +160,7 @@ def test_a_topic_is_described_by_its_id(tool: Call, topic: str) -> None:
     by_name = tool("topics", "--describe", "--topic", topic).out
     topic_id = by_name.split("TopicId: ")[1].split("\t")[0]
     by_id = tool("topics", "--describe", "--topic-id", topic_id)
-    # By id the broker is asked in another way, which tells nothing of eligible leaders.
+    # By id another request is used, which does not return eligible leaders.
     assert by_id.out == by_name.replace("Elr: \tLastKnownElr: ", "Elr: N/A\tLastKnownElr: N/A")
 
 
@@ -208,7 +208,7 @@ def test_records_are_deleted(tool: Call, topic: str, places: Places, tmp_path: P
         assert admin.list_offsets({TopicPartition(topic, 0): -2})[TopicPartition(topic, 0)].offset == 3
 
 
-def test_a_file_with_a_slip_is_refused_in_one_line(tool: Call, tmp_path: Path) -> None:
+def test_a_malformed_file_is_refused_in_one_line(tool: Call, tmp_path: Path) -> None:
     file = tmp_path / "offsets.json"
     for text, fault in (
         ('{"partitions": [{"topic": "t", "partition": 0}]}', "the field 'offset' is missing"),
@@ -239,7 +239,7 @@ def test_rules_are_removed_when_the_user_agrees(
         assert tool("acls", "--list", "--topic", topic).out.count("principal=User:a") == left
 
 
-def test_rules_stay_when_nobody_answers(tool: Call, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acls_stay_without_confirmation(tool: Call, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", StringIO(""))
     ended = tool("acls", "--remove", "--topic", topic)
     assert ended.code == Exit.USAGE

@@ -21,13 +21,13 @@ from tests.verify.answers.broker_ask import RawClient
 
 TOOLS = ("cluster", "features", "metadata-quorum", "transactions")
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
-# What hangs: a producer that no coordinator knows.
+# A hanging transaction: its producer is unknown to any coordinator.
 LOST_ID = 4_242
 
 
 @pytest.fixture(scope="module")
 def places() -> Iterator[Places]:
-    """A broker that takes transactions which no coordinator knows of, as those before KIP-890 did."""
+    """A broker that accepts transactions unknown to any coordinator, as brokers before KIP-890 did."""
     settings = {
         "transaction.partition.verification.enable": "false",
         "transaction.state.log.num.partitions": "1",
@@ -61,7 +61,7 @@ def test_bare_the_usage_is_shown_on_stderr(barnabas: Call, name: Any) -> None:
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_a_command_that_is_missing_or_wrong_is_told_in_one_line(barnabas: Call, name: Any) -> None:
+def test_a_missing_or_unknown_subcommand_is_reported_in_one_line(barnabas: Call, name: Any) -> None:
     flag = "-b" if name == "cluster" else "--bootstrap-server"
     none = barnabas(name, flag, "localhost:9092")
     assert none.code == Exit.USAGE
@@ -93,14 +93,14 @@ def test_a_command_that_is_missing_or_wrong_is_told_in_one_line(barnabas: Call, 
          "The --partition argument requires --topic to be provided"),
     ],
 )  # fmt: skip
-def test_what_is_missing_is_named(barnabas: Call, words: list[str], missing: str) -> None:
+def test_missing_flags_are_named(barnabas: Call, words: list[str], missing: str) -> None:
     ended = barnabas(*words)
     assert (ended.code, ended.out) == (Exit.USAGE, "")
     assert missing in ended.err
     assert ended.err.count("\n") == 1
 
 
-def test_what_all_commands_have_may_stand_before_or_after_the_command(barnabas: Call, places: Places) -> None:
+def test_shared_flags_may_precede_or_follow_the_subcommand(barnabas: Call, places: Places) -> None:
     before = barnabas("features", "--bootstrap-server", places.server, "describe")
     after = barnabas("features", "describe", "--bootstrap-server", places.server)
     assert (before.code, after.code) == (0, 0)
@@ -143,7 +143,7 @@ def test_the_old_name_of_the_servers_is_taken_with_a_remark(barnabas: Call, plac
 
 
 def test_a_release_stands_for_the_levels_of_all_features(tool: Call) -> None:
-    """The controller's quorum is static, so that it refuses one of them, and so all."""
+    """The controller quorum is static, so it refuses one of the levels, and therefore all."""
     ended = tool("features", "upgrade", "--release-version", "4.1", "--dry-run")
     assert ended.code == 1
     asked = [line.split(". ")[0] for line in ended.err.splitlines()]
@@ -157,7 +157,7 @@ def test_a_release_stands_for_the_levels_of_all_features(tool: Call) -> None:
     ]
 
 
-def test_unsafe_changes_what_is_asked_for(tool: Call) -> None:
+def test_unsafe_changes_the_requested_upgrade_type(tool: Call) -> None:
     refused = tool("features", "downgrade", "--metadata", "3.4", "--unsafe", "--dry-run")
     safe = tool("features", "downgrade", "--metadata", "3.4", "--dry-run")
     assert "Unsafe metadata downgrade is not supported" in refused.err
@@ -195,7 +195,7 @@ def test_a_controller_is_added_as_its_file_describes_it(tool: Call, tmp_path: Pa
         "DRY RUN of adding controller 7 with directory id JEXY6aqzQY-32P5TStzaFg and endpoints:"
         " CONTROLLER://localhost:9093, OTHER://[::1]:9094\n"
     )
-    # Without --dry-run the cluster is asked, which keeps the voters that it was formatted with.
+    # Without --dry-run the request is sent to the cluster, whose static voters cannot change.
     asked = tool("metadata-quorum", "add-controller", "--command-config", path)
     assert (asked.code, asked.out) == (1, "")
     assert asked.err.count("\n") == 1
@@ -270,7 +270,7 @@ def test_a_transaction_that_hangs_is_found_and_aborted(barnabas: Call, tool: Cal
     assert hanging("--broker-id", "1") == []
 
 
-def test_a_partition_or_broker_that_is_not_there_is_told(tool: Call) -> None:
+def test_a_missing_partition_or_broker_is_reported(tool: Call) -> None:
     ended = tool("transactions", "find-hanging", "--topic", "nowhere")
     assert ended.code == Exit.NOT_FOUND
     assert ended.err.startswith("Failed to describe 1 topics: ")

@@ -1,4 +1,4 @@
-"""The entry point: help, versions, refusals and exit codes."""
+"""The entry point: help, versions, errors and exit codes."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_the_module_is_the_command() -> None:
 def test_no_failure_ends_with_0_and_none_shows_a_traceback(
     barnabas: Call, monkeypatch: pytest.MonkeyPatch, raised: Any, code: int, line: str
 ) -> None:
-    """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
+    """Trap 24: exit code 0 on failure, the most common CLI bug."""
 
     def fail(arguments: object) -> int:
         raise raised

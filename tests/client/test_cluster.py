@@ -23,7 +23,7 @@ Run = Callable[[Any], Any]
 QUICK: dict[str, Any] = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5, "retry_backoff_max_ms": 20}
 
 
-def test_nobody_is_there(run: Run) -> None:
+def test_no_broker_is_reachable(run: Run) -> None:
     async def work() -> None:
         (port,) = free_ports(1)
         async with Admin(bootstrap_servers=f"127.0.0.1:{port}", **QUICK) as admin:

@@ -1,4 +1,4 @@
-"""Somebody who does what a page of the documentation says."""
+"""Follows a page of the documentation."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.docs.pages import Command, Shown, Written, is_like, steps
 from tests.spark.java import QUICK_START
 from tools.ports import free_ports
 
-# A page about Spark starts Java, on machines that may be busy.
+# Pages about Spark start Java, on machines that may be busy.
 PATIENCE_S = 300
-# Where the pages say so, brokers listen; here any port that is free must do.
+# The ports in the pages, which are replaced by free ones.
 PORTS = ("9092", "9093", "9404")
-# What sets up the machine has been done before any test runs.
+# The setup has been done before any test runs.
 NOT_RUN = ("make ", "pip ", ". .venv/")
 STAYS = re.compile(r"barnabas (dev|server-start (?!-daemon))")
 LISTENS = re.compile(r"listens on |serves PLAINTEXT")
 
 
 class Reader:
-    """Somebody who follows a page in a folder of their own."""
+    """Follows a page in its own folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -42,7 +42,7 @@ class Reader:
         }
 
     def follow(self, page: str, *, also_shown: bool = False) -> None:
-        """`also_shown`: with the commands that the page only shows because they take long."""
+        """`also_shown`: includes the commands that the page only shows because they take long."""
         for step in steps(self.here(page)):
             if isinstance(step, Written):
                 (self._folder / step.name).write_text(step.text, "utf-8")
@@ -53,13 +53,13 @@ class Reader:
                 self._run(step)
 
     def here(self, text: str) -> str:
-        """With the ports of this machine."""
+        """Replaces the ports of the page by free ones."""
         for name, port in self._ports.items():
             text = re.sub(rf"\b{name}\b", port, text)
         return text
 
     def ends_well(self, line: str) -> str:
-        """Types a command that would go on until Ctrl+C so that it ends; what it prints."""
+        """Runs a command that would run until Ctrl+C so that it ends; returns its output."""
         line = re.sub(r"(barnabas pipeline run \S+)", r"\1 --once", line)
         line = re.sub(r"(barnabas consume \S+) -f\b", r"\1", line)
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The last step of `make setup`: when the engine is built again, and the line that is always there."""
+"""The last step of `make setup`: when the engine is rebuilt, and the line that is always printed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools import engine
 
 
 class World:
-    """States that the engine has one after the other, and what was run."""
+    """Successive states of the engine, and the commands that were run."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *states: str, compiler: bool, code: int = 0) -> None:
         self.built = 0
@@ -25,7 +25,7 @@ class World:
         monkeypatch.setattr(subprocess, "run", self.run)
 
     def judge(self, folder: object, asked: str | None) -> EngineState:
-        assert asked is None  # What this one process is asked to run does not matter to the build.
+        assert asked is None  # The engine chosen for this process does not affect the build.
         return EngineState(self._states.pop(0), "because")
 
     def run(self, command: object, **options: object) -> subprocess.CompletedProcess[str]:
@@ -43,7 +43,7 @@ def test_a_compiled_engine_is_left_alone(
     assert capsys.readouterr().out == "engine compiled: because\n"
 
 
-def test_without_a_compiler_the_line_says_what_to_install(
+def test_without_a_compiler_the_line_recommends_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = World(monkeypatch, INTERPRETED, compiler=False)
@@ -71,7 +71,7 @@ def test_it_is_built_again_when_that_helps(
     assert capsys.readouterr().out.startswith(f"engine {after}: ")
 
 
-def test_plain_python_stays_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_python_stays_if_it_was_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, INTERPRETED, compiler=True)
     monkeypatch.setenv(engine.COMPILE_VARIABLE, "0")
     assert engine.main() == 0

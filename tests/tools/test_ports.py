@@ -1,4 +1,4 @@
-"""Ports for servers: free, below those of outgoing connections, and not handed out twice."""
+"""Ports for servers: free, below the ephemeral ports, and not returned twice."""
 
 from __future__ import annotations
 

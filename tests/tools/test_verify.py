@@ -1,4 +1,4 @@
-"""`make verify`: what counts as green, and that only a green run leaves a page."""
+"""`make verify`: what counts as green, and that only a green run writes the page."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_page(page: Path) -> None:
     assert "4.1.0" in text
 
 
-def test_a_part_takes_the_place_of_its_last_run_alone(page: Path) -> None:
+def test_a_part_replaces_only_its_own_last_run(page: Path) -> None:
     verify.record("spark", told(GREEN), "old", 1)
     verify.record("broker", told(GREEN), "other", 1)
     verify.record("spark", told(GREEN[:1]), "new", 1)
@@ -99,7 +99,7 @@ def test_a_green_run_writes_the_page(page: Path, monkeypatch: pytest.MonkeyPatch
         ([*GREEN, ("test_b.py::three", "call", "failed")], 1, ()),
         ([*GREEN, ("test_b.py::three", "setup", "skipped")], 0, ()),
         (GREEN, 2, ()),  # Interrupted, or a file could not be imported.
-        ([], 5, ()),  # Nothing was found to run.
+        ([], 5, ()),  # No tests were found.
     ],
     ids=["failed", "skipped", "broken", "nothing"],
 )

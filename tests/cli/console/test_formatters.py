@@ -35,7 +35,7 @@ def written(given: ConsumerRecord, name: str = "DefaultMessageFormatter", **prop
     return out.getvalue().decode()
 
 
-def test_only_the_value_unless_more_is_asked_for() -> None:
+def test_only_the_value_by_default() -> None:
     assert written(record()) == "v\n"
 
 
@@ -65,7 +65,7 @@ def test_all_parts_in_order_with_separators_of_ones_own() -> None:
     assert shown == "LogAppendTime:1700000000000|Partition:2|Offset:7|Epoch:3|h:x&n:-|-|v."
 
 
-def test_what_is_not_there_is_said() -> None:
+def test_missing_topics_and_groups_are_reported() -> None:
     given = record(headers=(), timestamp_type=-1, leader_epoch=-1)
     options = {"print_timestamp": "true", "print_epoch": "true", "print_headers": "true"}
     assert written(given, **options) == "NO_TIMESTAMP\tEpoch:NOT_PRESENT\tNO_HEADERS\tv\n"
@@ -76,7 +76,7 @@ def test_nothing_at_all_is_wanted() -> None:
     assert written(record(), "kafka.tools.NoOpMessageFormatter") == ""
 
 
-def test_the_logging_one_tells_on_stderr_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_logging_formatter_prints_on_stderr_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert written(record(value=None), "org.apache.kafka.tools.consumer.LoggingMessageFormatter") == "null\n"
     assert capsys.readouterr().err == "CreateTime:1700000000000, key:k, value:null\n"
 

@@ -98,7 +98,7 @@ def test_a_header_cannot_be_named_like_nothing() -> None:
         ({"headers.separator": "("}, "headers.separator=\\( is not a regular expression"),
     ],
 )
-def test_what_cannot_be_told_apart_is_refused(properties: dict[str, str], said: str) -> None:
+def test_ambiguous_separators_are_refused(properties: dict[str, str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         LineReader(properties, "tool")
 

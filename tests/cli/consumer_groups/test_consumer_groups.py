@@ -1,4 +1,4 @@
-"""consumer-groups and groups beyond the recorded sessions: streams, codes, lags, times, plans."""
+"""consumer-groups and groups beyond the recorded sessions: streams, exit codes, lags, times, plans."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.cli.sessions.sessions import Places
 from tools.ports import free_ports
 
 AUTHORIZER = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
-# Members settle when they do; nobody waits this long unless they do not.
+# An upper bound: members usually settle much faster.
 PATIENCE_S = 120
 _numbers = itertools.count(1)
 
@@ -67,9 +67,7 @@ def rows(ended: Ended, *columns: int) -> list[list[str]]:
 
 
 @pytest.mark.trap
-def test_a_lag_counts_only_what_can_still_be_read(
-    tool: Call, actors: Actors, places: Places, topic: str
-) -> None:
+def test_the_lag_counts_only_existing_records(tool: Call, actors: Actors, places: Places, topic: str) -> None:
     """Trap 23: lag is max(HW - max(committed, log start), 0)."""
     actors.act(f"& produce {topic} 0 10")
     actors.act(f"& commit early {topic}:0=2")
@@ -97,10 +95,8 @@ def test_a_member_without_a_commit_has_no_lag_to_show(tool: Call, actors: Actors
     assert described.code == 0
 
 
-def test_members_that_still_speak_the_classic_protocol_are_told_apart(
-    tool: Call, actors: Actors, topic: str
-) -> None:
-    """A group on its way from one protocol to the other (KIP-848)."""
+def test_members_with_the_classic_protocol_are_distinguished(tool: Call, actors: Actors, topic: str) -> None:
+    """A group that migrates from one protocol to the other (KIP-848)."""
     actors.act(f"& join c-old group.id=mixed topic={topic}")
     assert "UPGRADED" not in mixed_members(tool)
     actors.act(f"& join c-new group.id=mixed topic={topic} group.protocol=consumer assigned=no")
@@ -146,7 +142,7 @@ def test_a_plan_with_a_fault_changes_nothing_and_names_the_line(
     assert ended.err == f"{path}: line 2 is not [GROUP,]TOPIC,PARTITION,OFFSET: {topic};0;1\n"
 
 
-def test_a_partition_that_is_not_there_ends_in_time(tool: Call, topic: str) -> None:
+def test_a_missing_partition_ends_in_time(tool: Call, topic: str) -> None:
     ended = tool(
         "--reset-offsets",
         "--group",
@@ -176,7 +172,7 @@ def test_times_are_read_in_utc_unless_they_say_otherwise(text: str, ms: int) -> 
 
 
 @pytest.mark.parametrize("text", ["2023-11-14", "yesterday", "2023-13-14T00:00:00.000", "T"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"timestamp|is not a time"):
         moment_ms(text)
 
@@ -198,7 +194,7 @@ def test_durations_are_read_as_java_reads_them(text: str, ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "1h", "P1H", "PT1D", "P1.5D", "PT1,2,3S"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="Text cannot be parsed to a Duration"):
         duration_ms(text)
 
@@ -233,7 +229,7 @@ def test_a_cluster_that_is_not_there_is_one_line_and_3(barnabas: Call, tmp_path:
     assert ended.err.strip().count("\n") == 0
 
 
-def test_what_is_not_allowed_ends_with_4(barnabas: Call) -> None:
+def test_a_denied_request_exits_with_4(barnabas: Call) -> None:
     with (
         quick_folder() as folder,
         own_broker(folder, {**AUTHORIZER, "super.users": "User:somebody"}) as closed,
@@ -245,12 +241,12 @@ def test_what_is_not_allowed_ends_with_4(barnabas: Call) -> None:
         assert deleted.code == Exit.DENIED
 
 
-def test_the_place_of_zookeeper_is_taken_with_a_remark(barnabas: Call) -> None:
+def test_zookeeper_hosts_are_used_as_brokers_with_a_warning(barnabas: Call) -> None:
     ended = barnabas("consumer-groups", "--zookeeper", "nowhere.invalid:2181/kafka", "--list")
     assert ended.code == Exit.UNREACHABLE
     assert ended.err.startswith(
-        "barnabas consumer-groups: tools do not ask ZooKeeper any more:"
-        " taking --bootstrap-server nowhere.invalid:9092\n"
+        "barnabas consumer-groups: tools no longer use ZooKeeper:"
+        " using --bootstrap-server nowhere.invalid:9092\n"
     )
 
 

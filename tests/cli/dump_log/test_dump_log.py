@@ -1,4 +1,4 @@
-"""dump-log on files of our own making: its options, and what it says of files that are wrong."""
+"""dump-log on generated files: its options, and the reports for damaged files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def records(start: int, count: int) -> list[Record]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with a log of two batches and indexes that fit it."""
+    """A working folder with a log of two batches and matching indexes."""
     monkeypatch.chdir(tmp_path)
     log = build(records(0, 3)) + build(records(3, 2))
     second = len(build(records(0, 3)))
@@ -64,7 +64,7 @@ def changed(name: str, position: int, data: bytes) -> None:
 
 
 def contents(out: str) -> list[str]:
-    """What stands behind the metadata of records."""
+    """The text after the metadata of records."""
     return [
         line.partition("headerKeys: ")[2].partition("] ")[2] for line in out.splitlines() if line[:1] == "|"
     ]
@@ -178,7 +178,7 @@ def test_old_formats(barnabas: Call, folder: Path) -> None:
     Path(f"{FIRST}.log").write_bytes(bytes.fromhex(OLD_V0 + OLD_V1_GZIP))
     ended = barnabas("dump-log", "--print-data-log", "--files", f"{FIRST}.log")
     assert ended.code == 0
-    # The brace without a partner is in Apache Kafka's output too.
+    # The unbalanced brace is in Apache Kafka's output too.
     assert ended.out.splitlines()[2:] == [
         "offset: 10 position: 0 NoTimestampType: -1 size: 30 magic: 0 compresscodec: none crc: 1474775406 isvalid: true",
         "| offset: 10 NoTimestampType: -1 keySize: 2 valueSize: 2 isValid: true crc: 1474775406} key: k1 payload: v1",
@@ -219,7 +219,7 @@ def test_a_damaged_control_record_is_one_line(barnabas: Call, folder: Path) -> N
     assert ended.err.count("\n") == 1
 
 
-def test_gaps_are_told_and_are_no_fault(barnabas: Call, folder: Path) -> None:
+def test_gaps_are_reported_but_are_not_faults(barnabas: Call, folder: Path) -> None:
     name = write_log([Record(0, TIME, b"a", b"1"), Record(5, TIME, b"b", b"2"), Record(9, TIME, b"c", b"3")])
     ended = barnabas("dump-log", "--deep-iteration", "--files", name)
     assert ended.code == 0
@@ -231,8 +231,8 @@ def test_gaps_are_told_and_are_no_fault(barnabas: Call, folder: Path) -> None:
 
 
 @pytest.mark.trap
-def test_a_torn_log_is_told_and_ends_with_1(barnabas: Call, folder: Path) -> None:
-    """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
+def test_a_torn_log_is_reported_and_exits_with_1(barnabas: Call, folder: Path) -> None:
+    """Trap 24: exit code 0 on failure, the most common CLI bug."""
     size = (folder / f"{FIRST}.log").stat().st_size
     for cut in range(1, 83):
         (folder / f"{FIRST}.log").write_bytes((build(records(0, 3)) + build(records(3, 2)))[: size - cut])
@@ -244,7 +244,7 @@ def test_a_torn_log_is_told_and_ends_with_1(barnabas: Call, folder: Path) -> Non
         assert not ended.err
 
 
-def test_a_wrong_crc_is_told_and_ends_with_1(barnabas: Call, folder: Path) -> None:
+def test_a_wrong_crc_is_reported_and_exits_with_1(barnabas: Call, folder: Path) -> None:
     changed(f"{FIRST}.log", 61 + 8, b"X")
     ended = barnabas("dump-log", "--files", f"{FIRST}.log")
     assert ended.code == 1
@@ -341,7 +341,7 @@ def test_a_name_of_two_lines_stays_on_one(barnabas: Call, folder: Path) -> None:
     assert ended.err.count("\n") == 1
 
 
-def test_the_wrong_decoder_is_told_in_words_of_ours(barnabas: Call, folder: Path) -> None:
+def test_a_wrong_decoder_is_reported(barnabas: Call, folder: Path) -> None:
     value = write_metadata_record(NoOpRecord(), 0)
     name = write_log(
         [Record(0, TIME, b"\x00\x03\x00", value), Record(1, TIME, b"\x00\x01\x00\x01g", b"\x00")]
@@ -380,7 +380,7 @@ def test_the_sanity_check_of_indexes(barnabas: Call, folder: Path) -> None:
         ("timeindex", struct.pack(">qi", 9, -1), "last offset is -1 which is less than the first offset 0"),
     ],
 )
-def test_what_the_sanity_check_finds(
+def test_findings_of_the_sanity_check(
     barnabas: Call, folder: Path, suffix: str, content: Any, said: str
 ) -> None:
     (folder / f"{FIRST}.{suffix}").write_bytes(content)
@@ -488,7 +488,11 @@ def test_producer_snapshot(barnabas: Call, folder: Path) -> None:
         ),
         ("partition.metadata", 1, "Ignoring unknown file partition.metadata"),
         ("leader-epoch-checkpoint", 1, "Ignoring unknown file leader-epoch-checkpoint"),
-        ("abc.log", 1, "abc.log: the name of a log file starts with its base offset, but 'abc' is not an offset"),
+        (
+            "abc.log",
+            1,
+            "abc.log: the name of a log file starts with its base offset, but 'abc' is not an offset",
+        ),
         (
             "x.checkpoint",
             1,
@@ -534,7 +538,7 @@ def test_version(barnabas: Call) -> None:
 # --------------------------------------------------------------------- internal topics
 
 
-def test_groups_show_what_consumers_put_into_them(barnabas: Call, folder: Path) -> None:
+def test_groups_show_decoded_subscriptions_and_assignments(barnabas: Call, folder: Path) -> None:
     subscription = ConsumerProtocolSubscription(topics=["t"], user_data=None, owned_partitions=[])
     members = [
         GroupMetadataValue.MemberMetadata(

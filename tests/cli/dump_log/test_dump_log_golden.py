@@ -1,4 +1,4 @@
-"""dump-log beside the recorded output of Apache Kafka's own tool, file by file, line by line."""
+"""dump-log compared with the recorded output of Apache Kafka's tool, file by file, line by line."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_every_file_prints_as_apache_kafka_prints_it(
 def test_no_data_file_of_a_broker_is_found_at_fault(
     barnabas: Call, golden: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also those whose dump was not recorded: every log, index and snapshot that Apache Kafka wrote."""
+    """Including those whose dump was not recorded: every log, index and snapshot of Apache Kafka."""
     suffixes = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     for mode, folder in MODES.items():
         monkeypatch.chdir(golden / mode / folder)
@@ -94,7 +94,7 @@ DECODERS = {
 def test_flipped_and_torn_files_never_surprise(
     barnabas: Call, golden: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: Any
 ) -> None:
-    """Whatever a file holds, the dump ends with 0 or 1 and with one line for each thing that is wrong."""
+    """Whatever a file contains, the dump exits with 0 or 1, with one line per fault."""
     source = golden / "kraft-4.1.0" / "data"
     random = SeededRandom(seed)
     folders = sorted(path for path in source.iterdir() if path.is_dir())

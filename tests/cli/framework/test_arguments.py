@@ -1,4 +1,4 @@
-"""Reading of command lines."""
+"""Parsing of command lines."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_wrong_value_is_refused_in_one_line() -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_what_follows_two_dashes_is_left_alone() -> None:
+def test_arguments_after_two_dashes_are_left_alone() -> None:
     parser = ArgumentParser("tool", "does things")
     parser.add_argument("--files")
     parser.add_argument("rest", nargs="*")

@@ -1,4 +1,4 @@
-"""How tools are told where the cluster is, and what they say when it is not there."""
+"""The connection flags of tools, and their errors if the cluster is not reachable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.cli.conftest import Call
 from tools.ports import free_ports
 
 OFFSETS = Path(__file__).parents[2] / "data" / "cli" / "offsets.json"
-# A command line of each tool that is complete but for where the cluster is.
+# A command line of each tool, complete except for the connection flags.
 COMMANDS = {
     "topics": ("--list",),
     "configs": ("--describe", "--topic", "t"),
@@ -57,13 +57,13 @@ def test_controllers_may_be_named_instead() -> None:
         )
 
 
-def test_somebody_must_be_named() -> None:
+def test_a_principal_is_required() -> None:
     with pytest.raises(UsageError, match=r"--bootstrap-server or --bootstrap-controller must be specified"):
         client_properties(*parsed("--command-config", "x", controllers=True))
 
 
 @pytest.mark.parametrize("wrong", ["host", "host:", ":1", "host:port", "host:0", "host:65536", "a:1,,b:2"])
-def test_places_are_hosts_with_ports(wrong: str) -> None:
+def test_servers_are_hosts_with_ports(wrong: str) -> None:
     with pytest.raises(UsageError, match="--bootstrap-server must be HOST:PORT"):
         client_properties(*parsed("--bootstrap-server", wrong))
 
@@ -80,7 +80,7 @@ def test_a_broker_list_of_the_past_is_taken_with_a_line(capsys: pytest.CaptureFi
     ("ensemble", "brokers"),
     [("zk:2181", "zk:9092"), ("a:2181,b:2181/kafka", "a:9092,b:9092"), ("lonely", "lonely:9092")],
 )
-def test_for_zookeeper_its_hosts_are_asked_as_brokers(
+def test_the_hosts_of_zookeeper_are_used_as_brokers(
     capsys: pytest.CaptureFixture[str], ensemble: str, brokers: str
 ) -> None:
     given = client_properties(*parsed("--zookeeper", ensemble, old_zookeeper=True))
@@ -88,13 +88,13 @@ def test_for_zookeeper_its_hosts_are_asked_as_brokers(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_what_is_named_now_counts_more_than_what_was_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_flags_take_precedence_over_old_ones(capsys: pytest.CaptureFixture[str]) -> None:
     given = client_properties(*parsed("--zookeeper", "zk:1", "--bootstrap-server", "a:1", old_zookeeper=True))
     assert given == {"bootstrap.servers": "a:1"}
 
 
 @pytest.mark.parametrize("tool", COMMANDS)
-def test_a_dead_cluster_is_told_in_one_line(barnabas: Call, tmp_path: Path, tool: Any) -> None:
+def test_an_unreachable_cluster_is_reported_in_one_line(barnabas: Call, tmp_path: Path, tool: Any) -> None:
     file = tmp_path / "client.properties"
     file.write_text("default.api.timeout.ms=300\nrequest.timeout.ms=200\n", "utf-8")
     (port,) = free_ports(1)
@@ -109,7 +109,7 @@ def test_a_dead_cluster_is_told_in_one_line(barnabas: Call, tmp_path: Path, tool
 
 
 class Promise:
-    """A cluster that answers when it is asked the second time, or never."""
+    """A cluster that responds to the second request, or never."""
 
     def __init__(self, answers: bool) -> None:
         self.waited_ms: list[int] = []
@@ -122,7 +122,7 @@ class Promise:
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_at_a_terminal_it_is_told_what_is_waited_for(
+def test_on_a_terminal_a_slow_connection_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answers: bool
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
@@ -158,7 +158,7 @@ def test_ctrl_c_ends_a_tool_without_a_word() -> None:
             stderr=subprocess.PIPE,
         )
         listener.settimeout(PATIENCE_S)
-        # It has connected, so it waits for an answer that never comes.
+        # It has connected, so it waits for a response that never arrives.
         with listener.accept()[0]:
             tool.send_signal(signal.SIGINT)
             out, err = tool.communicate(timeout=PATIENCE_S)

@@ -1,7 +1,7 @@
-"""Every flag of Apache Kafka's tools is taken: none is unknown.
+"""Every flag of Apache Kafka's tools is accepted.
 
 tests/data/cli/flags has the flags of each tool of 4.1.0, and of each of its commands, from their usage texts.
-What a flag does is tested with its tool.
+The effect of a flag is tested with its tool.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.cli.conftest import Call
 from tools.generate_reference import parser_of
 
 FLAGS = Path(__file__).parents[2] / "data" / "cli" / "flags"
-# No tool has it, so that no command line with it does anything.
+# No tool has this flag, so that no command line with it has an effect.
 NOBODYS = "--nobody-has-this-flag"
 EVERYBODYS = ("-h", "--help", "--version")
 LISTED = {path.stem: path.read_text("utf-8").split() for path in sorted(FLAGS.glob("*.txt"))}
@@ -45,7 +45,7 @@ def test_every_flag_is_taken(barnabas: Call, name: Any) -> None:
 
 
 def named_in_tests() -> str:
-    """All that the tests of this room and the recorded sessions say."""
+    """The text of all tests of this package and of the recorded sessions."""
     here = Path(__file__)
     files = [path for path in here.parents[1].rglob("*.py") if path != here]
     files += (FLAGS.parent / "sessions").glob("*.txt")

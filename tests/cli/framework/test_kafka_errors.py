@@ -1,4 +1,4 @@
-"""What becomes of an error of the cluster or the client: an exit code, a sentence, a name."""
+"""Errors of the cluster or the client: exit code, message, name in Java."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_option_that_cannot_be_is_a_matter_of_usage() -> None:
     assert exit_code(ConfigError("Invalid value x for configuration y")) is Exit.USAGE
 
 
-def test_a_time_that_is_over_because_nobody_answered_means_unreachable() -> None:
+def test_a_timeout_because_no_server_responded_means_unreachable() -> None:
     late = KafkaTimeoutError("Metadata was not done within 5 ms")
     assert exit_code(late) is Exit.TIMED_OUT
     late.__cause__ = NoBrokersError("no broker answers")
@@ -53,7 +53,7 @@ def test_errors_of_commands_keep_their_code_and_others_fail() -> None:
     assert exit_code(ValueError("x")) is Exit.FAILED
 
 
-def test_a_sentence_says_what_to_do() -> None:
+def test_a_sentence_includes_the_advice() -> None:
     error = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no topic x")
     assert sentence(error) == f"no topic x ({error.advice})"
     assert sentence(KafkaError(ErrorCode.INVALID_REQUEST, "odd")) == "INVALID_REQUEST: odd"
@@ -85,7 +85,7 @@ def test_an_exception_as_java_shows_it() -> None:
     )
 
 
-def test_errors_are_told_after_a_prefix() -> None:
+def test_errors_are_reported_with_a_prefix() -> None:
     with pytest.raises(CommandError, match=r"^Error: no$") as caught, error_prefix("Error: "):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no")
     assert caught.value.code is Exit.DENIED

@@ -24,7 +24,7 @@ PATIENCE_S = 120
 
 @pytest.fixture
 def feed(barnabas: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
-    """Run a command with something at its stdin."""
+    """Run a command with input on stdin."""
 
     def call(text: str | bytes, *arguments: str) -> Ended:
         data = text.encode() if isinstance(text, str) else text
@@ -67,9 +67,7 @@ def test_the_life_of_a_topic(barnabas: Call, topic: str) -> None:
     assert barnabas("topic", "delete", topic, "--yes").code == Exit.OK
     removed = barnabas("topic", "show", topic)
     assert removed.code == Exit.NOT_FOUND
-    assert removed.err == (
-        f"barnabas topic show: there is no topic {topic}; see barnabas topic list\n"
-    )
+    assert removed.err == (f"barnabas topic show: there is no topic {topic}; see barnabas topic list\n")
     assert barnabas("topic", "delete", topic, "--if-exists", "--yes").code == Exit.OK
 
 
@@ -87,14 +85,14 @@ def test_the_life_of_a_topic(barnabas: Call, topic: str) -> None:
         ("group", "reset", "g", "--to", "latest", "--yes", "-t"),
     ],
 )
-def test_a_topic_that_is_not_there(barnabas: Call, topic: str, arguments: tuple[str, ...]) -> None:
+def test_a_missing_topic(barnabas: Call, topic: str, arguments: tuple[str, ...]) -> None:
     ended = barnabas(*arguments, topic)
     assert (ended.code, ended.err.count("\n"), ended.out) == (Exit.NOT_FOUND, 1, "")
     assert f"there is no topic {topic}; see barnabas topic list" in ended.err
 
 
 @pytest.mark.parametrize("arguments", [("show",), ("delete", "--yes")])
-def test_a_group_that_is_not_there(barnabas: Call, topic: str, arguments: tuple[str, ...]) -> None:
+def test_a_missing_group(barnabas: Call, topic: str, arguments: tuple[str, ...]) -> None:
     ended = barnabas("group", *arguments, topic)
     assert ended.code == Exit.NOT_FOUND
     assert f"there is no group {topic}; see barnabas group list" in ended.err
@@ -105,7 +103,7 @@ def test_a_topic_that_could_be_created_is_not(barnabas: Call, topic: str) -> Non
     assert barnabas("topic", "show", topic).code == Exit.NOT_FOUND
 
 
-def test_what_destroys_wants_a_yes(barnabas: Call, topic: str) -> None:
+def test_destructive_commands_require_confirmation(barnabas: Call, topic: str) -> None:
     barnabas("topic", "create", topic)
     for arguments in (("delete", topic), ("empty", topic)):
         refused = barnabas("topic", *arguments)
@@ -188,7 +186,7 @@ def test_lines_go_there_and_come_back(barnabas: Call, feed: Callable[..., Ended]
     assert barnabas("tail", topic, "-n", "1", "--no-follow", "-o", "name").out == f"{topic}-0@1\n"
 
 
-def test_what_consume_prints_produce_takes_unchanged(
+def test_produce_reads_the_output_of_consume_unchanged(
     barnabas: Call,
     feed: Callable[..., Ended],
     topic: str,
@@ -209,10 +207,10 @@ def test_what_consume_prints_produce_takes_unchanged(
     assert "-i lines to send them as values" in copied.err
     again = barnabas("consume", copy, "-o", "jsonl").out
     assert again == printed.replace(topic, copy)
-    # Each to the topic that it names.
+    # Each record goes to the topic that it names.
     assert feed(printed, "produce", "-").code == Exit.OK
     assert len(barnabas("consume", topic, "-o", "jsonl").out.splitlines()) == 6
-    # And as plain lines, if that is wanted.
+    # And as plain lines, if requested.
     assert feed(printed, "produce", copy, "-i", "lines").code == Exit.OK
     last = rows(barnabas("consume", copy, "--from", "5", "-o", "jsonl"))
     assert last[0]["value"] == printed.splitlines()[-1]
@@ -231,14 +229,14 @@ def test_a_record_that_is_refused_is_no_success(
     assert "Traceback" not in ended.err
 
 
-def test_a_stream_is_followed_until_somebody_interrupts(
+def test_a_stream_is_followed_until_it_is_interrupted(
     bootstrap: str, topic: str, feed: Callable[..., Ended]
 ) -> None:
     feed("1\n2\n", "produce", topic, "--create")
     command = [sys.executable, "-m", "barnabas", "tail", topic, "-n", "1", "--value-only", "-b", bootstrap]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tail:
         assert tail.stdout is not None
-        # What never comes must not hold the tests.
+        # A record that never arrives must not block the tests.
         watch = threading.Timer(PATIENCE_S, tail.kill)
         watch.start()
         assert tail.stdout.readline() == "2\n"
@@ -251,7 +249,7 @@ def test_a_stream_is_followed_until_somebody_interrupts(
 
 
 @pytest.mark.parametrize("flags", [("-p", "5"), ("--keep-partitions",)])
-def test_a_partition_that_is_not_there_is_not_waited_for(
+def test_a_missing_partition_is_not_waited_for(
     barnabas: Call, feed: Callable[..., Ended], topic: str, flags: tuple[str, ...]
 ) -> None:
     barnabas("topic", "create", topic, "-p", "2")
@@ -286,7 +284,7 @@ def test_the_life_of_a_group(barnabas: Call, feed: Callable[..., Ended], topic: 
     assert (shown["committed"], shown["end"], shown["lag"], shown["client"]) == (2, 3, 1, None)
     (listed,) = rows(barnabas("group", "list", group, "-o", "jsonl"))
     assert (listed["state"], listed["type"], listed["members"], listed["lag"]) == ("Empty", "Classic", 0, 1)
-    # It goes on where it was.
+    # It continues at its committed offset.
     assert barnabas("consume", topic, "-g", group, "-o", "name").out == f"{topic}-0@2\n"
     planned = barnabas("group", "reset", group, "--to", "earliest", "--dry-run")
     assert planned.code == Exit.OK
@@ -403,16 +401,16 @@ def test_completion(barnabas: Call, topic: str, group: str, feed: Callable[..., 
     assert group in offers("explain", group[:5])
     assert group in offers("consume", topic, "--group", "")
     assert topic in offers("topics", "--describe", "--topic", "")
-    # As bash cuts words at colons and equals signs.
+    # bash splits words at colons and equals signs.
     host, port = os.environ[BOOTSTRAP_VARIABLE].split(":")
     assert topic in offers("tail", "-b", host, ":", port, topic[:5])
     assert topic in offers("topics", "--topic", "=", topic[:5])
     assert topic in offers("topics", "--topic", "=")
-    # Somebody is at the keyboard: what goes wrong is not told.
+    # Errors are not printed during completion.
     assert offers("nothing", "") == offers("topic", "create", "") == []
 
 
-def test_the_script_for_bash_asks_for_what_is_typed(
+def test_the_bash_script_passes_the_typed_words(
     barnabas: Call, bootstrap: str, topic: str, feed: Callable[..., Ended]
 ) -> None:
     feed("1\n", "produce", topic, "--create")

@@ -1,4 +1,4 @@
-"""Ten consumers that are stuck, each for another reason, and what `barnabas explain` says of them."""
+"""Ten consumers that are stuck for different reasons, and the diagnoses of `barnabas explain`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def send(bootstrap: str, topic: str) -> Callable[..., None]:
 
 @pytest.fixture
 def causes(barnabas: Call, group: str) -> Callable[..., list[dict[str, object]]]:
-    """What `explain` says, the deepest cause first."""
+    """The causes that `explain` finds, the deepest cause first."""
 
     def explain(*options: str) -> list[dict[str, object]]:
         ended = barnabas("explain", group, "-o", "json", "--watch", WATCH, *options)
@@ -54,7 +54,7 @@ def causes(barnabas: Call, group: str) -> Callable[..., list[dict[str, object]]]
 
 @contextmanager
 def member(bootstrap: str, topic: str, group: str, **options: Any) -> Iterator[Consumer]:
-    """A consumer that has its partitions, as far as there are any for it."""
+    """A consumer with its assigned partitions, if there are any."""
     settings = {"enable_auto_commit": False, "auto_offset_reset": "earliest", **options}
     with Consumer(bootstrap_servers=bootstrap, group_id=group, **settings) as consumer:
         consumer.subscribe([topic])
@@ -122,7 +122,7 @@ def test_rebalancing(
     with member(bootstrap, topic, group) as slow:
         until_assigned(slow)
         with member(bootstrap, topic, group) as second:
-            # The first one works on its record, and does not hear that it has to join again.
+            # The first one processes its record, and does not notice that it has to rejoin.
             second.poll(timeout_ms=500)
             found = causes("--topic", topic)
             assert found[0]["cause"] == "rebalancing"
@@ -233,7 +233,7 @@ def test_denied(
     found = causes()
     assert found[0]["cause"] == "denied"
     assert found[0]["summary"] == f"User:you may not READ the topic {topic}"
-    # And of others, whose permissions the rules tell.
+    # And of other principals, whose permissions the ACLs define.
     denied = {each["summary"]: str(each["evidence"]) for each in causes("--principal", "User:bob")}
     assert "none allows it" in denied[f"User:bob may not READ the topic {topic}"]
     assert "no rule is about it" in denied[f"User:bob may not READ the group {group}"]
@@ -257,7 +257,7 @@ def test_an_undecodable_record(
         until_assigned(consumer)
         consumer.commit({TopicPartition(topic, 0): 2})
         found = one(causes())
-        # Nobody says that values are JSON, if nobody has to decode them.
+        # The format of the values is not reported if no value has to be decoded.
         assert one(causes("--value", "bytes"))["cause"] == "paused"
     assert found["cause"] == "undecodable record"
     assert found["summary"] == f"{topic}-0: the next record, at offset 2, cannot be decoded"
@@ -282,7 +282,7 @@ def test_reset_to_latest_on_an_old_topic(
     assert "auto.offset.reset=latest" in str(found["evidence"])
 
 
-# What is not stuck, or not there
+# Groups that are not stuck, or do not exist
 # ------------------------------------------------------------------------------
 
 
@@ -301,7 +301,7 @@ def test_caught_up_and_behind(
     assert (found["cause"], found["is_stuck"]) == ("caught up", False)
 
 
-def test_nobody_and_nothing(
+def test_no_cluster_and_no_topic(
     barnabas: Call,
     group: str,
     topic: str,
@@ -317,7 +317,7 @@ def test_nobody_and_nothing(
     assert "1 records wait to be read" in str(found["evidence"])
 
 
-def test_the_table_tells_it_to_a_person(barnabas: Call, group: str) -> None:
+def test_the_table_is_readable(barnabas: Call, group: str) -> None:
     ended = barnabas("explain", group)
     assert ended.code == Exit.OK
     assert ended.out.splitlines()[:4] == [

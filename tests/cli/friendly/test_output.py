@@ -1,4 +1,4 @@
-"""Six formats, times and places, progress, and records as JSON."""
+"""Six formats, times and positions, progress, and records as JSON."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_times(text: str, at_ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "-30", "-30x", "30m", "2023-13-01", "99999999999999"])
-def test_what_is_no_time_is_told_with_examples(text: str) -> None:
+def test_an_invalid_time_is_reported_with_examples(text: str) -> None:
     with pytest.raises(ValueError, match="write now, -30m"):
         parse_time_ms(text, NOW_MS)
 
@@ -134,11 +134,11 @@ def test_what_is_no_time_is_told_with_examples(text: str) -> None:
         ("-5m", AtTime(NOW_MS - 300_000)),
     ],
 )
-def test_places(text: str, place: object) -> None:
+def test_positions(text: str, place: object) -> None:
     assert parse_position(text, NOW_MS) == place
 
 
-def test_what_is_no_place_is_told() -> None:
+def test_an_invalid_position_is_reported() -> None:
     with pytest.raises(ValueError, match="'somewhere' is not a position in a log: write earliest, latest"):
         parse_position("somewhere", NOW_MS)
 
@@ -181,7 +181,7 @@ def test_a_bar_and_a_count() -> None:
         progress.add(5)
         progress.add(1)
         assert progress.line().startswith("reading ██████████████████░░░░░░░░░░░░  60%  6 of 10  6 records/s")
-    # The second came too soon after the first to be shown; at the end the line is wiped.
+    # The second update came too soon after the first to be shown; at the end the line is erased.
     assert stream.getvalue().count("reading") == 1
     assert stream.getvalue().endswith("\r\x1b[K")
     with Progress("sending", unit="bytes", stream=stream, clock=clock) as progress:
@@ -206,7 +206,7 @@ def test_records_come_back_as_they_were(value: bytes | None) -> None:
 @pytest.mark.parametrize(
     "line", [b"{}", b'{"value": 1}', b'{"offset": 1, "value": 1, "price": 2}', b"[1]", b"x"]
 )
-def test_what_is_somebodys_own_json_is_left_alone(line: bytes) -> None:
+def test_arbitrary_json_is_left_alone(line: bytes) -> None:
     assert not envelope.is_record_line(line)
 
 
@@ -225,6 +225,6 @@ def test_json_values_of_programs_are_taken() -> None:
         (b"{", "Expecting property name"),
     ],
 )
-def test_what_is_wrong_with_a_record_is_told(line: bytes, said: str) -> None:
+def test_a_malformed_record_is_reported(line: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         envelope.parse(line)

@@ -1,4 +1,4 @@
-"""metadata-shell beside Apache Kafka's own, command by command, and what only ours does."""
+"""metadata-shell compared with Apache Kafka's, command by command, and the differences."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TREES = {
     "3.9-log": f"kraft-3.9.1/data/{METADATA}/{FIRST}",
     "dynamic-quorum-log": f"kraft-4.1.0-dynamic-quorum/controller-101/{METADATA}/{FIRST}",
 }
-# The version of the tool itself is another one here.
+# The version of the tool itself differs.
 LOCAL = "local:\n"
 
 
@@ -62,7 +62,7 @@ def test_the_tree_is_that_of_apache_kafka(
 
 
 def test_a_session_is_that_of_apache_kafka(data: Path, log: str) -> None:  # M-C9
-    """What is typed and what is answered, without help and man, whose words are ours."""
+    """Input and output, without help and man, whose text differs."""
     recorded = (data / "cli" / "metadata-shell" / "session.txt").read_text("utf-8")
     lines = [line.removeprefix(">> ") for line in recorded.splitlines() if line.startswith(">> ")]
     code, both, _ = run_ours(["metadata-shell", "-s", log], "".join(f"{one}\n" for one in lines).encode())
@@ -97,7 +97,7 @@ def test_help_and_man_name_every_command(log: str) -> None:
         (["cat"], Exit.USAGE, "too few arguments"),
     ],
 )
-def test_what_is_not_there_ends_with_another_code_than_0(
+def test_a_missing_path_has_a_nonzero_exit_code(
     barnabas: Call, log: str, words: list[str], code: Any, line: str
 ) -> None:
     """Trap 24: exit code 0 on failure; Apache Kafka's shell has it."""
@@ -105,7 +105,7 @@ def test_what_is_not_there_ends_with_another_code_than_0(
     assert (ended.code, ended.out, ended.err) == (code, "", f"{line}\n")
 
 
-def test_a_file_that_is_being_written_is_read_up_to_its_last_whole_batch(
+def test_a_file_that_is_being_written_is_read_up_to_its_last_complete_batch(
     golden: Path, tmp_path: Path
 ) -> None:  # M-C9
     whole = (golden / TREES["4.1-log"]).read_bytes()
@@ -137,7 +137,7 @@ def test_a_log_without_its_beginning_sends_to_the_snapshot(
         (b"\0" * 61, Exit.FAILED, "smaller than minimum record overhead"),
     ],
 )
-def test_a_file_that_is_none_of_metadata_is_refused_in_one_line(
+def test_a_file_without_metadata_is_refused_in_one_line(
     barnabas: Call, tmp_path: Path, content: Any, code: Any, words: str
 ) -> None:
     path = tmp_path / FIRST
@@ -220,7 +220,7 @@ def test_a_tab_completes_commands_and_paths(golden: Path) -> None:
     assert interactive.candidates(shell, "cat features/meta") == ["features/metadataVersion"]
 
 
-def test_interrupting_gives_up_the_line_and_a_quote_that_stays_open_is_told(
+def test_an_interrupt_discards_the_line_and_an_open_quote_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = iter([KeyboardInterrupt(), "cat 'a", "pwd", EOFError()])

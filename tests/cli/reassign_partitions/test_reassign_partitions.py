@@ -1,4 +1,4 @@
-"""Moves that one broker cannot show: what is asked of a cluster of three, and what is printed."""
+"""Reassignments that need several brokers: the requests to a cluster of three, and the output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MV0, MV1 = TopicPartition("mv", 0), TopicPartition("mv", 1)
 
 
 class Cluster:
-    """An admin client of three brokers with one topic, mv, on 1 and 2."""
+    """An admin client of three brokers with one topic, mv, on brokers 1 and 2."""
 
     def __init__(self, racks: tuple[str | None, ...] = (None, None, None)) -> None:
         self.nodes = [Node(number, "h", 9092, rack) for number, rack in enumerate(racks, 1)]
@@ -131,7 +131,7 @@ def test_while_others_move_additional_is_needed(plan: Callable[..., Any]) -> Non
         execute(cluster, plan([part(0, 2, 3)]))
     assert not cluster.asked
     execute(cluster, plan([part(0, 2, 3)], "--additional", "--throttle", "5"))
-    # The moves that were under way are limited, too.
+    # Active reassignments are throttled, too.
     assert cluster.altered["mv"]["leader.replication.throttled.replicas"] == "0:1,0:2,1:1,1:2"
     assert cluster.asked == [({MV0: (2, 3)}, True)]
 
@@ -154,7 +154,7 @@ def test_each_refusal_has_its_line(plan: Callable[..., Any], capsys: pytest.Capt
     assert capsys.readouterr().err == "Error reassigning partition(s):\nmv-0: no place\n"
 
 
-def test_a_folder_is_asked_for_until_the_replica_has_arrived(
+def test_a_log_dir_move_is_retried_until_the_replica_exists(
     plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster: Any = Cluster()

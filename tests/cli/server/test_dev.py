@@ -1,4 +1,4 @@
-"""`barnabas dev` and `barnabas status`: what they say when something is in the way."""
+"""`barnabas dev` and `barnabas status`: their output and errors."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BARNABAS_STATE", str(tmp_path / "state"))
 
 
-def test_a_taken_port_is_told_with_the_option_of_this_command(barnabas: Call) -> None:
+def test_a_port_in_use_is_reported_with_the_option_of_this_command(barnabas: Call) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ended = barnabas("dev", "--port", str(taken.getsockname()[1]))
     assert ended.code == Exit.FAILED
     assert ended.err.endswith("stop it or change --port\n")
 
 
-def test_a_taken_port_of_an_override_is_told_with_that_option(barnabas: Call) -> None:
+def test_an_overridden_port_in_use_is_reported_with_that_option(barnabas: Call) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listeners = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]},CONTROLLER://127.0.0.1:0"
         ended = barnabas("dev", "--override", f"listeners={listeners}")
@@ -71,7 +71,7 @@ def test_the_hint_reaches_this_broker(
     variable: str | None,
     has_flag: bool,
 ) -> None:
-    """With two brokers on a machine the hint of one reached the other."""
+    """With two brokers on a machine the hint of one used to reach the other."""
     own = server(8, port)
     monkeypatch.setattr(running_servers, "running_servers", lambda disk: [*others, own])
     monkeypatch.delenv("BARNABAS_BOOTSTRAP", raising=False)
@@ -95,7 +95,7 @@ def test_the_hint_reaches_this_broker(
 def test_of_several_brokers_the_one_at_the_usual_port_is_taken(
     monkeypatch: pytest.MonkeyPatch, servers: list[ServerInfo], expected: str
 ) -> None:
-    """So that a hint stays right when another broker comes later."""
+    """So that a hint stays correct when another broker starts later."""
     monkeypatch.setattr(running_servers, "running_servers", lambda disk: servers)
     monkeypatch.delenv("BARNABAS_BOOTSTRAP", raising=False)
     assert asking.resolve_bootstrap(Namespace(bootstrap_server=None)) == expected

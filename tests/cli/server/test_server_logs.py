@@ -1,4 +1,4 @@
-"""Logs of a server: text or JSON, on stderr or in a file that is set aside when it is long."""
+"""Logs of a server: text or JSON, on stderr or in a rotated file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`barnabas server-start`, `server-stop`, `status`, `dev`: as processes, the way people run them."""
+"""`barnabas server-start`, `server-stop`, `status`, `dev`: as processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 def topics(site: Site) -> list[str | None]:
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    return [one.name for one in send_request(Address("127.0.0.1", site.port), request, 9, MetadataResponse).topics]
+    return [
+        one.name for one in send_request(Address("127.0.0.1", site.port), request, 9, MetadataResponse).topics
+    ]
 
 
 def test_the_life_of_a_daemon(site: Site, barnabas: Call) -> None:
@@ -57,7 +59,7 @@ def test_the_life_of_a_daemon(site: Site, barnabas: Call) -> None:
     )
     assert answer.topics[0].error_code == 0
 
-    barnabas("--version")  # What was printed so far is not of interest.
+    barnabas("--version")  # The output so far is irrelevant.
     shown = barnabas("status")
     assert shown.code == 0
     assert "node 1  pid " in shown.out
@@ -103,7 +105,7 @@ def test_a_start_that_takes_too_long_is_given_up(site: Site) -> None:
 
 @pytest.mark.parametrize("numbers", [[signal.SIGINT], [signal.SIGHUP], [signal.SIGTERM, signal.SIGINT]])
 def test_a_signal_stops_a_server_in_the_foreground(site: Site, numbers: list[signal.Signals]) -> None:
-    """So do two at once, as timeout(1) sends them."""
+    """Two signals at once, as timeout(1) sends them, do the same."""
     site.format()
     process = subprocess.Popen(
         [sys.executable, "-m", "barnabas", "server-start", str(site.config)],
@@ -128,7 +130,7 @@ def test_a_daemon_says_why_it_does_not_start(site: Site) -> None:
     assert "not formatted" in refused.stderr
     assert "barnabas storage format" in refused.stderr
     assert refused.stderr.count("\n") == 1
-    # Also in its log, where whoever was not at the terminal looks; it never ran, so it has not stopped.
+    # Also in its log; it never ran, so the log does not say that it has stopped.
     (line,) = (site.folder / "logs" / "server-1.log").read_text("utf-8").splitlines()
     assert " CRITICAL " in line and "not formatted" in line
 
@@ -206,7 +208,7 @@ def test_configurations_that_cannot_start(
     assert said in refused.err.splitlines()[-1]
 
 
-def test_a_file_that_is_not_there(barnabas: Call) -> None:
+def test_a_missing_file(barnabas: Call) -> None:
     ended = barnabas("server-start", "/no/such/file.properties")
     assert ended.code == Exit.NOT_FOUND
     assert "/no/such/file.properties" in ended.err
@@ -281,7 +283,7 @@ def test_servers_that_ended_without_a_word_are_swept_away(
     assert list((tmp_path / "run").iterdir()) == []
 
 
-def test_nobody_answers() -> None:
+def test_no_server_responds() -> None:
     [port] = free_ports(1)
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     with pytest.raises(CommandError) as refused:

@@ -1,4 +1,4 @@
-"""Recorded sessions of Apache Kafka's tools, replayed with ours against our broker."""
+"""Recorded sessions of Apache Kafka's tools, replayed with barnabas' tools and broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The storage command: its lookups, what it formats, and each line with which it refuses."""
+"""The storage command: lookups, formatting, and every error."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LEGACY = {"broker.id": "5", "zookeeper.connect": "localhost:2181"}
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Any:
-    """Write a configuration whose log.dirs are folders of this test; its path, as the command takes it."""
+    """Writes a configuration whose log.dirs are folders of this test; returns its path."""
 
     def write(options: dict[str, str], *folders: str, **more: str) -> str:
         dirs = ",".join(str(tmp_path / folder) for folder in folders or ("data",))
@@ -63,7 +63,7 @@ def properties(folder: Path) -> dict[str, str]:
 
 
 def features(folder: Path) -> dict[str, int]:
-    """What bootstrap.checkpoint says of features."""
+    """The features in bootstrap.checkpoint."""
     found = {}
     for batch in batches((folder / "bootstrap.checkpoint").read_bytes()):
         assert batch.crc_ok()
@@ -172,7 +172,7 @@ def test_refusals_are_one_line_with_a_code(
     code: int,
     line: str | None,
 ) -> None:
-    """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
+    """Trap 24: exit code 0 on failure, the most common CLI bug."""
     monkeypatch.chdir(tmp_path)
     ended = barnabas("storage", *arguments)
     assert ended.code == code
@@ -325,7 +325,7 @@ def test_scram_credentials_stand_in_the_first_records(
     ) in shown.out
 
 
-def test_any_text_is_a_cluster_id_but_an_unusual_one_is_told(
+def test_any_text_is_a_cluster_id_but_an_unusual_one_is_warned_of(
     barnabas: Call, configured: Callable[..., str], tmp_path: Path
 ) -> None:
     ended = barnabas("storage", "format", "-t", "mine", "-c", configured(COMBINED))
@@ -395,7 +395,7 @@ def test_an_unreadable_folder_is_left_out_and_ends_with_1(
     assert ended.err.endswith("No available log directories to format.\n")
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(
+def test_a_folder_that_cannot_be_created_is_one_line(
     barnabas: Call, configured: Callable[..., str], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("", "utf-8")
@@ -405,7 +405,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(
     assert ended.err.count("\n") == 1
 
 
-def test_a_file_in_a_folder_s_place_is_refused_before_anything_is_written(
+def test_a_file_instead_of_a_folder_is_refused_before_anything_is_written(
     barnabas: Call, configured: Callable[..., str], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("", "utf-8")
@@ -457,7 +457,7 @@ def test_a_cluster_id_of_two_lines_does_not_break_the_message(
     ended = barnabas("storage", "format", "-t", "two\nlines", "-c", configured(COMBINED))
     assert ended.code == 1
     assert "Expected two\\nlines, but read" in ended.err
-    assert len(ended.err.splitlines()) == 2  # The other one says that this is no usual id.
+    assert len(ended.err.splitlines()) == 2  # The other line warns of the unusual id.
 
 
 KRAFT_FLAGS = "--standalone, --initial-controllers, or --no-initial-controllers"
@@ -627,7 +627,7 @@ def test_info_of_a_formatted_node(barnabas: Call, configured: Callable[..., str]
     )
 
 
-def test_info_reads_what_apache_kafka_wrote(
+def test_info_reads_folders_of_apache_kafka(
     barnabas: Call, configured: Callable[..., str], data: Path, tmp_path: Path
 ) -> None:
     with tarfile.open(data / "golden-logs.tar.gz") as archive:
@@ -652,7 +652,7 @@ def test_info_reads_what_apache_kafka_wrote(
     assert "for a legacy cluster, but the directories are formatted for a cluster in KRaft mode." in ended.out
 
 
-def test_info_tells_of_every_problem(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:
+def test_info_reports_every_problem(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:
     for name, content in {
         "a": f"version=1\nnode.id=1\ncluster.id={CLUSTER}\n",
         "b": f"version=1\nnode.id=1\ncluster.id={OTHER_CLUSTER}\n",
