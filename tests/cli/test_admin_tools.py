@@ -266,8 +266,8 @@ def test_a_replica_moves_to_another_folder(tool: Call, topic: str, places: Place
     limit = "replica.alter.log.dirs.io.max.bytes.per.second=100000"
     assert limit in tool("configs", "--describe", "--broker", "1").out
     done = f"Reassignment of replica {topic}-0-1 completed successfully."
-    while done not in (told := tool("reassign-partitions", "--verify", *plan).out):
-        assert "is still in progress" in told
+    while done not in (output := tool("reassign-partitions", "--verify", *plan).out):
+        assert "is still in progress" in output
     assert folder_of(tool, topic) == there
     assert limit not in tool("configs", "--describe", "--broker", "1").out
 

@@ -48,7 +48,7 @@ class Reader:
                 (self._folder / step.name).write_text(step.text, "utf-8")
             elif isinstance(step, Shown):
                 if also_shown:
-                    self.ends_well(step.line)
+                    self.run_briefly(step.line)
             elif not step.line.startswith(NOT_RUN):
                 self._run(step)
 
@@ -58,7 +58,7 @@ class Reader:
             text = re.sub(rf"\b{name}\b", port, text)
         return text
 
-    def ends_well(self, line: str) -> str:
+    def run_briefly(self, line: str) -> str:
         """Runs a command that would run until Ctrl+C so that it ends; returns its output."""
         line = re.sub(r"(barnabas pipeline run \S+)", r"\1 --once", line)
         line = re.sub(r"(barnabas consume \S+) -f\b", r"\1", line)
@@ -88,8 +88,8 @@ class Reader:
         assert process.stdout is not None
         if stays:
             self._background.append(process)
-            told = self._until_it_listens(process.stdout)
-            assert is_like(command.printed[0], told[-1]), f"$ {command.line}\n{told}"
+            printed = self._lines_until_listening(process.stdout)
+            assert is_like(command.printed[0], printed[-1]), f"$ {command.line}\n{printed}"
             return
         out, _ = process.communicate(timeout=PATIENCE_S)
         said = "\n".join(command.printed)
@@ -100,13 +100,13 @@ class Reader:
             assert process.returncode == 0, f"$ {command.line}\nended with {process.returncode}"
 
     @staticmethod
-    def _until_it_listens(out: Iterable[str]) -> list[str]:
-        told = []
+    def _lines_until_listening(out: Iterable[str]) -> list[str]:
+        printed = []
         for line in out:
-            told.append(line.rstrip("\n"))
+            printed.append(line.rstrip("\n"))
             if LISTENS.search(line):
                 break
-        return told
+        return printed
 
     @staticmethod
     def _is_refused(command: Command) -> bool:

@@ -74,7 +74,7 @@ def test_earlier_results_are_kept(place: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_suite_that_could_not_run_fails(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, Runs(kcat=[{}, {}, {}]), "kcat") == 1
-    assert run(monkeypatch, Runs(hostile=[{"x": P}] * 2), "hostile") == 1, "nobody knows what is to pass"
+    assert run(monkeypatch, Runs(hostile=[{"x": P}] * 2), "hostile") == 1, "nothing is required to pass"
 
 
 def test_the_other_side_is_recorded(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,7 @@ class Promise:
     def reach(self, timeout_ms: int) -> None:
         self.waited_ms.append(timeout_ms)
         if not self._answers or len(self.waited_ms) == 1:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "nobody is there")
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no broker is reachable")
 
 
 @pytest.mark.parametrize("answers", [True, False])

@@ -19,7 +19,7 @@ from tools.generate_reference import parser_of
 
 FLAGS = Path(__file__).parents[2] / "data" / "cli" / "flags"
 # No tool has this flag, so that no command line with it has an effect.
-NOBODYS = "--nobody-has-this-flag"
+UNKNOWN_FLAG = "--no-such-flag"
 EVERYBODYS = ("-h", "--help", "--version")
 LISTED = {path.stem: path.read_text("utf-8").split() for path in sorted(FLAGS.glob("*.txt"))}
 
@@ -38,7 +38,7 @@ def test_every_flag_is_taken(barnabas: Call, name: Any) -> None:
     words = words_of(name)
     unknown = []
     for flag in LISTED[name]:
-        ended = barnabas(*words, flag, NOBODYS)
+        ended = barnabas(*words, flag, UNKNOWN_FLAG)
         if f"unknown option {flag}" in ended.err or f"unknown command {flag}" in ended.err:
             unknown.append(flag)
     assert not unknown
@@ -73,6 +73,6 @@ def test_every_flag_is_named_in_a_test_or_a_session(name: Any) -> None:
 
 @pytest.mark.parametrize("name", sorted({name for name in LISTED if name in COMMANDS}))
 def test_a_flag_that_no_tool_has_is_refused(barnabas: Call, name: Any) -> None:
-    ended = barnabas(name, NOBODYS)
+    ended = barnabas(name, UNKNOWN_FLAG)
     assert ended.code == 2
     assert ended.err.count("\n") == 1

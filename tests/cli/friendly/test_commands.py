@@ -243,9 +243,9 @@ def test_a_stream_is_followed_until_it_is_interrupted(
         feed("3\n", "produce", topic)
         assert tail.stdout.readline() == "3\n"
         tail.send_signal(2)
-        _, told = tail.communicate(timeout=PATIENCE_S)
+        _, errors = tail.communicate(timeout=PATIENCE_S)
         watch.cancel()
-    assert (tail.returncode, told) == (Exit.INTERRUPTED, "")
+    assert (tail.returncode, errors) == (Exit.INTERRUPTED, "")
 
 
 @pytest.mark.parametrize("flags", [("-p", "5"), ("--keep-partitions",)])

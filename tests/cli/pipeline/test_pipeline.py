@@ -71,10 +71,10 @@ def test_a_drawing(file: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_status_of_a_stopped_pipeline(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     checkpoint_of("bad")
-    nobody = f"bootstrap=127.0.0.1:{free_ports(1)[0]}"
-    assert main(["pipeline", "status", file, "-o", "jsonl", "--set", nobody]) == 0
-    told = capsys.readouterr()
-    bad, table = (json.loads(line) for line in told.out.splitlines())
+    unreachable = f"bootstrap=127.0.0.1:{free_ports(1)[0]}"
+    assert main(["pipeline", "status", file, "-o", "jsonl", "--set", unreachable]) == 0
+    output = capsys.readouterr()
+    bad, table = (json.loads(line) for line in output.out.splitlines())
     assert bad.pop("done").endswith("Z")
     assert bad == {
         "sink": "bad",
@@ -88,8 +88,8 @@ def test_status_of_a_stopped_pipeline(file: str, capsys: pytest.CaptureFixture[s
         "offsets": {"orders": {"0": 7}},
     }
     assert (table["state"], table["batch"], table["lag"]) == ("new", None, None)
-    assert told.err.startswith("barnabas pipeline status: the lag is not known: ")
-    assert main(["pipeline", "status", file, "-o", "wide", "--set", nobody]) == 0
+    assert output.err.startswith("barnabas pipeline status: the lag is unknown: ")
+    assert main(["pipeline", "status", file, "-o", "wide", "--set", unreachable]) == 0
     assert "orders-0:7" in capsys.readouterr().out
 
 
@@ -103,9 +103,9 @@ def test_reset_asks_for_confirmation_and_keeps_the_output(
     assert "no terminal to confirm on" in capsys.readouterr().err
     assert main(["pipeline", "reset", file, "--dry-run"]) == 0
     assert folder.is_dir()
-    told = capsys.readouterr().err
-    assert "remove checkpoints/orders/bad (1 batches done)" in told
-    assert "keep all that was written" in told
+    output = capsys.readouterr().err
+    assert "remove checkpoints/orders/bad (1 batches done)" in output
+    assert "keep the output" in output
     assert main(["pipeline", "reset", file, "--yes", "--only", "bad"]) == 0
     assert not folder.exists()
     assert written.is_dir()
@@ -118,9 +118,9 @@ def test_reset_reports_files_that_must_be_moved(file: str, capsys: pytest.Captur
     checkpoint_of("table")
     (Path("tables/orders") / "_spark_metadata").mkdir(parents=True)
     assert main(["pipeline", "reset", file, "--yes"]) == 0
-    told = capsys.readouterr()
-    assert "then move tables/orders away, or give table another path" in told.out + told.err
-    assert "orders: starts from the beginning once that folder is moved\n" in told.err
+    output = capsys.readouterr()
+    assert "then move tables/orders away, or give table another path" in output.out + output.err
+    assert "orders: starts from the beginning once that folder is moved\n" in output.err
 
 
 def test_reset_leaves_checkpoints_of_other_pipelines(file: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +131,7 @@ def test_reset_leaves_checkpoints_of_other_pipelines(file: str, capsys: pytest.C
         "is the checkpoint of the pipeline bills, not of orders; nothing was done" in capsys.readouterr().err
     )
     assert main(["pipeline", "reset", file, "--yes", "--set", "checkpoint=s3a://bucket/x"]) == 1
-    assert "s3a://bucket/x is not a folder on this machine" in capsys.readouterr().err
+    assert "s3a://bucket/x is not a local folder" in capsys.readouterr().err
 
 
 def test_a_report_is_written_by_the_pipeline(file: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,9 +162,9 @@ def test_wrong_command_lines(
     file: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
 ) -> None:
     assert main(["pipeline", *arguments]) == code
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    output = capsys.readouterr().err
+    assert said in output
+    assert output.count("\n") == 1
 
 
 class _Terminal(io.StringIO):

@@ -73,7 +73,7 @@ class Actors:
             case "rest":
                 time.sleep(int(names[0]) / 1000)
             case _:
-                raise AssertionError(f"nobody knows how to {verb}")
+                raise AssertionError(f"unknown action {verb}")
 
     def _produce(self, topic: str, partition: int, count: int, timestamp: str | None) -> None:
         with Producer({"bootstrap.servers": self._server}) as producer:
