@@ -113,8 +113,8 @@ def send(connection: RawConnection, topic: str, batches: Mapping[int, list[Recor
             )
         ],
     )
-    answer = connection.ask(request, PRODUCE_VERSION, ProduceResponse)
-    for part in answer.responses[0].partition_responses:
+    response = connection.ask(request, PRODUCE_VERSION, ProduceResponse)
+    for part in response.responses[0].partition_responses:
         assert not part.error_code, ErrorCode(part.error_code).name
 
 

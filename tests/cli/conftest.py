@@ -11,7 +11,7 @@ from barnabas.cli.main import main
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandResult:
     """The exit code and output of a command."""
 
     code: int
@@ -19,16 +19,16 @@ class Ended:
     err: str
 
 
-Call = Callable[..., Ended]
+Call = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def barnabas(capsys: pytest.CaptureFixture[str]) -> Call:
     """`barnabas("storage", "info", …)`: run a command in this process."""
 
-    def call(*arguments: str) -> Ended:
+    def call(*arguments: str) -> CommandResult:
         code = main(arguments)
         captured = capsys.readouterr()
-        return Ended(code, captured.out, captured.err)
+        return CommandResult(code, captured.out, captured.err)
 
     return call

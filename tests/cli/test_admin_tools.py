@@ -83,9 +83,9 @@ def test_errors_go_to_stderr_and_data_to_stdout(tool: Call, topic: str) -> None:
 
 
 def test_a_warning_is_no_data(tool: Call) -> None:
-    ended = tool("topics", "--create", "--topic", "with.dot")
-    assert ended.out == "Created topic with.dot.\n"
-    assert ended.err.startswith("WARNING: ")
+    result = tool("topics", "--create", "--topic", "with.dot")
+    assert result.out == "Created topic with.dot.\n"
+    assert result.err.startswith("WARNING: ")
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_a_warning_is_no_data(tool: Call) -> None:
     ],
 )
 def test_who_may_not_is_denied(barnabas: Call, closed: Places, name: str, arguments: tuple[str, ...]) -> None:
-    ended = barnabas(name, "--bootstrap-server", closed.server, *arguments)
-    assert ended.code == Exit.DENIED
-    assert ended.err.count("\n") == 1
-    assert "authoriz" in ended.err.lower()
+    result = barnabas(name, "--bootstrap-server", closed.server, *arguments)
+    assert result.code == Exit.DENIED
+    assert result.err.count("\n") == 1
+    assert "authoriz" in result.err.lower()
 
 
 @pytest.mark.trap
@@ -131,10 +131,10 @@ def test_no_failure_ends_with_0(
     beyond = tmp_path / "beyond.json"
     part = {"topic": topic, "partition": 0, "offset": 99, "replicas": [9]}
     beyond.write_text(json.dumps({"version": 1, "partitions": [part]}), "utf-8")
-    ended = tool(name, *(word.format(beyond=beyond) for word in arguments))
-    assert ended.code in (Exit.FAILED, Exit.NOT_FOUND)
-    assert ended.err.strip()
-    assert "Traceback" not in ended.err
+    result = tool(name, *(word.format(beyond=beyond) for word in arguments))
+    assert result.code in (Exit.FAILED, Exit.NOT_FOUND)
+    assert result.err.strip()
+    assert "Traceback" not in result.err
 
 
 def test_zookeeper_of_the_past_is_taken(
@@ -143,14 +143,14 @@ def test_zookeeper_of_the_past_is_taken(
     monkeypatch.setattr(
         "barnabas.cli.framework.connecting.BROKER_PORT", int(places.server.rpartition(":")[2])
     )
-    ended = barnabas("topics", "--zookeeper", "localhost:2181", "--list", "--topic", topic)
-    assert (ended.code, ended.out) == (0, f"{topic}\n")
-    assert ended.err.count("\n") == 1
+    result = barnabas("topics", "--zookeeper", "localhost:2181", "--list", "--topic", topic)
+    assert (result.code, result.out) == (0, f"{topic}\n")
+    assert result.err.count("\n") == 1
 
 
 def test_broker_list_of_the_past_is_taken(barnabas: Call, places: Places, topic: str) -> None:
-    ended = barnabas("get-offsets", "--broker-list", places.server, "--topic", topic)
-    assert (ended.code, ended.out) == (0, f"{topic}:0:0\n{topic}:1:0\n")
+    result = barnabas("get-offsets", "--broker-list", places.server, "--topic", topic)
+    assert (result.code, result.out) == (0, f"{topic}:0:0\n{topic}:1:0\n")
 
 
 # Single tools -----------------------------------------------------------------------------------------------
@@ -172,8 +172,8 @@ def test_partitions_come_in_pages_and_nothing_is_lost(tool: Call, topic: str) ->
 
 
 def test_all_options_of_a_broker_are_shown_with_where_they_come_from(tool: Call) -> None:
-    ended = tool("configs", "--describe", "--broker", "1", "--all")
-    lines = ended.out.splitlines()
+    result = tool("configs", "--describe", "--broker", "1", "--all")
+    lines = result.out.splitlines()
     assert lines[0] == "All configs for broker 1 are:"
     assert len(lines) > 200
     assert "  node.id=1 sensitive=false synonyms={STATIC_BROKER_CONFIG:node.id=1}" in lines
@@ -190,9 +190,9 @@ def test_loggers_of_a_broker_are_shown_and_set(tool: Call) -> None:
 
 
 def test_a_password_is_never_printed(tool: Call) -> None:
-    ended = tool("configs", "--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=passwordsecret")
-    assert ended.code == Exit.USAGE
-    assert "secret" not in ended.err
+    result = tool("configs", "--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=passwordsecret")
+    assert result.code == Exit.USAGE
+    assert "secret" not in result.err
 
 
 def test_records_are_deleted(tool: Call, topic: str, places: Places, tmp_path: Path) -> None:
@@ -202,8 +202,8 @@ def test_records_are_deleted(tool: Call, topic: str, places: Places, tmp_path: P
         producer.flush()
     file = tmp_path / "offsets.json"
     file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": 3}]}), "utf-8")
-    ended = tool("delete-records", "--offset-json-file", str(file))
-    assert ended.out.splitlines()[-1] == f"partition: {topic}-0\tlow_watermark: 3"
+    result = tool("delete-records", "--offset-json-file", str(file))
+    assert result.out.splitlines()[-1] == f"partition: {topic}-0\tlow_watermark: 3"
     with Admin({"bootstrap.servers": places.server}) as admin:
         assert admin.list_offsets({TopicPartition(topic, 0): -2})[TopicPartition(topic, 0)].offset == 3
 
@@ -220,10 +220,10 @@ def test_a_malformed_file_is_refused_in_one_line(tool: Call, tmp_path: Path) -> 
         ("[]", "an object with the field 'version' is expected"),
     ):
         file.write_text(text, "utf-8")
-        ended = tool("delete-records", "--offset-json-file", str(file))
-        assert ended.code == Exit.USAGE
-        assert fault in ended.err
-        assert ended.err.count("\n") == 1
+        result = tool("delete-records", "--offset-json-file", str(file))
+        assert result.code == Exit.USAGE
+        assert fault in result.err
+        assert result.err.count("\n") == 1
 
 
 def test_rules_are_removed_when_the_user_agrees(
@@ -241,9 +241,9 @@ def test_rules_are_removed_when_the_user_agrees(
 
 def test_acls_stay_without_confirmation(tool: Call, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", StringIO(""))
-    ended = tool("acls", "--remove", "--topic", topic)
-    assert ended.code == Exit.USAGE
-    assert "--force" in ended.err
+    result = tool("acls", "--remove", "--topic", topic)
+    assert result.code == Exit.USAGE
+    assert "--force" in result.err
 
 
 # Moves between folders --------------------------------------------------------------------------------------
@@ -276,6 +276,6 @@ def test_a_folder_that_a_broker_does_not_have_is_refused(tool: Call, topic: str,
     file = tmp_path / "plan.json"
     part = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": ["/no/such/folder"]}
     file.write_text(json.dumps({"version": 1, "partitions": [part]}), "utf-8")
-    ended = tool("reassign-partitions", "--execute", "--reassignment-json-file", str(file))
-    assert ended.code == Exit.NOT_FOUND
-    assert f"Failed to alter dir for {topic}-0-1" in ended.err
+    result = tool("reassign-partitions", "--execute", "--reassignment-json-file", str(file))
+    assert result.code == Exit.NOT_FOUND
+    assert f"Failed to alter dir for {topic}-0-1" in result.err

@@ -51,11 +51,11 @@ def tool(barnabas: Call, places: Places) -> Any:
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_bare_the_usage_is_shown_on_stderr(barnabas: Call, name: Any) -> None:
-    ended = barnabas(name)
-    assert (ended.code, ended.out) == (Exit.USAGE, "")
-    assert ended.err.startswith(f"usage: barnabas {name} [OPTIONS] COMMAND [OPTIONS]\n")
+    result = barnabas(name)
+    assert (result.code, result.out) == (Exit.USAGE, "")
+    assert result.err.startswith(f"usage: barnabas {name} [OPTIONS] COMMAND [OPTIONS]\n")
     shown = barnabas(name, "--help")
-    assert (shown.code, shown.out) == (0, ended.err)
+    assert (shown.code, shown.out) == (0, result.err)
     for flag in ("--version", "-v"):
         assert barnabas(name, flag).out.startswith("barnabas ")
 
@@ -94,10 +94,10 @@ def test_a_missing_or_unknown_subcommand_is_reported_in_one_line(barnabas: Call,
     ],
 )  # fmt: skip
 def test_missing_flags_are_named(barnabas: Call, words: list[str], missing: str) -> None:
-    ended = barnabas(*words)
-    assert (ended.code, ended.out) == (Exit.USAGE, "")
-    assert missing in ended.err
-    assert ended.err.count("\n") == 1
+    result = barnabas(*words)
+    assert (result.code, result.out) == (Exit.USAGE, "")
+    assert missing in result.err
+    assert result.err.count("\n") == 1
 
 
 def test_shared_flags_may_precede_or_follow_the_subcommand(barnabas: Call, places: Places) -> None:
@@ -116,9 +116,9 @@ def test_a_cluster_that_is_not_there_is_one_line_and_3(
     config = tmp_path / "client.properties"
     config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n", "utf-8")
     flag = "--config" if words[0] == "cluster" else "--command-config"
-    ended = barnabas(*words, "--bootstrap-server", "nowhere.invalid:1", flag, str(config))
-    assert (ended.code, ended.out) == (Exit.UNREACHABLE, "")
-    assert ended.err.count("\n") == 1
+    result = barnabas(*words, "--bootstrap-server", "nowhere.invalid:1", flag, str(config))
+    assert (result.code, result.out) == (Exit.UNREACHABLE, "")
+    assert result.err.count("\n") == 1
 
 
 # Nodes and APIs ---------------------------------------------------------------------------------------------
@@ -134,9 +134,9 @@ def test_apis_that_one_side_does_not_know_are_shown() -> None:
 
 
 def test_the_old_name_of_the_servers_is_taken_with_a_remark(barnabas: Call, places: Places) -> None:
-    ended = barnabas("broker-api-versions", "--broker-list", places.server)
-    assert ended.code == 0
-    assert ended.err == "barnabas broker-api-versions: --broker-list is the old name of --bootstrap-server\n"
+    result = barnabas("broker-api-versions", "--broker-list", places.server)
+    assert result.code == 0
+    assert result.err == "barnabas broker-api-versions: --broker-list is the old name of --bootstrap-server\n"
 
 
 # Features ---------------------------------------------------------------------------------------------------
@@ -144,9 +144,9 @@ def test_the_old_name_of_the_servers_is_taken_with_a_remark(barnabas: Call, plac
 
 def test_a_release_stands_for_the_levels_of_all_features(tool: Call) -> None:
     """The controller quorum is static, so it refuses one of the levels, and therefore all."""
-    ended = tool("features", "upgrade", "--release-version", "4.1", "--dry-run")
-    assert ended.code == 1
-    asked = [line.split(". ")[0] for line in ended.err.splitlines()]
+    result = tool("features", "upgrade", "--release-version", "4.1", "--dry-run")
+    assert result.code == 1
+    asked = [line.split(". ")[0] for line in result.err.splitlines()]
     assert asked == [
         "Can not upgrade eligible.leader.replicas.version to 1",
         "Can not upgrade group.version to 1",
@@ -189,9 +189,9 @@ def controller_file(folder: Path, **changes: str | None) -> Path:
 
 def test_a_controller_is_added_as_its_file_describes_it(tool: Call, tmp_path: Path) -> None:
     path = str(controller_file(tmp_path))
-    ended = tool("metadata-quorum", "add-controller", "--command-config", path, "--dry-run")
-    assert ended.code == 0
-    assert ended.out == (
+    result = tool("metadata-quorum", "add-controller", "--command-config", path, "--dry-run")
+    assert result.code == 0
+    assert result.out == (
         "DRY RUN of adding controller 7 with directory id JEXY6aqzQY-32P5TStzaFg and endpoints:"
         " CONTROLLER://localhost:9093, OTHER://[::1]:9094\n"
     )
@@ -219,16 +219,16 @@ def test_a_file_that_is_not_that_of_a_controller_is_refused(
     tool: Call, tmp_path: Path, changes: dict[str, None] | dict[str, str], words: str
 ) -> None:
     path = str(controller_file(tmp_path, **changes))
-    ended = tool("metadata-quorum", "add-controller", "--command-config", path, "--dry-run")
-    assert ended.code != 0
-    assert words in ended.err
-    assert ended.err.count("\n") == 1
+    result = tool("metadata-quorum", "add-controller", "--command-config", path, "--dry-run")
+    assert result.code != 0
+    assert words in result.err
+    assert result.err.count("\n") == 1
 
 
 def test_removing_a_voter_asks_the_cluster(tool: Call) -> None:
-    ended = tool("metadata-quorum", "remove-controller", "-i", "7", "-d", "AAAAAAAAAAAAAAAAAAAAAQ")
-    assert (ended.code, ended.out) == (1, "")
-    assert ended.err.count("\n") == 1
+    result = tool("metadata-quorum", "remove-controller", "-i", "7", "-d", "AAAAAAAAAAAAAAAAAAAAAQ")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.count("\n") == 1
 
 
 # Transactions -----------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def test_a_transaction_that_hangs_is_found_and_aborted(barnabas: Call, tool: Cal
 
 
 def test_a_missing_partition_or_broker_is_reported(tool: Call) -> None:
-    ended = tool("transactions", "find-hanging", "--topic", "nowhere")
-    assert ended.code == Exit.NOT_FOUND
-    assert ended.err.startswith("Failed to describe 1 topics: ")
-    assert ended.err.count("\n") == 1
+    result = tool("transactions", "find-hanging", "--topic", "nowhere")
+    assert result.code == Exit.NOT_FOUND
+    assert result.err.startswith("Failed to describe 1 topics: ")
+    assert result.err.count("\n") == 1

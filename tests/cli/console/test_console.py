@@ -56,8 +56,8 @@ def consume(places: Places, topic: str) -> Tool:
     return call
 
 
-def values(ended: tuple[int, str, str]) -> list[str]:
-    code, both, errors = ended
+def values(result: tuple[int, str, str]) -> list[str]:
+    code, both, errors = result
     assert code == 0, both
     return [line for line in both.splitlines() if line not in errors.splitlines()]
 

@@ -16,7 +16,7 @@ from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin
 from tests.broker.worlds.live_broker import quick_folder
-from tests.cli.conftest import Call, Ended
+from tests.cli.conftest import Call, CommandResult
 from tests.cli.sessions.actors import Actors
 from tests.cli.sessions.replay import own_broker
 from tests.cli.sessions.sessions import Places
@@ -53,13 +53,13 @@ def actors(places: Places) -> Iterator[Actors]:
 @pytest.fixture
 def topic(barnabas: Call, places: Places) -> str:
     name = f"orders-{next(_numbers)}"
-    ended = barnabas("topics", "--bootstrap-server", places.server, "--create", "--topic", name)
-    assert ended.code == 0
+    result = barnabas("topics", "--bootstrap-server", places.server, "--create", "--topic", name)
+    assert result.code == 0
     return name
 
 
-def rows(ended: Ended, *columns: int) -> list[list[str]]:
-    table = [line.split() for line in ended.out.splitlines() if line]
+def rows(result: CommandResult, *columns: int) -> list[list[str]]:
+    table = [line.split() for line in result.out.splitlines() if line]
     return [[row[column] for column in columns] for row in table[1:]]
 
 
@@ -82,10 +82,10 @@ def test_the_lag_counts_only_existing_records(tool: Call, actors: Actors, places
 def test_data_is_on_stdout_and_remarks_are_on_stderr(tool: Call, actors: Actors, topic: str) -> None:
     actors.act(f"& produce {topic} 0 1")
     actors.act(f"& commit remarks {topic}:0=1")
-    ended = tool("--describe", "--group", "remarks")
-    assert ended.code == 0
-    assert ended.err == "\nConsumer group 'remarks' has no active members.\n"
-    assert ended.out.splitlines()[1].startswith("GROUP ")
+    result = tool("--describe", "--group", "remarks")
+    assert result.code == 0
+    assert result.err == "\nConsumer group 'remarks' has no active members.\n"
+    assert result.out.splitlines()[1].startswith("GROUP ")
 
 
 def test_a_member_without_a_commit_has_no_lag_to_show(tool: Call, actors: Actors, topic: str) -> None:
@@ -137,13 +137,13 @@ def test_a_plan_with_a_fault_changes_nothing_and_names_the_line(
 ) -> None:
     path = places.files / "bad.csv"
     path.write_text(f"{topic},0,1\n{topic};0;1\n", "utf-8")
-    ended = tool("--reset-offsets", "--group", "plan", "--from-file", str(path), "--execute")
-    assert ended.code == Exit.USAGE
-    assert ended.err == f"{path}: line 2 is not [GROUP,]TOPIC,PARTITION,OFFSET: {topic};0;1\n"
+    result = tool("--reset-offsets", "--group", "plan", "--from-file", str(path), "--execute")
+    assert result.code == Exit.USAGE
+    assert result.err == f"{path}: line 2 is not [GROUP,]TOPIC,PARTITION,OFFSET: {topic};0;1\n"
 
 
 def test_a_missing_partition_ends_in_time(tool: Call, topic: str) -> None:
-    ended = tool(
+    result = tool(
         "--reset-offsets",
         "--group",
         "nobody",
@@ -154,8 +154,8 @@ def test_a_missing_partition_ends_in_time(tool: Call, topic: str) -> None:
         "--timeout",
         "500",
     )
-    assert ended.code != 0
-    assert "Traceback" not in ended.err
+    assert result.code != 0
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.parametrize(
@@ -222,11 +222,11 @@ def test_a_cluster_that_is_not_there_is_one_line_and_3(barnabas: Call, tmp_path:
     (port,) = free_ports(1)
     config = tmp_path / "client.properties"
     config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n", "utf-8")
-    ended = barnabas(
+    result = barnabas(
         name, "--bootstrap-server", f"localhost:{port}", "--command-config", str(config), "--list"
     )
-    assert (ended.code, ended.out) == (Exit.UNREACHABLE, "")
-    assert ended.err.strip().count("\n") == 0
+    assert (result.code, result.out) == (Exit.UNREACHABLE, "")
+    assert result.err.strip().count("\n") == 0
 
 
 def test_a_denied_request_exits_with_4(barnabas: Call) -> None:
@@ -234,30 +234,32 @@ def test_a_denied_request_exits_with_4(barnabas: Call) -> None:
         quick_folder() as folder,
         own_broker(folder, {**AUTHORIZER, "super.users": "User:somebody"}) as closed,
     ):
-        ended = barnabas("consumer-groups", "--bootstrap-server", closed.server, "--describe", "--group", "g")
-        assert ended.code == Exit.DENIED
-        assert "GroupAuthorizationException" in ended.err
+        result = barnabas(
+            "consumer-groups", "--bootstrap-server", closed.server, "--describe", "--group", "g"
+        )
+        assert result.code == Exit.DENIED
+        assert "GroupAuthorizationException" in result.err
         deleted = barnabas("consumer-groups", "--bootstrap-server", closed.server, "--delete", "--group", "g")
         assert deleted.code == Exit.DENIED
 
 
 def test_zookeeper_hosts_are_used_as_brokers_with_a_warning(barnabas: Call) -> None:
-    ended = barnabas("consumer-groups", "--zookeeper", "nowhere.invalid:2181/kafka", "--list")
-    assert ended.code == Exit.UNREACHABLE
-    assert ended.err.startswith(
+    result = barnabas("consumer-groups", "--zookeeper", "nowhere.invalid:2181/kafka", "--list")
+    assert result.code == Exit.UNREACHABLE
+    assert result.err.startswith(
         "barnabas consumer-groups: tools no longer use ZooKeeper:"
         " using --bootstrap-server nowhere.invalid:9092\n"
     )
 
 
 def test_flags_with_one_dash_work_as_books_print_them(barnabas: Call, places: Places) -> None:
-    ended = barnabas("consumer-groups", "-bootstrap-server", places.server, "-list")
-    assert ended.code == 0
+    result = barnabas("consumer-groups", "-bootstrap-server", places.server, "-list")
+    assert result.code == 0
 
 
 @pytest.mark.parametrize("name", ["consumer-groups", "groups"])
 def test_bare_the_usage_is_shown_on_stderr(barnabas: Call, name: str) -> None:
-    ended = barnabas(name)
-    assert (ended.code, ended.out) == (Exit.USAGE, "")
-    assert ended.err.startswith(f"usage: barnabas {name}")
+    result = barnabas(name)
+    assert (result.code, result.out) == (Exit.USAGE, "")
+    assert result.err.startswith(f"usage: barnabas {name}")
     assert barnabas(name, "--version").out.startswith("barnabas ")

@@ -29,18 +29,18 @@ def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_check_is_in_the_table(barnabas: Call, healthy: None, tmp_path: Path) -> None:
-    ended = barnabas("doctor", "--folder", str(tmp_path))
-    assert ended.code == 0
-    assert not ended.err
+    result = barnabas("doctor", "--folder", str(tmp_path))
+    assert result.code == 0
+    assert not result.err
     for name in CHECKS:
-        assert f"  {name} " in ended.out
+        assert f"  {name} " in result.out
     assert not list(tmp_path.iterdir())
 
 
 def test_the_json_has_the_same_findings(barnabas: Call, healthy: None, tmp_path: Path) -> None:
-    ended = barnabas("doctor", "-o", "json", "--folder", str(tmp_path))
-    assert ended.code == 0
-    findings = json.loads(ended.out)
+    result = barnabas("doctor", "-o", "json", "--folder", str(tmp_path))
+    assert result.code == 0
+    findings = json.loads(result.out)
     assert [finding["check"] for finding in findings] == CHECKS
     assert all(set(finding) == {"check", "state", "found", "advice"} for finding in findings)
     assert all(finding["advice"] for finding in findings if finding["state"] != "ok")
@@ -49,10 +49,10 @@ def test_the_json_has_the_same_findings(barnabas: Call, healthy: None, tmp_path:
 @pytest.mark.trap
 def test_something_broken_ends_with_1(barnabas: Call, healthy: None, tmp_path: Path) -> None:
     """Trap 24: exit code 0 on failure, the most common CLI bug."""
-    ended = barnabas("doctor", "--folder", str(tmp_path / "nowhere"))
-    assert ended.code == 1
-    assert "broken  disk" in ended.out
-    assert "-> choose another folder" in ended.out
+    result = barnabas("doctor", "--folder", str(tmp_path / "nowhere"))
+    assert result.code == 1
+    assert "broken  disk" in result.out
+    assert "-> choose another folder" in result.out
 
 
 def test_a_check_that_fails_itself_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

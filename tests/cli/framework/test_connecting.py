@@ -100,12 +100,12 @@ def test_an_unreachable_cluster_is_reported_in_one_line(barnabas: Call, tmp_path
     (port,) = free_ports(1)
     place = f"127.0.0.1:{port}"
     config = FLAG.get(tool, "--command-config")
-    ended = barnabas(tool, "--bootstrap-server", place, config, str(file), *COMMANDS[tool])
-    assert ended.code == Exit.UNREACHABLE
-    assert not ended.out
-    assert ended.err.count("\n") == 1
-    assert place in ended.err
-    assert "is it running" in ended.err
+    result = barnabas(tool, "--bootstrap-server", place, config, str(file), *COMMANDS[tool])
+    assert result.code == Exit.UNREACHABLE
+    assert not result.out
+    assert result.err.count("\n") == 1
+    assert place in result.err
+    assert "is it running" in result.err
 
 
 class Promise:
@@ -143,10 +143,10 @@ def test_one_that_listens_and_says_nothing_is_unreachable_too(barnabas: Call, tm
     file.write_text("default.api.timeout.ms=600\nrequest.timeout.ms=200\n", "utf-8")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         place = f"127.0.0.1:{listener.getsockname()[1]}"
-        ended = barnabas("topics", "--bootstrap-server", place, "--command-config", str(file), "--list")
-    assert ended.code == Exit.UNREACHABLE
-    assert "did not answer" in ended.err
-    assert ended.err.count("\n") == 1
+        result = barnabas("topics", "--bootstrap-server", place, "--command-config", str(file), "--list")
+    assert result.code == Exit.UNREACHABLE
+    assert "did not answer" in result.err
+    assert result.err.count("\n") == 1
 
 
 def test_ctrl_c_ends_a_tool_without_a_word() -> None:
@@ -170,8 +170,8 @@ def test_without_a_file_a_dead_cluster_is_given_up_early(
 ) -> None:
     monkeypatch.setattr(connecting, "FIRST_CONTACT_MS", 300)
     (port,) = free_ports(1)
-    ended = barnabas("topics", "--bootstrap-server", f"127.0.0.1:{port}", "--list")
-    assert ended.code == Exit.UNREACHABLE
+    result = barnabas("topics", "--bootstrap-server", f"127.0.0.1:{port}", "--list")
+    assert result.code == Exit.UNREACHABLE
 
 
 @pytest.mark.parametrize("tool", COMMANDS)
@@ -179,9 +179,9 @@ def test_the_file_of_properties_is_read(barnabas: Call, tmp_path: Path, tool: An
     file = tmp_path / "client.properties"
     file.write_text("default.api.timeout.ms=soon\n", "utf-8")
     config = FLAG.get(tool, "--command-config")
-    ended = barnabas(tool, "--bootstrap-server", "127.0.0.1:1", config, str(file), *COMMANDS[tool])
-    assert ended.code == Exit.USAGE
-    assert "Invalid value soon for configuration default.api.timeout.ms" in ended.err
+    result = barnabas(tool, "--bootstrap-server", "127.0.0.1:1", config, str(file), *COMMANDS[tool])
+    assert result.code == Exit.USAGE
+    assert "Invalid value soon for configuration default.api.timeout.ms" in result.err
     missing = barnabas(tool, "--bootstrap-server", "127.0.0.1:1", config, f"{file}x", *COMMANDS[tool])
     assert missing.code == Exit.NOT_FOUND
     assert "No such file" in missing.err
@@ -189,27 +189,27 @@ def test_the_file_of_properties_is_read(barnabas: Call, tmp_path: Path, tool: An
 
 @pytest.mark.parametrize("tool", COMMANDS)
 def test_a_tool_run_bare_shows_its_usage(barnabas: Call, tool: Any) -> None:
-    ended = barnabas(tool)
-    assert ended.code == Exit.USAGE
-    assert not ended.out
-    assert ended.err.startswith(f"usage: barnabas {tool} ")
+    result = barnabas(tool)
+    assert result.code == Exit.USAGE
+    assert not result.out
+    assert result.err.startswith(f"usage: barnabas {tool} ")
 
 
 @pytest.mark.parametrize("tool", COMMANDS)
 def test_help_and_version_go_to_stdout(barnabas: Call, tool: Any) -> None:
     for flag in ("--help", "-help"):
-        ended = barnabas(tool, flag)
-        assert (ended.code, ended.err) == (0, "")
-        assert "--bootstrap-server" in ended.out
+        result = barnabas(tool, flag)
+        assert (result.code, result.err) == (0, "")
+        assert "--bootstrap-server" in result.out
     assert barnabas(tool, "--version").out.startswith("barnabas ")
 
 
 def test_a_flag_that_may_be_given_once_is_refused_twice(barnabas: Call) -> None:
-    ended = barnabas("topics", "--bootstrap-server", "a:1", "--list", "--topic", "a", "--topic", "b")
-    assert ended.code == Exit.USAGE
-    assert "--topic is given more than once" in ended.err
+    result = barnabas("topics", "--bootstrap-server", "a:1", "--list", "--topic", "a", "--topic", "b")
+    assert result.code == Exit.USAGE
+    assert "--topic is given more than once" in result.err
 
 
 def test_one_dash_is_enough(barnabas: Call) -> None:
-    ended = barnabas("topics", "-bootstrap-server", "nonsense", "-list")
-    assert "--bootstrap-server must be HOST:PORT" in ended.err
+    result = barnabas("topics", "-bootstrap-server", "nonsense", "-list")
+    assert "--bootstrap-server must be HOST:PORT" in result.err

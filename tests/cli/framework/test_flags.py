@@ -38,8 +38,8 @@ def test_every_flag_is_taken(barnabas: Call, name: Any) -> None:
     words = words_of(name)
     unknown = []
     for flag in LISTED[name]:
-        ended = barnabas(*words, flag, UNKNOWN_FLAG)
-        if f"unknown option {flag}" in ended.err or f"unknown command {flag}" in ended.err:
+        result = barnabas(*words, flag, UNKNOWN_FLAG)
+        if f"unknown option {flag}" in result.err or f"unknown command {flag}" in result.err:
             unknown.append(flag)
     assert not unknown
 
@@ -73,6 +73,6 @@ def test_every_flag_is_named_in_a_test_or_a_session(name: Any) -> None:
 
 @pytest.mark.parametrize("name", sorted({name for name in LISTED if name in COMMANDS}))
 def test_a_flag_that_no_tool_has_is_refused(barnabas: Call, name: Any) -> None:
-    ended = barnabas(name, UNKNOWN_FLAG)
-    assert ended.code == 2
-    assert ended.err.count("\n") == 1
+    result = barnabas(name, UNKNOWN_FLAG)
+    assert result.code == 2
+    assert result.err.count("\n") == 1

@@ -37,12 +37,12 @@ def test_the_first_signal_wakes_and_the_next_ends_at_once(number: Any, code: Any
 
 def test_a_signal_stops_at_once_but_finally_blocks_run() -> None:
     done = []
-    with pytest.raises(SystemExit) as ended, stopping_at_once():
+    with pytest.raises(SystemExit) as result, stopping_at_once():
         try:
             os.kill(os.getpid(), signal.SIGTERM)
         finally:
             done.append(1)
-    assert ended.value.code == Exit.TERMINATED
+    assert result.value.code == Exit.TERMINATED
     assert done == [1]
     with pytest.raises(KeyboardInterrupt), stopping_at_once():
         os.kill(os.getpid(), signal.SIGINT)

@@ -16,17 +16,17 @@ import pytest
 from barnabas.cli.framework.exits import Exit
 from barnabas.cli.friendly.framework import BOOTSTRAP_VARIABLE
 from barnabas.client.sync import Consumer
-from tests.cli.conftest import Call, Ended
+from tests.cli.conftest import Call, CommandResult
 from tools.raw_broker import BrokerProcess
 
 PATIENCE_S = 120
 
 
 @pytest.fixture
-def feed(barnabas: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+def feed(barnabas: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandResult]:
     """Run a command with input on stdin."""
 
-    def call(text: str | bytes, *arguments: str) -> Ended:
+    def call(text: str | bytes, *arguments: str) -> CommandResult:
         data = text.encode() if isinstance(text, str) else text
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         return barnabas(*arguments)
@@ -34,9 +34,9 @@ def feed(barnabas: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended
     return call
 
 
-def rows(ended: Ended) -> list[dict[str, object]]:
-    assert ended.code == Exit.OK, ended.err
-    return [json.loads(line) for line in ended.out.splitlines()]
+def rows(result: CommandResult) -> list[dict[str, object]]:
+    assert result.code == Exit.OK, result.err
+    return [json.loads(line) for line in result.out.splitlines()]
 
 
 # Topics -----------------------------------------------------------------------------------------------------
@@ -86,16 +86,16 @@ def test_the_life_of_a_topic(barnabas: Call, topic: str) -> None:
     ],
 )
 def test_a_missing_topic(barnabas: Call, topic: str, arguments: tuple[str, ...]) -> None:
-    ended = barnabas(*arguments, topic)
-    assert (ended.code, ended.err.count("\n"), ended.out) == (Exit.NOT_FOUND, 1, "")
-    assert f"there is no topic {topic}; see barnabas topic list" in ended.err
+    result = barnabas(*arguments, topic)
+    assert (result.code, result.err.count("\n"), result.out) == (Exit.NOT_FOUND, 1, "")
+    assert f"there is no topic {topic}; see barnabas topic list" in result.err
 
 
 @pytest.mark.parametrize("arguments", [("show",), ("delete", "--yes")])
 def test_a_missing_group(barnabas: Call, topic: str, arguments: tuple[str, ...]) -> None:
-    ended = barnabas("group", *arguments, topic)
-    assert ended.code == Exit.NOT_FOUND
-    assert f"there is no group {topic}; see barnabas group list" in ended.err
+    result = barnabas("group", *arguments, topic)
+    assert result.code == Exit.NOT_FOUND
+    assert f"there is no group {topic}; see barnabas group list" in result.err
 
 
 def test_a_topic_that_could_be_created_is_not(barnabas: Call, topic: str) -> None:
@@ -144,10 +144,10 @@ def test_destructive_commands_require_confirmation(barnabas: Call, topic: str) -
     ],
 )
 def test_wrong_command_lines(barnabas: Call, arguments: tuple[str, ...], said: str) -> None:
-    ended = barnabas(*arguments)
-    assert ended.code == Exit.USAGE
-    assert said in ended.err
-    assert not ended.out
+    result = barnabas(*arguments)
+    assert result.code == Exit.USAGE
+    assert said in result.err
+    assert not result.out
 
 
 @pytest.mark.parametrize(
@@ -157,16 +157,16 @@ def test_wrong_command_lines(barnabas: Call, arguments: tuple[str, ...], said: s
 def test_a_cluster_that_does_not_answer(barnabas: Call, arguments: tuple[str, ...], tmp_path: Path) -> None:
     config = tmp_path / "quick.properties"
     config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n", "utf-8")
-    ended = barnabas(*arguments, "-b", "127.0.0.1:1", "--command-config", str(config))
-    assert ended.code == Exit.UNREACHABLE
-    assert ended.err.count("\n") == 1
-    assert "127.0.0.1:1" in ended.err
+    result = barnabas(*arguments, "-b", "127.0.0.1:1", "--command-config", str(config))
+    assert result.code == Exit.UNREACHABLE
+    assert result.err.count("\n") == 1
+    assert "127.0.0.1:1" in result.err
 
 
 # Records ----------------------------------------------------------------------------------------------------
 
 
-def test_lines_go_there_and_come_back(barnabas: Call, feed: Callable[..., Ended], topic: str) -> None:
+def test_lines_go_there_and_come_back(barnabas: Call, feed: Callable[..., CommandResult], topic: str) -> None:
     sent = feed("a:1\nb:2\nc\n", "produce", topic)
     assert sent.code == Exit.NOT_FOUND
     assert "give --create" in sent.err
@@ -188,7 +188,7 @@ def test_lines_go_there_and_come_back(barnabas: Call, feed: Callable[..., Ended]
 
 def test_produce_reads_the_output_of_consume_unchanged(
     barnabas: Call,
-    feed: Callable[..., Ended],
+    feed: Callable[..., CommandResult],
     topic: str,
     fresh_name: Callable[[], str],
     bootstrap: str,
@@ -220,17 +220,17 @@ def test_produce_reads_the_output_of_consume_unchanged(
 
 
 def test_a_record_that_is_refused_is_no_success(
-    barnabas: Call, feed: Callable[..., Ended], topic: str
+    barnabas: Call, feed: Callable[..., CommandResult], topic: str
 ) -> None:
     assert barnabas("topic", "create", topic, "-c", "max.message.bytes=1000").code == Exit.OK
-    ended = feed("small\n" + "x" * 2_000 + "\n", "produce", topic, "-o", "jsonl")
-    assert ended.code == Exit.FAILED
-    assert "records were not written" in ended.err
-    assert "Traceback" not in ended.err
+    result = feed("small\n" + "x" * 2_000 + "\n", "produce", topic, "-o", "jsonl")
+    assert result.code == Exit.FAILED
+    assert "records were not written" in result.err
+    assert "Traceback" not in result.err
 
 
 def test_a_stream_is_followed_until_it_is_interrupted(
-    bootstrap: str, topic: str, feed: Callable[..., Ended]
+    bootstrap: str, topic: str, feed: Callable[..., CommandResult]
 ) -> None:
     feed("1\n2\n", "produce", topic, "--create")
     command = [sys.executable, "-m", "barnabas", "tail", topic, "-n", "1", "--value-only", "-b", bootstrap]
@@ -250,14 +250,14 @@ def test_a_stream_is_followed_until_it_is_interrupted(
 
 @pytest.mark.parametrize("flags", [("-p", "5"), ("--keep-partitions",)])
 def test_a_missing_partition_is_not_waited_for(
-    barnabas: Call, feed: Callable[..., Ended], topic: str, flags: tuple[str, ...]
+    barnabas: Call, feed: Callable[..., CommandResult], topic: str, flags: tuple[str, ...]
 ) -> None:
     barnabas("topic", "create", topic, "-p", "2")
     records = "".join(json.dumps({"partition": number, "value": "x"}) + "\n" for number in (1, 5))
-    ended = feed(records, "produce", topic, *flags, "-i", "jsonl", "-o", "name")
-    assert ended.code == Exit.NOT_FOUND
-    assert ended.err == f"barnabas produce: {topic} has no partition 5; it has 2, starting at 0\n"
-    assert ended.out == ("" if "-p" in flags else f"{topic}-1\n")
+    result = feed(records, "produce", topic, *flags, "-i", "jsonl", "-o", "name")
+    assert result.code == Exit.NOT_FOUND
+    assert result.err == f"barnabas produce: {topic} has no partition 5; it has 2, starting at 0\n"
+    assert result.out == ("" if "-p" in flags else f"{topic}-1\n")
 
 
 # Groups -----------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def test_a_missing_partition_is_not_waited_for(
 
 @pytest.mark.trap
 def test_the_lag_of_a_group_counts_no_deleted_records(
-    barnabas: Call, feed: Callable[..., Ended], topic: str, group: str
+    barnabas: Call, feed: Callable[..., CommandResult], topic: str, group: str
 ) -> None:
     """Trap 23: lag is max(HW − max(committed, log start), 0)."""
     feed("1\n2\n3\n4\n5\n", "produce", topic, "--create")
@@ -277,7 +277,9 @@ def test_the_lag_of_a_group_counts_no_deleted_records(
     assert listed["lag"] == 1
 
 
-def test_the_life_of_a_group(barnabas: Call, feed: Callable[..., Ended], topic: str, group: str) -> None:
+def test_the_life_of_a_group(
+    barnabas: Call, feed: Callable[..., CommandResult], topic: str, group: str
+) -> None:
     feed("1\n2\n3\n", "produce", topic, "--create")
     assert barnabas("consume", topic, "-g", group, "-n", "2", "--value-only").code == Exit.OK
     (shown,) = rows(barnabas("group", "show", group, "-o", "jsonl"))
@@ -297,7 +299,7 @@ def test_the_life_of_a_group(barnabas: Call, feed: Callable[..., Ended], topic: 
 
 
 def test_a_group_with_members_is_not_moved(
-    barnabas: Call, feed: Callable[..., Ended], topic: str, group: str, bootstrap: str
+    barnabas: Call, feed: Callable[..., CommandResult], topic: str, group: str, bootstrap: str
 ) -> None:
     feed("1\n", "produce", topic, "--create")
     with Consumer(bootstrap_servers=bootstrap, group_id=group, client_id="busy") as consumer:
@@ -317,7 +319,7 @@ def test_a_group_with_members_is_not_moved(
 
 
 def test_top_shows_topics_and_groups(
-    barnabas: Call, feed: Callable[..., Ended], topic: str, group: str
+    barnabas: Call, feed: Callable[..., CommandResult], topic: str, group: str
 ) -> None:
     feed("1\n2\n", "produce", topic, "--create")
     barnabas("consume", topic, "-g", group, "-n", "1", "--value-only")
@@ -332,7 +334,7 @@ def test_top_shows_topics_and_groups(
 
 
 def test_segments(
-    barnabas: Call, feed: Callable[..., Ended], broker: BrokerProcess, topic: str, tmp_path: Path
+    barnabas: Call, feed: Callable[..., CommandResult], broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
     feed("a:1\nb:2\n", "produce", topic, "--create", "-s", ":", "--compression", "gzip")
     folder = broker.folder / "data" / "data" / f"{topic}-0"
@@ -354,20 +356,20 @@ def test_segments(
     data[-1] ^= 1
     damaged.write_bytes(data + b"\x00" * 5)
     for command in (("segment", "batches", str(damaged)), ("segment", "list", str(tmp_path))):
-        ended = barnabas(*command)
-        assert ended.code == Exit.FAILED
-        assert "2 faults found" in ended.err
+        result = barnabas(*command)
+        assert result.code == Exit.FAILED
+        assert "2 faults found" in result.err
     cut = tmp_path / "cut.log"
     cut.write_bytes(Path(file).read_bytes() + b"no batch")
-    ended = barnabas("segment", "records", str(cut), "-o", "jsonl")
-    assert (ended.code, ended.out.count("\n")) == (Exit.FAILED, 2)
-    assert "8 bytes at the end are not a complete batch" in ended.err
+    result = barnabas("segment", "records", str(cut), "-o", "jsonl")
+    assert (result.code, result.out.count("\n")) == (Exit.FAILED, 2)
+    assert "8 bytes at the end are not a complete batch" in result.err
     assert barnabas("segment", "list", str(tmp_path / "nowhere")).code == Exit.NOT_FOUND
 
 
 def test_the_doctor_looks_at_a_cluster(barnabas: Call, bootstrap: str, tmp_path: Path) -> None:
-    ended = barnabas("doctor", "--folder", str(tmp_path), "-o", "jsonl")
-    found = {row["check"]: row for row in map(json.loads, ended.out.splitlines())}
+    result = barnabas("doctor", "--folder", str(tmp_path), "-o", "jsonl")
+    found = {row["check"]: row for row in map(json.loads, result.out.splitlines())}
     assert bootstrap in str(found["cluster"]["found"])
     assert found["cluster"]["state"] == found["log directories"]["state"] == "ok"
     assert {"leaders", "replicas", "groups"} <= found.keys()
@@ -376,21 +378,21 @@ def test_the_doctor_looks_at_a_cluster(barnabas: Call, bootstrap: str, tmp_path:
 def test_the_doctor_says_that_a_cluster_does_not_answer(barnabas: Call, tmp_path: Path) -> None:
     config = tmp_path / "quick.properties"
     config.write_text("default.api.timeout.ms=500\n", "utf-8")
-    ended = barnabas("doctor", "-b", "127.0.0.1:1", "--command-config", str(config), "-o", "jsonl")
-    assert ended.code == Exit.FAILED
-    last = json.loads(ended.out.splitlines()[-1])
+    result = barnabas("doctor", "-b", "127.0.0.1:1", "--command-config", str(config), "-o", "jsonl")
+    assert result.code == Exit.FAILED
+    last = json.loads(result.out.splitlines()[-1])
     assert (last["check"], last["state"]) == ("cluster", "broken")
     assert "barnabas dev" in last["advice"]
 
 
-def test_completion(barnabas: Call, topic: str, group: str, feed: Callable[..., Ended]) -> None:
+def test_completion(barnabas: Call, topic: str, group: str, feed: Callable[..., CommandResult]) -> None:
     feed("1\n", "produce", topic, "--create")
     barnabas("consume", topic, "-g", group, "--value-only")
 
     def offers(*words: str) -> list[str]:
-        ended = barnabas("completion", "reply", "--", *words)
-        assert (ended.code, ended.err) == (Exit.OK, "")
-        return ended.out.splitlines()
+        result = barnabas("completion", "reply", "--", *words)
+        assert (result.code, result.err) == (Exit.OK, "")
+        return result.out.splitlines()
 
     assert offers("explai") == ["explain"]
     assert offers("topic", "cre") == ["create"]
@@ -411,21 +413,21 @@ def test_completion(barnabas: Call, topic: str, group: str, feed: Callable[..., 
 
 
 def test_the_bash_script_passes_the_typed_words(
-    barnabas: Call, bootstrap: str, topic: str, feed: Callable[..., Ended]
+    barnabas: Call, bootstrap: str, topic: str, feed: Callable[..., CommandResult]
 ) -> None:
     feed("1\n", "produce", topic, "--create")
     script = barnabas("completion", "bash").out
     typed = f'COMP_WORDS=(barnabas tail "{topic[:-1]}"); COMP_CWORD=2; _barnabas 2>/dev/null'
     show = 'printf "%s\\n" "${COMPREPLY[@]}"'
     stand_in = f'barnabas() {{ "{sys.executable}" -m barnabas "$@"; }}'
-    ended = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", f"{script}\n{stand_in}\n{typed}\n{show}"],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         check=False,
     )
-    assert topic in ended.stdout.splitlines(), ended.stderr
+    assert topic in result.stdout.splitlines(), result.stderr
 
 
 def test_where_the_cluster_is(barnabas: Call, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:

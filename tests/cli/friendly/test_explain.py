@@ -44,9 +44,9 @@ def causes(barnabas: Call, group: str) -> Callable[..., list[dict[str, object]]]
     """The causes that `explain` finds, the deepest cause first."""
 
     def explain(*options: str) -> list[dict[str, object]]:
-        ended = barnabas("explain", group, "-o", "json", "--watch", WATCH, *options)
-        assert ended.code == Exit.OK, ended.err
-        found: list[dict[str, object]] = json.loads(ended.out)
+        result = barnabas("explain", group, "-o", "json", "--watch", WATCH, *options)
+        assert result.code == Exit.OK, result.err
+        found: list[dict[str, object]] = json.loads(result.out)
         return found
 
     return explain
@@ -238,8 +238,8 @@ def test_denied(
     assert "none allows it" in denied[f"User:bob may not READ the topic {topic}"]
     assert "no rule is about it" in denied[f"User:bob may not READ the group {group}"]
     admin.create_acls([AclBinding(ResourceType.GROUP, group, "User:alice", Operation.READ)]).raise_first()
-    ended = barnabas("explain", group, "--principal", "User:alice")
-    assert (ended.code, ended.err.count("\n")) == (Exit.DENIED, 1)
+    result = barnabas("explain", group, "--principal", "User:alice")
+    assert (result.code, result.err.count("\n")) == (Exit.DENIED, 1)
     describe = AclBinding(ResourceType.GROUP, group, "User:ANONYMOUS", Operation.DESCRIBE)
     admin.create_acls([describe]).raise_first()
     assert "denied" not in [each["cause"] for each in causes("--principal", "User:alice")]
@@ -318,9 +318,9 @@ def test_no_cluster_and_no_topic(
 
 
 def test_the_table_is_readable(barnabas: Call, group: str) -> None:
-    ended = barnabas("explain", group)
-    assert ended.code == Exit.OK
-    assert ended.out.splitlines()[:4] == [
+    result = barnabas("explain", group)
+    assert result.code == Exit.OK
+    assert result.out.splitlines()[:4] == [
         f"group {group}: not there, 0 members, 0 partitions",
         "",
         f"NO GROUP  there is no group {group}",
@@ -329,6 +329,6 @@ def test_the_table_is_readable(barnabas: Call, group: str) -> None:
 
 
 def test_a_wrong_duration_is_a_wrong_command_line(barnabas: Call, group: str) -> None:
-    ended = barnabas("explain", group, "--watch", "soon")
-    assert ended.code == Exit.USAGE
-    assert "'soon' is not a duration: write 500ms" in ended.err
+    result = barnabas("explain", group, "--watch", "soon")
+    assert result.code == Exit.USAGE
+    assert "'soon' is not a duration: write 500ms" in result.err

@@ -54,11 +54,11 @@ def log(golden: Path) -> str:
 def test_the_tree_is_that_of_apache_kafka(
     barnabas: Call, golden: Path, data: Path, name: Any
 ) -> None:  # M-C9
-    ended = barnabas("metadata-shell", "--snapshot", str(golden / TREES[name]), "tree", "/")
+    result = barnabas("metadata-shell", "--snapshot", str(golden / TREES[name]), "tree", "/")
     recorded = (data / "cli" / "metadata-shell" / f"{name}.txt").read_text("utf-8")
-    assert ended.code == 0
-    assert ended.out.partition(LOCAL)[0] == recorded.partition(LOCAL)[0]
-    assert ended.out.partition(LOCAL)[1]
+    assert result.code == 0
+    assert result.out.partition(LOCAL)[0] == recorded.partition(LOCAL)[0]
+    assert result.out.partition(LOCAL)[1]
 
 
 def test_a_session_is_that_of_apache_kafka(data: Path, log: str) -> None:  # M-C9
@@ -101,8 +101,8 @@ def test_a_missing_path_has_a_nonzero_exit_code(
     barnabas: Call, log: str, words: list[str], code: Any, line: str
 ) -> None:
     """Trap 24: exit code 0 on failure; Apache Kafka's shell has it."""
-    ended = barnabas("metadata-shell", "--snapshot", log, *words)
-    assert (ended.code, ended.out, ended.err) == (code, "", f"{line}\n")
+    result = barnabas("metadata-shell", "--snapshot", log, *words)
+    assert (result.code, result.out, result.err) == (code, "", f"{line}\n")
 
 
 def test_a_file_that_is_being_written_is_read_up_to_its_last_complete_batch(
@@ -124,10 +124,10 @@ def test_a_log_without_its_beginning_sends_to_the_snapshot(
     while int.from_bytes(data[position : position + 8], "big") < 100:
         position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
     middle.write_bytes(data[position:])
-    ended = barnabas("metadata-shell", "-s", str(middle), "ls", "/")
-    assert ended.code == 1
-    assert "use the .checkpoint next to it" in ended.err
-    assert ended.err.count("\n") == 1
+    result = barnabas("metadata-shell", "-s", str(middle), "ls", "/")
+    assert result.code == 1
+    assert "use the .checkpoint next to it" in result.err
+    assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_a_file_without_metadata_is_refused_in_one_line(
 ) -> None:
     path = tmp_path / FIRST
     path.write_bytes(content)
-    ended = barnabas("metadata-shell", "--snapshot", str(path), "ls")
-    assert ended.code == code
-    assert words in ended.err
-    assert ended.err.count("\n") == 1
+    result = barnabas("metadata-shell", "--snapshot", str(path), "ls")
+    assert result.code == code
+    assert words in result.err
+    assert result.err.count("\n") == 1
 
 
 def test_records_of_another_topic_and_damage_are_refused(
@@ -154,8 +154,8 @@ def test_records_of_another_topic_and_damage_are_refused(
     damaged = bytearray((golden / TREES["4.1-log"]).read_bytes())
     damaged[70] ^= 1
     (tmp_path / FIRST).write_bytes(damaged)
-    ended = barnabas("metadata-shell", "-s", str(tmp_path / FIRST), "ls")
-    assert (ended.code, "its CRC is wrong" in ended.err) == (1, True)
+    result = barnabas("metadata-shell", "-s", str(tmp_path / FIRST), "ls")
+    assert (result.code, "its CRC is wrong" in result.err) == (1, True)
 
 
 def test_without_anything_the_usage_is_shown_and_a_snapshot_is_needed(barnabas: Call) -> None:

@@ -170,8 +170,8 @@ def test_invalid_measurements_are_refused(flags: list[str], code: Exit, said: st
     words = ["producer-perf-test", "--topic", "t", "--num-records", "1", "--producer-props", "a=b", *flags]
     if "--throughput" not in flags:
         words += ["--throughput", "-1"]
-    ended, _, errors = run_ours(words)
-    assert ended == code
+    result, _, errors = run_ours(words)
+    assert result == code
     assert said in errors
 
 

@@ -25,27 +25,27 @@ def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_a_port_in_use_is_reported_with_the_option_of_this_command(barnabas: Call) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        ended = barnabas("dev", "--port", str(taken.getsockname()[1]))
-    assert ended.code == Exit.FAILED
-    assert ended.err.endswith("stop it or change --port\n")
+        result = barnabas("dev", "--port", str(taken.getsockname()[1]))
+    assert result.code == Exit.FAILED
+    assert result.err.endswith("stop it or change --port\n")
 
 
 def test_an_overridden_port_in_use_is_reported_with_that_option(barnabas: Call) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listeners = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]},CONTROLLER://127.0.0.1:0"
-        ended = barnabas("dev", "--override", f"listeners={listeners}")
-    assert ended.code == Exit.FAILED
-    assert ended.err.endswith("stop it or change listeners\n")
+        result = barnabas("dev", "--override", f"listeners={listeners}")
+    assert result.code == Exit.FAILED
+    assert result.err.endswith("stop it or change listeners\n")
 
 
 @pytest.mark.parametrize("command", [("dev",), ("server-start", "server.properties")])
 def test_an_override_without_a_value_is_a_wrong_command_line(
     barnabas: Call, command: tuple[str, ...]
 ) -> None:
-    ended = barnabas(*command, "--override", "log.retention.hours")
-    assert ended.code == Exit.USAGE
-    assert "--override key=value" in ended.err
-    assert ended.err.count("\n") == 1
+    result = barnabas(*command, "--override", "log.retention.hours")
+    assert result.code == Exit.USAGE
+    assert "--override key=value" in result.err
+    assert result.err.count("\n") == 1
 
 
 def server(pid: int, port: int, roles: tuple[str, ...] = ("broker", "controller")) -> ServerInfo:

@@ -209,9 +209,9 @@ def test_configurations_that_cannot_start(
 
 
 def test_a_missing_file(barnabas: Call) -> None:
-    ended = barnabas("server-start", "/no/such/file.properties")
-    assert ended.code == Exit.NOT_FOUND
-    assert "/no/such/file.properties" in ended.err
+    result = barnabas("server-start", "/no/such/file.properties")
+    assert result.code == Exit.NOT_FOUND
+    assert "/no/such/file.properties" in result.err
 
 
 def test_too_few_open_files(site: Site) -> None:

@@ -144,7 +144,7 @@ class Terminal:
     def key(self, text: str) -> None:
         os.write(self._descriptor, text.encode())
 
-    def ended(self) -> int:
+    def result(self) -> int:
         _, status = os.waitpid(self._pid, 0)
         self._reader.join(PATIENCE_S)
         os.close(self._descriptor)

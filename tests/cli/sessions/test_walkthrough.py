@@ -91,7 +91,7 @@ def test_producing_at_a_terminal_until_ctrl_c(book: Book) -> None:
         terminal.key(f"{line}\n")
     wait_until(partial(prompted, 3), "the last prompt")
     terminal.key("\x03")
-    assert terminal.ended() == 130
+    assert terminal.result() == 130
     assert "--broker-list is the old name of --bootstrap-server" in terminal.seen
     assert "Traceback" not in terminal.seen
     read = "bin/kafka-console-consumer.sh --bootstrap-server SERVER --topic typed --from-beginning --max-messages 2"

@@ -97,7 +97,7 @@ def test_version_mapping(barnabas: Call) -> None:
 
 
 def test_feature_dependencies(barnabas: Call) -> None:
-    ended = barnabas(
+    result = barnabas(
         "storage",
         "feature-dependencies",
         "-f",
@@ -107,8 +107,8 @@ def test_feature_dependencies(barnabas: Call) -> None:
         "-f",
         "share.version=1",
     )
-    assert ended.code == 0
-    assert ended.out == (
+    assert result.code == 0
+    assert result.out == (
         "metadata.version=27 (4.1-IV1) has no dependencies.\n"
         "kraft.version=1 requires:\n    metadata.version=21 (3.9-IV0)\nshare.version=1 has no dependencies.\n"
     )
@@ -174,17 +174,17 @@ def test_refusals_are_one_line_with_a_code(
 ) -> None:
     """Trap 24: exit code 0 on failure, the most common CLI bug."""
     monkeypatch.chdir(tmp_path)
-    ended = barnabas("storage", *arguments)
-    assert ended.code == code
-    assert ended.err.count("\n") == 1
+    result = barnabas("storage", *arguments)
+    assert result.code == code
+    assert result.err.count("\n") == 1
     if line is not None:
-        assert ended.err == line + "\n"
+        assert result.err == line + "\n"
 
 
 def test_storage_alone_shows_its_commands_and_is_a_usage_error(barnabas: Call) -> None:
-    ended = barnabas("storage")
-    assert (ended.code, ended.out) == (2, "")
-    assert "version-mapping" in ended.err
+    result = barnabas("storage")
+    assert (result.code, result.out) == (2, "")
+    assert "version-mapping" in result.err
 
 
 # --------------------------------------------------------------------- format
@@ -192,9 +192,9 @@ def test_storage_alone_shows_its_commands_and_is_a_usage_error(barnabas: Call) -
 
 def test_a_static_quorum(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:  # M-C2
     config = configured(COMBINED, "d1", "d2")
-    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", config)
-    assert (ended.code, ended.err) == (0, "")
-    assert ended.out == (
+    result = barnabas("storage", "format", "-t", CLUSTER, "-c", config)
+    assert (result.code, result.err) == (0, "")
+    assert result.out == (
         f"Formatting metadata directory {tmp_path}/d1 with metadata.version 4.1-IV1.\n"
         f"Formatting data directory {tmp_path}/d2 with metadata.version 4.1-IV1.\n"
     )
@@ -224,9 +224,9 @@ def test_a_standalone_controller_votes_for_itself(
     barnabas: Call, configured: Callable[..., str], tmp_path: Path
 ) -> None:
     config = configured(DYNAMIC)
-    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", config, "--standalone")
-    assert ended.code == 0
-    assert ended.out == (
+    result = barnabas("storage", "format", "-t", CLUSTER, "-c", config, "--standalone")
+    assert result.code == 0
+    assert result.out == (
         f"Formatting dynamic metadata voter directory {tmp_path}/data with metadata.version 4.1-IV1.\n"
     )
     snapshot = tmp_path / "data" / "__cluster_metadata-0" / "00000000000000000000-0000000000.checkpoint"
@@ -265,8 +265,8 @@ def test_initial_controllers_give_each_voter_its_directory(
 ) -> None:
     voters = f"1@localhost:19093:{A},2@localhost:19193:{B}"
     config = configured(DYNAMIC)
-    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", config, "-I", voters)
-    assert ended.out.startswith("Formatting dynamic metadata voter directory ")
+    result = barnabas("storage", "format", "-t", CLUSTER, "-c", config, "-I", voters)
+    assert result.out.startswith("Formatting dynamic metadata voter directory ")
     assert properties(tmp_path / "data")["directory.id"] == A
 
 
@@ -275,8 +275,8 @@ def test_a_broker_learns_the_voters_and_has_a_directory_of_its_own(
 ) -> None:
     config = configured(BROKER_ONLY, "data", metadata_log_dir=str(tmp_path / "meta"))
     voters = f"1@localhost:19093:{A}"
-    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", config, "--initial-controllers", voters)
-    assert sorted(ended.out.splitlines()) == [
+    result = barnabas("storage", "format", "-t", CLUSTER, "-c", config, "--initial-controllers", voters)
+    assert sorted(result.out.splitlines()) == [
         f"Formatting data directory {tmp_path}/data with metadata.version 4.1-IV1.",
         f"Formatting dynamic metadata directory {tmp_path}/meta with metadata.version 4.1-IV1.",
     ]
@@ -288,18 +288,18 @@ def test_a_broker_learns_the_voters_and_has_a_directory_of_its_own(
 def test_no_initial_controllers_writes_no_voters(
     barnabas: Call, configured: Callable[..., str], tmp_path: Path
 ) -> None:
-    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(DYNAMIC), "-N")
-    assert ended.out == f"Formatting metadata directory {tmp_path}/data with metadata.version 4.1-IV1.\n"
+    result = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(DYNAMIC), "-N")
+    assert result.out == f"Formatting metadata directory {tmp_path}/data with metadata.version 4.1-IV1.\n"
     assert not (tmp_path / "data" / "__cluster_metadata-0").exists()
 
 
 def test_a_release_and_single_levels_can_be_chosen(
     barnabas: Call, configured: Callable[..., str], tmp_path: Path
 ) -> None:
-    ended = barnabas(
+    result = barnabas(
         "storage", "format", "-t", CLUSTER, "-c", configured(COMBINED), "-r", "3.9", "-f", "group.version=1"
     )
-    assert ended.out == f"Formatting metadata directory {tmp_path}/data with metadata.version 3.9-IV0.\n"
+    assert result.out == f"Formatting metadata directory {tmp_path}/data with metadata.version 3.9-IV0.\n"
     assert features(tmp_path / "data") == {"metadata.version": 21, "group.version": 1}
 
 
@@ -328,9 +328,9 @@ def test_scram_credentials_stand_in_the_first_records(
 def test_any_text_is_a_cluster_id_but_an_unusual_one_is_warned_of(
     barnabas: Call, configured: Callable[..., str], tmp_path: Path
 ) -> None:
-    ended = barnabas("storage", "format", "-t", "mine", "-c", configured(COMBINED))
-    assert ended.code == 0
-    assert "The cluster id 'mine' is not an id of 22 characters" in ended.err
+    result = barnabas("storage", "format", "-t", "mine", "-c", configured(COMBINED))
+    assert result.code == 0
+    assert "The cluster id 'mine' is not an id of 22 characters" in result.err
     assert properties(tmp_path / "data")["cluster.id"] == "mine"
 
 
@@ -359,22 +359,22 @@ def test_folders_of_another_cluster_or_node_are_refused(
 ) -> None:
     barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED))
     path = tmp_path / "data" / "meta.properties"
-    ended = barnabas("storage", "format", "-t", OTHER_CLUSTER, "-c", configured(COMBINED), "-g")
-    assert (ended.code, ended.out) == (1, "")
-    assert ended.err == f"Invalid cluster.id in: {path}. Expected {OTHER_CLUSTER}, but read {CLUSTER}\n"
+    result = barnabas("storage", "format", "-t", OTHER_CLUSTER, "-c", configured(COMBINED), "-g")
+    assert (result.code, result.out) == (1, "")
+    assert result.err == f"Invalid cluster.id in: {path}. Expected {OTHER_CLUSTER}, but read {CLUSTER}\n"
     other = COMBINED | {"node.id": "2", "controller.quorum.voters": "2@localhost:19093"}
-    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(other), "-g")
-    assert ended.code == 1
-    assert ended.err.startswith(f"Stored node id 1 doesn't match previous node id 2 in {path}. If you moved")
+    result = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(other), "-g")
+    assert result.code == 1
+    assert result.err.startswith(f"Stored node id 1 doesn't match previous node id 2 in {path}. If you moved")
 
 
 def test_a_copied_folder_is_refused(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:
     barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "d1"))
     (tmp_path / "d2").mkdir()
     (tmp_path / "d2" / "meta.properties").write_bytes((tmp_path / "d1" / "meta.properties").read_bytes())
-    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "d1", "d2", "d3"), "-g")
-    assert ended.code == 1
-    assert "has the same directory.id" in ended.err
+    result = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "d1", "d2", "d3"), "-g")
+    assert result.code == 1
+    assert "has the same directory.id" in result.err
     assert not (tmp_path / "d3").exists()
 
 
@@ -383,34 +383,34 @@ def test_an_unreadable_folder_is_left_out_and_ends_with_1(
 ) -> None:
     (tmp_path / "d1").mkdir()
     (tmp_path / "d1" / "meta.properties").write_text("version=9\n", "utf-8")
-    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "d2", "d1"))
-    assert ended.code == 1
-    assert ended.out == (
+    result = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "d2", "d1"))
+    assert result.code == 1
+    assert result.out == (
         f"I/O error trying to read log directory {tmp_path}/d1. Ignoring...\n"
         f"Formatting metadata directory {tmp_path}/d2 with metadata.version 4.1-IV1.\n"
     )
-    assert "has version 9" in ended.err
-    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "d1"))
-    assert ended.code == 1
-    assert ended.err.endswith("No available log directories to format.\n")
+    assert "has version 9" in result.err
+    result = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "d1"))
+    assert result.code == 1
+    assert result.err.endswith("No available log directories to format.\n")
 
 
 def test_a_folder_that_cannot_be_created_is_one_line(
     barnabas: Call, configured: Callable[..., str], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("", "utf-8")
-    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "file/data"))
-    assert ended.code == 1
-    assert ended.err.startswith(f"Error while writing {tmp_path}/file/data/bootstrap.checkpoint: ")
-    assert ended.err.count("\n") == 1
+    result = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "file/data"))
+    assert result.code == 1
+    assert result.err.startswith(f"Error while writing {tmp_path}/file/data/bootstrap.checkpoint: ")
+    assert result.err.count("\n") == 1
 
 
 def test_a_file_instead_of_a_folder_is_refused_before_anything_is_written(
     barnabas: Call, configured: Callable[..., str], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("", "utf-8")
-    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "a", "file"))
-    assert (ended.code, ended.out, ended.err) == (1, "", f"{tmp_path}/file is not a directory\n")
+    result = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED, "a", "file"))
+    assert (result.code, result.out, result.err) == (1, "", f"{tmp_path}/file is not a directory\n")
     assert not (tmp_path / "a").exists()
 
 
@@ -427,9 +427,9 @@ def test_the_file_that_cannot_be_written_is_named(
 ) -> None:
     (tmp_path / "data" / f"{name}.tmp").mkdir(parents=True)
     standalone = ("-s",) if options is DYNAMIC else ()
-    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(options), *standalone)
-    assert ended.code == 1
-    assert ended.err == f"Error while writing {tmp_path}/data/{name}: Is a directory\n"
+    result = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(options), *standalone)
+    assert result.code == 1
+    assert result.err == f"Error while writing {tmp_path}/data/{name}: Is a directory\n"
     assert not (tmp_path / "data" / "meta.properties").exists()
 
 
@@ -454,10 +454,10 @@ def test_a_cluster_id_of_two_lines_does_not_break_the_message(
     barnabas: Call, configured: Callable[..., str]
 ) -> None:
     barnabas("storage", "format", "-t", CLUSTER, "-c", configured(COMBINED))
-    ended = barnabas("storage", "format", "-t", "two\nlines", "-c", configured(COMBINED))
-    assert ended.code == 1
-    assert "Expected two\\nlines, but read" in ended.err
-    assert len(ended.err.splitlines()) == 2  # The other line warns of the unusual id.
+    result = barnabas("storage", "format", "-t", "two\nlines", "-c", configured(COMBINED))
+    assert result.code == 1
+    assert "Expected two\\nlines, but read" in result.err
+    assert len(result.err.splitlines()) == 2  # The other line warns of the unusual id.
 
 
 KRAFT_FLAGS = "--standalone, --initial-controllers, or --no-initial-controllers"
@@ -559,15 +559,15 @@ KRAFT_FLAGS = "--standalone, --initial-controllers, or --no-initial-controllers"
 def test_each_refusal_has_the_words_of_apache_kafka(
     barnabas: Call, configured: Callable[..., str], tmp_path: Path, options: Any, arguments: Any, line: str
 ) -> None:
-    ended = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(options), *arguments)
-    assert (ended.code, ended.out, ended.err) == (1, "", line + "\n")
+    result = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(options), *arguments)
+    assert (result.code, result.out, result.err) == (1, "", line + "\n")
     assert not (tmp_path / "data").exists()
 
 
 def test_an_empty_cluster_id_is_a_usage_error(barnabas: Call, configured: Callable[..., str]) -> None:
-    ended = barnabas("storage", "format", "-t", " ", "-c", configured(COMBINED))
-    assert ended.code == 2
-    assert "random-uuid" in ended.err
+    result = barnabas("storage", "format", "-t", " ", "-c", configured(COMBINED))
+    assert result.code == 2
+    assert "random-uuid" in result.err
 
 
 @pytest.mark.parametrize(
@@ -584,19 +584,19 @@ def test_a_bad_configuration_is_one_line_that_names_the_file(
     path = tmp_path / "server.properties"
     path.write_text(content, "utf-8")
     for command in (("info",), ("format", "-t", CLUSTER)):
-        ended = barnabas("storage", *command, "-c", str(path))
-        assert ended.code == 1
-        assert said in ended.err
-        assert ended.err.count("\n") == 1
+        result = barnabas("storage", *command, "-c", str(path))
+        assert result.code == 1
+        assert said in result.err
+        assert result.err.count("\n") == 1
 
 
 def test_a_configuration_of_a_gigabyte_is_not_read(barnabas: Call, tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     with path.open("wb") as file:
         file.truncate(1 << 30)
-    ended = barnabas("storage", "info", "-c", str(path))
-    assert ended.code == 1
-    assert "at most 4194304" in ended.err
+    result = barnabas("storage", "info", "-c", str(path))
+    assert result.code == 1
+    assert "at most 4194304" in result.err
 
 
 def test_security_that_is_not_built_does_not_keep_a_folder_from_being_formatted(
@@ -618,10 +618,10 @@ def test_an_unknown_option_is_warned_of(barnabas: Call, configured: Callable[...
 def test_info_of_a_formatted_node(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:
     config = configured(COMBINED, "d1", "d2")
     barnabas("storage", "format", "-t", CLUSTER, "-c", config)
-    ended = barnabas("storage", "info", "-c", config)
-    assert ended.code == 0
+    result = barnabas("storage", "info", "-c", config)
+    assert result.code == 0
     directory = properties(tmp_path / "d1")["directory.id"]
-    assert ended.out == (
+    assert result.out == (
         f"Found log directories:\n  {tmp_path}/d1\n  {tmp_path}/d2\n\n"
         f"Found metadata: {{cluster.id={CLUSTER}, directory.id={directory}, node.id=1, version=1}}\n\n"
     )
@@ -636,20 +636,22 @@ def test_info_reads_folders_of_apache_kafka(
             source = archive.extractfile(f"{mode}/data/meta.properties")
             assert source is not None
             (tmp_path / name / "meta.properties").write_bytes(source.read())
-    ended = barnabas("storage", "info", "-c", configured(COMBINED, "kraft"))
-    assert ended.code == 0
+    result = barnabas("storage", "info", "-c", configured(COMBINED, "kraft"))
+    assert result.code == 0
     assert re.search(
-        r"Found metadata: \{cluster.id=\S+, directory.id=\S+, node.id=1, version=1\}\n\n$", ended.out
+        r"Found metadata: \{cluster.id=\S+, directory.id=\S+, node.id=1, version=1\}\n\n$", result.out
     )
-    ended = barnabas("storage", "info", "-c", configured(LEGACY, "zk"))
-    assert ended.code == 0
-    assert re.search(r"Found metadata: \{broker.id=1, cluster.id=\S+, version=0\}\n\n$", ended.out)
-    ended = barnabas("storage", "info", "-c", configured(COMBINED, "zk"))
-    assert ended.code == 1
-    assert "in KRaft mode, but the directories are formatted for legacy mode." in ended.out
-    ended = barnabas("storage", "info", "-c", configured(LEGACY, "kraft"))
-    assert ended.code == 1
-    assert "for a legacy cluster, but the directories are formatted for a cluster in KRaft mode." in ended.out
+    result = barnabas("storage", "info", "-c", configured(LEGACY, "zk"))
+    assert result.code == 0
+    assert re.search(r"Found metadata: \{broker.id=1, cluster.id=\S+, version=0\}\n\n$", result.out)
+    result = barnabas("storage", "info", "-c", configured(COMBINED, "zk"))
+    assert result.code == 1
+    assert "in KRaft mode, but the directories are formatted for legacy mode." in result.out
+    result = barnabas("storage", "info", "-c", configured(LEGACY, "kraft"))
+    assert result.code == 1
+    assert (
+        "for a legacy cluster, but the directories are formatted for a cluster in KRaft mode." in result.out
+    )
 
 
 def test_info_reports_every_problem(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:
@@ -664,9 +666,9 @@ def test_info_reports_every_problem(barnabas: Call, configured: Callable[..., st
         if content is not None:
             (tmp_path / name / "meta.properties").write_text(content, "utf-8")
     (tmp_path / "f").write_text("", "utf-8")
-    ended = barnabas("storage", "info", "-c", configured(COMBINED, *"abcdefg"))
-    assert ended.code == 1
-    lines = ended.out.splitlines()
+    result = barnabas("storage", "info", "-c", configured(COMBINED, *"abcdefg"))
+    assert result.code == 1
+    lines = result.out.splitlines()
     start = lines.index("Found problems:")
     assert lines[start + 1 :] == [
         "  Mismatched cluster IDs between storage directories.",
@@ -680,5 +682,5 @@ def test_info_reports_every_problem(barnabas: Call, configured: Callable[..., st
 
 
 def test_info_of_nothing(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:
-    ended = barnabas("storage", "info", "-c", configured(COMBINED))
-    assert (ended.code, ended.out) == (1, f"Found problem:\n  {tmp_path}/data does not exist\n\n")
+    result = barnabas("storage", "info", "-c", configured(COMBINED))
+    assert (result.code, result.out) == (1, f"Found problem:\n  {tmp_path}/data does not exist\n\n")
