@@ -1,7 +1,6 @@
 """Shared by the Spark rows: one session with both connectors, the servers, filled topics.
 
 PySpark is imported lazily, because other rows do not need it.
-
 """
 
 from __future__ import annotations
