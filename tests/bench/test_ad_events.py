@@ -41,7 +41,7 @@ def test_events_have_the_fields_of_the_original() -> None:
     assert event["ad_id"] in ads().campaigns
 
 
-def test_the_generator_knows_how_many_count() -> None:
+def test_the_generator_counts_the_counted_events() -> None:
     generator = Generator()
     events = [json.loads(one.value or b"") for one in generator.spread(3_000, END_MS, 60_000)]
     assert generator.counted == sum(event["event_type"] == "view" for event in events)

@@ -82,7 +82,7 @@ def test_errors_go_to_stderr_and_data_to_stdout(tool: Call, topic: str) -> None:
     assert again.err == f"Error while executing topic command : Topic '{topic}' already exists.\n"
 
 
-def test_a_warning_is_no_data(tool: Call) -> None:
+def test_a_warning_goes_to_stderr(tool: Call) -> None:
     result = tool("topics", "--create", "--topic", "with.dot")
     assert result.out == "Created topic with.dot.\n"
     assert result.err.startswith("WARNING: ")
@@ -100,7 +100,9 @@ def test_a_warning_is_no_data(tool: Call) -> None:
         ("leader-election", ("--election-type", "preferred", "--all-topic-partitions")),
     ],
 )
-def test_who_may_not_is_denied(barnabas: Call, closed: Places, name: str, arguments: tuple[str, ...]) -> None:
+def test_an_unauthorized_user_is_denied(
+    barnabas: Call, closed: Places, name: str, arguments: tuple[str, ...]
+) -> None:
     result = barnabas(name, "--bootstrap-server", closed.server, *arguments)
     assert result.code == Exit.DENIED
     assert result.err.count("\n") == 1
@@ -137,7 +139,7 @@ def test_no_failure_ends_with_0(
     assert "Traceback" not in result.err
 
 
-def test_zookeeper_of_the_past_is_taken(
+def test_an_old_zookeeper_flag_is_accepted(
     barnabas: Call, tool: Call, topic: str, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -148,7 +150,7 @@ def test_zookeeper_of_the_past_is_taken(
     assert result.err.count("\n") == 1
 
 
-def test_broker_list_of_the_past_is_taken(barnabas: Call, places: Places, topic: str) -> None:
+def test_an_old_broker_list_is_accepted(barnabas: Call, places: Places, topic: str) -> None:
     result = barnabas("get-offsets", "--broker-list", places.server, "--topic", topic)
     assert (result.code, result.out) == (0, f"{topic}:0:0\n{topic}:1:0\n")
 
@@ -171,7 +173,7 @@ def test_partitions_come_in_pages_and_nothing_is_lost(tool: Call, topic: str) ->
     assert one_by_one.out.count("Partition: ") == 2
 
 
-def test_all_options_of_a_broker_are_shown_with_where_they_come_from(tool: Call) -> None:
+def test_all_options_of_a_broker_are_shown_with_their_sources(tool: Call) -> None:
     result = tool("configs", "--describe", "--broker", "1", "--all")
     lines = result.out.splitlines()
     assert lines[0] == "All configs for broker 1 are:"
@@ -226,7 +228,7 @@ def test_a_malformed_file_is_refused_in_one_line(tool: Call, tmp_path: Path) -> 
         assert result.err.count("\n") == 1
 
 
-def test_rules_are_removed_when_the_user_agrees(
+def test_acls_are_removed_when_the_user_confirms(
     tool: Call, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grant = ("--add", "--allow-principal", "User:a", "--operation", "read", "--topic", topic)

@@ -50,7 +50,7 @@ def tool(barnabas: Call, places: Places) -> Any:
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_bare_the_usage_is_shown_on_stderr(barnabas: Call, name: Any) -> None:
+def test_without_arguments_the_usage_is_printed_on_stderr(barnabas: Call, name: Any) -> None:
     result = barnabas(name)
     assert (result.code, result.out) == (Exit.USAGE, "")
     assert result.err.startswith(f"usage: barnabas {name} [OPTIONS] COMMAND [OPTIONS]\n")
@@ -110,7 +110,7 @@ def test_shared_flags_may_precede_or_follow_the_subcommand(barnabas: Call, place
 @pytest.mark.parametrize(
     "words", [["cluster", "cluster-id"], ["features", "describe"], ["broker-api-versions"], ["transactions", "list"]]
 )  # fmt: skip
-def test_a_cluster_that_is_not_there_is_one_line_and_3(
+def test_an_unreachable_cluster_is_one_line_and_exit_code_3(
     barnabas: Call, tmp_path: Path, words: list[str]
 ) -> None:
     config = tmp_path / "client.properties"
@@ -133,7 +133,7 @@ def test_apis_that_one_side_does_not_know_are_shown() -> None:
     assert node_text(Node(1, "h", 9092, "r1", True)) == "h:9092 (id: 1 rack: r1 isFenced: true)"
 
 
-def test_the_old_name_of_the_servers_is_taken_with_a_remark(barnabas: Call, places: Places) -> None:
+def test_the_old_bootstrap_flag_is_accepted_with_a_warning(barnabas: Call, places: Places) -> None:
     result = barnabas("broker-api-versions", "--broker-list", places.server)
     assert result.code == 0
     assert result.err == "barnabas broker-api-versions: --broker-list is the old name of --bootstrap-server\n"
@@ -142,7 +142,7 @@ def test_the_old_name_of_the_servers_is_taken_with_a_remark(barnabas: Call, plac
 # Features ---------------------------------------------------------------------------------------------------
 
 
-def test_a_release_stands_for_the_levels_of_all_features(tool: Call) -> None:
+def test_a_release_sets_the_levels_of_all_features(tool: Call) -> None:
     """The controller quorum is static, so it refuses one of the levels, and therefore all."""
     result = tool("features", "upgrade", "--release-version", "4.1", "--dry-run")
     assert result.code == 1
@@ -187,7 +187,7 @@ def controller_file(folder: Path, **changes: str | None) -> Path:
     return path
 
 
-def test_a_controller_is_added_as_its_file_describes_it(tool: Call, tmp_path: Path) -> None:
+def test_a_controller_is_added_from_its_file(tool: Call, tmp_path: Path) -> None:
     path = str(controller_file(tmp_path))
     result = tool("metadata-quorum", "add-controller", "--command-config", path, "--dry-run")
     assert result.code == 0
@@ -225,7 +225,7 @@ def test_a_file_that_is_not_that_of_a_controller_is_refused(
     assert result.err.count("\n") == 1
 
 
-def test_removing_a_voter_asks_the_cluster(tool: Call) -> None:
+def test_removing_a_voter_sends_a_request(tool: Call) -> None:
     result = tool("metadata-quorum", "remove-controller", "-i", "7", "-d", "AAAAAAAAAAAAAAAAAAAAAQ")
     assert (result.code, result.out) == (1, "")
     assert result.err.count("\n") == 1

@@ -65,8 +65,8 @@ def test_a_pattern_without_a_file_is_reported_and_with_once_it_is_not_found(
     (tmp_path / "a.log").write_text("one\n", "utf-8")
     words = ["collect", "--bootstrap-server", bootstrap, "--topic", "some", "--once", "--quiet"]
     assert main([*words, f"{tmp_path}/*.log", f"{tmp_path}/*.txt"]) == 5
-    said = capsys.readouterr().err.splitlines()
-    assert said[-1].endswith(f"no file matches {tmp_path}/*.txt")
+    message = capsys.readouterr().err.splitlines()
+    assert message[-1].endswith(f"no file matches {tmp_path}/*.txt")
     assert read(bootstrap, "some", 1) == [b"one"]
 
 
@@ -125,8 +125,8 @@ def test_errors_are_one_line(
     bootstrap: str, capsys: pytest.CaptureFixture[str], words: list[str], code: int, line: str
 ) -> None:
     assert main(["collect", "--bootstrap-server", bootstrap, *words]) == code
-    (said,) = capsys.readouterr().err.splitlines()
-    assert line in said
+    (message,) = capsys.readouterr().err.splitlines()
+    assert line in message
 
 
 def test_a_port_in_use_is_reported(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,7 @@ def test_the_help_of_a_command_imports_no_client_and_no_server() -> None:
 
 
 @pytest.mark.parametrize("name", ["dump-log", "server-start", "topics", "console-producer"])
-def test_a_tool_of_apache_kafka_run_bare_shows_its_usage(barnabas: Call, name: str) -> None:
+def test_a_tool_of_apache_kafka_without_arguments_prints_its_usage(barnabas: Call, name: str) -> None:
     result = barnabas(name)
     assert (result.code, result.out) == (Exit.USAGE, "")
     assert result.err.startswith(f"usage: barnabas {name} ")
@@ -135,14 +135,14 @@ def test_no_failure_ends_with_0_and_none_shows_a_traceback(
     assert result.err.count("\n") == (1 if line else 0)
 
 
-def test_a_fault_of_ours_shows_its_traceback_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_shows_its_traceback_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(entry.TRACEBACK_VARIABLE, "1")
     monkeypatch.setattr(entry, "run", lambda arguments: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         entry.main(["anything"])
 
 
-def test_a_reader_that_goes_away_is_no_error_to_show(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     program = "import sys; from barnabas.cli import main as m; "
     program += "m.run = lambda a: [print('x' * 70000) for _ in range(20)]; sys.exit(m.main([]))"
     reader, writer = os.pipe()

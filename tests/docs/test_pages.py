@@ -29,7 +29,7 @@ def test_the_commands_of_a_page_work(path: Path, reader: Reader) -> None:
 
 
 @pytest.mark.parametrize("path", [PROJECT / "README.md", *DOCS.rglob("*.md")], ids=lambda path: path.stem)
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_have_targets(path: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)", path.read_text("utf-8"))
     there = [path.parent / link for link in links if not re.match(r"https?:", link)]
     assert [link for link in there if not link.exists() and link.name not in OF_CAMPAIGNS] == []

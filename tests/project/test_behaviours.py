@@ -44,7 +44,7 @@ def citations(source: str) -> set[str]:
     return cited
 
 
-def test_every_id_of_the_mission_is_listed_once() -> None:
+def test_every_required_id_is_listed_once() -> None:
     text = (PROJECT / "docs" / "behaviours.md").read_text("utf-8")
     listed = [found[1] for found in ROW.finditer(text)]
     assert sorted(listed) == sorted(ALL_IDS)

@@ -58,7 +58,7 @@ def test_without_a_compiler_the_line_recommends_one(
     ("before", "compiler", "after"),
     [(INTERPRETED, True, COMPILED), (STALE, True, COMPILED), (STALE, False, INTERPRETED)],
 )
-def test_it_is_built_again_when_that_helps(
+def test_the_engine_is_rebuilt_if_necessary(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     before: Any,
@@ -84,8 +84,6 @@ def test_a_build_that_must_compile_and_cannot_fails_the_setup(monkeypatch: pytes
     assert world.built == 1
 
 
-def test_a_compiler_is_looked_for_where_the_build_looks(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_compiler_of_the_build_is_looked_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler") + " -pipe")
     assert not engine.can_compile()

@@ -80,7 +80,7 @@ def fault(after: str) -> Mutant:
     return found
 
 
-def test_the_trace_says_which_test_runs_which_line_also_in_other_processes(
+def test_the_trace_records_lines_also_in_other_processes(
     trace: Trace, project: Path, scratch: Scratch
 ) -> None:
     assert trace.tests == [FAILS, COUNTS_ELSEWHERE, COUNTS]
@@ -108,9 +108,7 @@ def test_a_fault_that_makes_a_test_hang_is_distinguished(
     assert (verdict.outcome, verdict.by) == (CUT_SHORT, COUNTS)
 
 
-def test_a_failure_that_does_not_come_again_was_chance(
-    trace: Trace, scratch: Scratch, tmp_path: Path
-) -> None:
+def test_a_failure_that_is_not_repeated_is_flaky(trace: Trace, scratch: Scratch, tmp_path: Path) -> None:
     """The test fails at its first run, whatever the code does."""
     mark = tmp_path / "ran"
     fickle = "tests/test_fickle.py::test_once"

@@ -84,7 +84,7 @@ def test_code_that_no_test_should_notice_is_left_alone(text: str) -> None:
     assert faults(text) == set()
 
 
-def test_an_edit_is_made_where_it_belongs_also_after_letters_of_many_bytes() -> None:
+def test_an_edit_is_at_the_right_offset_after_multibyte_characters() -> None:
     text = "x = 'Čeština', a < 2\ny = 5\n"
     assert "x = 'Čeština', (a <= 2)" in faults(text, "comparison")
     (second,) = (made for made in mutants(PATH, text) if made.line == 2)
@@ -110,14 +110,14 @@ def offered() -> list[Mutant]:
     return candidates(PROJECT)
 
 
-def test_all_packages_are_offered_and_nothing_that_is_generated(offered: list[Mutant]) -> None:
+def test_all_packages_but_no_generated_code_are_candidates(offered: list[Mutant]) -> None:
     folders = {path.parent.name for path in (PROJECT / "src" / "barnabas").glob("*/__init__.py")}
     assert {mutant.package for mutant in offered} >= folders - {"console"}
     generated = ("src/barnabas/protocol/messages/", "src/barnabas/config/tables/")
     assert not any(mutant.path.startswith(generated) for mutant in offered)
 
 
-def test_the_seed_decides_and_no_line_is_broken_twice(offered: list[Mutant]) -> None:
+def test_the_seed_determines_the_sample_and_no_line_is_mutated_twice(offered: list[Mutant]) -> None:
     chosen = choose(offered, PROJECT, 100, seed=7)
     assert chosen == choose(offered, PROJECT, 100, seed=7)
     assert (

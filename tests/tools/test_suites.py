@@ -102,7 +102,7 @@ echo "BROKER_PID=$BROKER_PID $*" >> "$(dirname "$0")/called"
 """
 
 
-def test_a_run_hands_a_broker_to_run_all(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_passes_a_broker_to_run_all(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "run-all").write_text(SUITE, "utf-8")
     (place / "run-all").chmod(0o755)
     results = suites.run_ours(["kcat", "hostile"])

@@ -103,7 +103,7 @@ def test_a_green_run_writes_the_page(page: Path, monkeypatch: pytest.MonkeyPatch
     ],
     ids=["failed", "skipped", "broken", "nothing"],
 )
-def test_any_other_run_leaves_the_page_of_before_and_fails(
+def test_any_other_run_keeps_the_page_and_fails(
     page: Path,
     monkeypatch: pytest.MonkeyPatch,
     reports: list[tuple[str, str, str]],

@@ -118,7 +118,7 @@ def test_defaults_are_those_of_the_tool_not_of_the_client() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--request-timeout-ms", "0"], "'0' is not a whole number from 1"),
         (["--compression-codec", "rar"], "invalid choice: 'rar'"),
@@ -127,10 +127,10 @@ def test_defaults_are_those_of_the_tool_not_of_the_client() -> None:
         (["--producer-property", "acks=7"], "acks"),
     ],
 )
-def test_values_that_cannot_be_right_are_refused(produce: Tool, flags: list[str], said: str) -> None:
+def test_invalid_values_are_refused(produce: Tool, flags: list[str], message: str) -> None:
     code, both, errors = produce("", *flags)
     assert code == Exit.USAGE, both
-    assert said in errors
+    assert message in errors
     assert errors.count("\n") == 1
 
 
@@ -178,7 +178,7 @@ def test_many_failures_are_counted_not_reported_one_by_one(produce: Tool) -> Non
     assert errors.splitlines()[-1] == "barnabas console-producer: 12 records were not written"
 
 
-def test_a_topic_that_is_not_made_by_asking_for_it(places: Places) -> None:
+def test_a_metadata_request_does_not_create_the_topic(places: Places) -> None:
     words = ["console-producer", "--bootstrap-server", places.server, "--topic", "bad name!"]
     code, both, errors = run_ours(words, b"x\n")
     assert code == Exit.FAILED, both
@@ -304,7 +304,7 @@ def test_a_record_that_cannot_be_printed_ends_it_or_is_skipped(produce: Tool, co
     assert "Processed a total of 3 messages" in errors  # M-A4
 
 
-def test_too_few_messages_in_the_time(produce: Tool, consume: Tool) -> None:
+def test_too_few_messages_before_the_timeout(produce: Tool, consume: Tool) -> None:
     produce("only\n")
     flags = ("--partition", "0", "--from-beginning", "--timeout-ms", "3000")
     code, both, errors = consume(*flags, "--max-messages", "2")
@@ -325,7 +325,7 @@ def test_a_missing_topic_or_partition(consume: Tool, topic: str) -> None:
     assert f"the topic {topic} has 1 partitions, but no partition 5" in errors
 
 
-def test_an_ensemble_of_another_time_is_taken_for_brokers() -> None:
+def test_an_old_zookeeper_ensemble_is_used_as_brokers() -> None:
     words = ["console-consumer", "--zookeeper", "old:2181/chroot", "--topic", "t", "--partition", "0"]
     code, _, errors = run_ours([*words, "--group", "g"])
     assert code == Exit.USAGE

@@ -79,7 +79,7 @@ def test_the_lag_counts_only_existing_records(tool: Call, actors: Actors, places
     assert rows(tool("--describe", "--group", "late"), offset, end, lag) == [["25", "10", "0"]]
 
 
-def test_data_is_on_stdout_and_remarks_are_on_stderr(tool: Call, actors: Actors, topic: str) -> None:
+def test_data_is_on_stdout_and_messages_are_on_stderr(tool: Call, actors: Actors, topic: str) -> None:
     actors.act(f"& produce {topic} 0 1")
     actors.act(f"& commit remarks {topic}:0=1")
     result = tool("--describe", "--group", "remarks")
@@ -132,9 +132,7 @@ def test_a_dry_run_changes_nothing_and_an_export_can_be_read_again(
     assert rows(tool("--describe", "--group", "plan"), 3) == [["0"]]
 
 
-def test_a_plan_with_a_fault_changes_nothing_and_names_the_line(
-    tool: Call, places: Places, topic: str
-) -> None:
+def test_a_malformed_plan_changes_nothing_and_names_the_line(tool: Call, places: Places, topic: str) -> None:
     path = places.files / "bad.csv"
     path.write_text(f"{topic},0,1\n{topic};0;1\n", "utf-8")
     result = tool("--reset-offsets", "--group", "plan", "--from-file", str(path), "--execute")
@@ -167,7 +165,7 @@ def test_a_missing_partition_ends_in_time(tool: Call, topic: str) -> None:
         ("2023-11-14T22:13:20", 1_700_000_000_000),
     ],
 )
-def test_times_are_read_in_utc_unless_they_say_otherwise(text: str, ms: int) -> None:
+def test_times_are_in_utc_by_default(text: str, ms: int) -> None:
     assert moment_ms(text) == ms
 
 
@@ -189,7 +187,7 @@ def test_an_invalid_time_is_refused(text: str) -> None:
         ("P-1DT+1H", -82_800_000),
     ],
 )
-def test_durations_are_read_as_java_reads_them(text: str, ms: int) -> None:
+def test_durations_are_parsed_as_in_java(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
 
 
@@ -207,7 +205,7 @@ def test_plans_survive_a_round_through_csv(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["t,0", "t,x,1", "t,0,-1", "g,t,0,1,2", '"t,0,1', f"t,{2**31},1"])
-def test_a_line_that_is_no_plan_is_refused(tmp_path: Path, line: str) -> None:
+def test_a_malformed_line_of_a_plan_is_refused(tmp_path: Path, line: str) -> None:
     path = tmp_path / "plan.csv"
     path.write_text(line, "utf-8")
     with pytest.raises(CommandError):
@@ -218,7 +216,9 @@ def test_a_line_that_is_no_plan_is_refused(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["consumer-groups", "groups"])
-def test_a_cluster_that_is_not_there_is_one_line_and_3(barnabas: Call, tmp_path: Path, name: str) -> None:
+def test_an_unreachable_cluster_is_one_line_and_exit_code_3(
+    barnabas: Call, tmp_path: Path, name: str
+) -> None:
     (port,) = free_ports(1)
     config = tmp_path / "client.properties"
     config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n", "utf-8")
@@ -258,7 +258,7 @@ def test_flags_with_one_dash_work_as_books_print_them(barnabas: Call, places: Pl
 
 
 @pytest.mark.parametrize("name", ["consumer-groups", "groups"])
-def test_bare_the_usage_is_shown_on_stderr(barnabas: Call, name: str) -> None:
+def test_without_arguments_the_usage_is_printed_on_stderr(barnabas: Call, name: str) -> None:
     result = barnabas(name)
     assert (result.code, result.out) == (Exit.USAGE, "")
     assert result.err.startswith(f"usage: barnabas {name}")

@@ -47,7 +47,7 @@ def test_the_json_has_the_same_findings(barnabas: Call, healthy: None, tmp_path:
 
 
 @pytest.mark.trap
-def test_something_broken_ends_with_1(barnabas: Call, healthy: None, tmp_path: Path) -> None:
+def test_a_broken_check_exits_with_1(barnabas: Call, healthy: None, tmp_path: Path) -> None:
     """Trap 24: exit code 0 on failure, the most common CLI bug."""
     result = barnabas("doctor", "--folder", str(tmp_path / "nowhere"))
     assert result.code == 1

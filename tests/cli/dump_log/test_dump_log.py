@@ -86,7 +86,7 @@ def test_deep_iteration_shows_records_without_content(barnabas: Call, folder: Pa
     assert rows[0] == f"| offset: 0 CreateTime: {TIME} keySize: 2 valueSize: 2 sequence: -1 headerKeys: []"
 
 
-def test_a_log_is_read_in_pieces(barnabas: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_read_in_chunks(barnabas: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = barnabas("dump-log", "--print-data-log", "--files", f"{FIRST}.log").out
     monkeypatch.setattr(reading, "CHUNK_BYTES", 20)
     assert barnabas("dump-log", "--print-data-log", "--files", f"{FIRST}.log").out == whole
@@ -123,7 +123,7 @@ def test_values_are_decoded_by_class_name(
     assert result.out.endswith(f"key: k payload: {text}\n")
 
 
-def test_the_decoder_class_may_stay_unsaid(barnabas: Call, folder: Path) -> None:
+def test_the_decoder_class_is_optional(barnabas: Call, folder: Path) -> None:
     result = barnabas("dump-log", "--key-decoder-class", "--files", f"{FIRST}.log")
     assert "key: k0 payload: v0" in result.out
 
@@ -278,7 +278,7 @@ def test_a_damaged_batch_is_one_line_and_the_next_file_is_still_printed(
     assert f"Dumping other/{FIRST}.log\nLog starting offset: 0\nbaseOffset: 0" in result.out
 
 
-def test_an_index_is_held_against_its_log(barnabas: Call, folder: Path) -> None:
+def test_an_index_is_checked_against_its_log(barnabas: Call, folder: Path) -> None:
     good = barnabas("dump-log", "--files", f"{FIRST}.index")
     assert (good.code, good.err) == (0, "")
     assert good.out.splitlines()[1].startswith("offset: 4 position: ")
@@ -298,7 +298,7 @@ def test_an_index_may_end_in_zeroes(barnabas: Call, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("position", "options", "said"),
+    ("position", "options", "message"),
     [
         (100_000, (), "points at position 100000 of a log of"),
         (-1, (), "points at position -1 of a log of"),
@@ -307,12 +307,12 @@ def test_an_index_may_end_in_zeroes(barnabas: Call, folder: Path) -> None:
     ],
 )
 def test_an_index_that_points_nowhere_is_one_line(
-    barnabas: Call, folder: Path, position: int, options: Any, said: str
+    barnabas: Call, folder: Path, position: int, options: Any, message: str
 ) -> None:
     changed(f"{FIRST}.index", 4, struct.pack(">i", position))
     result = barnabas("dump-log", *options, "--files", f"{FIRST}.index")
     assert result.code == 1
-    assert said in result.err
+    assert message in result.err
     assert result.err.count("\n") == 1
 
 
@@ -335,7 +335,7 @@ def test_a_pipe_is_refused_and_the_next_file_is_still_printed(barnabas: Call, fo
     assert "lastOffset: 4" in result.out
 
 
-def test_a_name_of_two_lines_stays_on_one(barnabas: Call, folder: Path) -> None:
+def test_a_name_with_a_line_break_stays_on_one_line(barnabas: Call, folder: Path) -> None:
     result = barnabas("dump-log", "--files", "a\nb.log")
     assert result.out == "Dumping a\\nb.log\n"
     assert result.err.count("\n") == 1
@@ -369,7 +369,7 @@ def test_the_sanity_check_of_indexes(barnabas: Call, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "content", "said"),
+    ("suffix", "content", "message"),
     [
         ("index", struct.pack(">ii", -1, 0), "the last offset is -1 which is less than the base offset 0"),
         (
@@ -381,15 +381,15 @@ def test_the_sanity_check_of_indexes(barnabas: Call, folder: Path) -> None:
     ],
 )
 def test_findings_of_the_sanity_check(
-    barnabas: Call, folder: Path, suffix: str, content: Any, said: str
+    barnabas: Call, folder: Path, suffix: str, content: Any, message: str
 ) -> None:
     (folder / f"{FIRST}.{suffix}").write_bytes(content)
     result = barnabas("dump-log", "--index-sanity-check", "--files", f"{FIRST}.{suffix}")
     assert result.code == 1
-    assert said in result.err
+    assert message in result.err
 
 
-def test_an_empty_index_says_so(barnabas: Call, folder: Path) -> None:
+def test_an_empty_index_is_reported(barnabas: Call, folder: Path) -> None:
     (folder / f"{FIRST}.index").write_bytes(b"")
     (folder / f"{FIRST}.timeindex").write_bytes(b"")
     result = barnabas("dump-log", "--files", f"{FIRST}.index,{FIRST}.timeindex")
@@ -398,7 +398,7 @@ def test_an_empty_index_says_so(barnabas: Call, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "said"),
+    ("entries", "message"),
     [
         (
             [(TIME + 7, 4)],
@@ -420,12 +420,14 @@ def test_an_empty_index_says_so(barnabas: Call, folder: Path) -> None:
         ),
     ],
 )
-def test_a_time_index_is_held_against_its_log(barnabas: Call, folder: Path, entries: Any, said: str) -> None:
+def test_a_time_index_is_checked_against_its_log(
+    barnabas: Call, folder: Path, entries: Any, message: str
+) -> None:
     path = folder / f"{FIRST}.timeindex"
     path.write_bytes(b"".join(struct.pack(">qi", *entry) for entry in entries))
     result = barnabas("dump-log", "--files", path.name)
     assert result.code == 1
-    assert result.err == said.format(path)
+    assert result.err == message.format(path)
 
 
 def test_faults_of_a_kind_are_limited(
@@ -509,7 +511,7 @@ def test_files_that_cannot_be_printed(barnabas: Call, folder: Path, name: str, c
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--deep-iteration",), "the following arguments are required: --files"),
         (("--files", "x", "--files", "y"), "--files is given more than once"),
@@ -523,10 +525,10 @@ def test_files_that_cannot_be_printed(barnabas: Call, folder: Path, name: str, c
         (("--files", "x", "--kafka-release", "2.8"), "invalid choice: '2.8'"),
     ],
 )
-def test_usage_errors_end_with_2(barnabas: Call, arguments: tuple[str, ...], said: str) -> None:
+def test_usage_errors_end_with_2(barnabas: Call, arguments: tuple[str, ...], message: str) -> None:
     result = barnabas("dump-log", *arguments)
     assert result.code == 2
-    assert said in result.err
+    assert message in result.err
     assert result.err.count("\n") == 1
     assert not result.out
 
@@ -588,7 +590,7 @@ def test_a_coordinator_s_record_without_key_is_one_line(barnabas: Call, folder: 
     )
 
 
-def test_transactions_in_the_words_of_both_releases(barnabas: Call, folder: Path) -> None:
+def test_transactions_in_the_format_of_both_releases(barnabas: Call, folder: Path) -> None:
     value = TransactionLogValue(
         producer_id=1,
         producer_epoch=2,
@@ -633,7 +635,7 @@ def test_share_state(barnabas: Call, folder: Path) -> None:
     ]
 
 
-def test_metadata_records_that_cannot_be_read_are_passed_over(barnabas: Call, folder: Path) -> None:
+def test_undecodable_metadata_records_are_skipped(barnabas: Call, folder: Path) -> None:
     name = write_log(
         [
             Record(0, TIME, None, write_metadata_record(NoOpRecord(), 0)),

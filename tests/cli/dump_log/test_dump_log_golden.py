@@ -59,7 +59,7 @@ def test_every_file_prints_as_apache_kafka_prints_it(
     )
 
 
-def test_no_data_file_of_a_broker_is_found_at_fault(
+def test_no_data_file_of_a_broker_has_faults(
     barnabas: Call, golden: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Including those whose dump was not recorded: every log, index and snapshot of Apache Kafka."""
@@ -91,7 +91,7 @@ DECODERS = {
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_flipped_and_torn_files_never_surprise(
+def test_flipped_and_torn_files_are_handled(
     barnabas: Call, golden: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: Any
 ) -> None:
     """Whatever a file contains, the dump exits with 0 or 1, with one line per fault."""

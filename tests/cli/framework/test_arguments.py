@@ -31,7 +31,7 @@ def test_flags_are_not_abbreviated() -> None:
         make().parse(["--max", "3"])
 
 
-def test_an_unknown_flag_gets_the_nearest_one_offered() -> None:
+def test_an_unknown_flag_suggests_the_closest_match() -> None:
     with pytest.raises(
         UsageError, match=r"^tool: unknown option --file \(did you mean --files\?\); see tool --help$"
     ):

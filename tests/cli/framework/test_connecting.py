@@ -68,7 +68,7 @@ def test_servers_are_hosts_with_ports(wrong: str) -> None:
         client_properties(*parsed("--bootstrap-server", wrong))
 
 
-def test_a_broker_list_of_the_past_is_taken_with_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_broker_list_is_accepted_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     given = client_properties(*parsed("--broker-list", "a:1", old_broker_list=True))
     assert given == {"bootstrap.servers": "a:1"}
     assert capsys.readouterr().err == (
@@ -138,7 +138,7 @@ def test_on_a_terminal_a_slow_connection_is_reported(
     )
 
 
-def test_one_that_listens_and_says_nothing_is_unreachable_too(barnabas: Call, tmp_path: Path) -> None:
+def test_a_silent_server_is_unreachable_too(barnabas: Call, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("default.api.timeout.ms=600\nrequest.timeout.ms=200\n", "utf-8")
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -149,7 +149,7 @@ def test_one_that_listens_and_says_nothing_is_unreachable_too(barnabas: Call, tm
     assert result.err.count("\n") == 1
 
 
-def test_ctrl_c_ends_a_tool_without_a_word() -> None:
+def test_ctrl_c_ends_a_tool_silently() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         place = f"127.0.0.1:{listener.getsockname()[1]}"
         tool = subprocess.Popen(
@@ -165,7 +165,7 @@ def test_ctrl_c_ends_a_tool_without_a_word() -> None:
     assert (tool.returncode, out, err) == (Exit.INTERRUPTED, b"", b"")
 
 
-def test_without_a_file_a_dead_cluster_is_given_up_early(
+def test_without_a_file_an_unreachable_cluster_fails_early(
     barnabas: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connecting, "FIRST_CONTACT_MS", 300)
@@ -188,7 +188,7 @@ def test_the_file_of_properties_is_read(barnabas: Call, tmp_path: Path, tool: An
 
 
 @pytest.mark.parametrize("tool", COMMANDS)
-def test_a_tool_run_bare_shows_its_usage(barnabas: Call, tool: Any) -> None:
+def test_a_tool_without_arguments_prints_its_usage(barnabas: Call, tool: Any) -> None:
     result = barnabas(tool)
     assert result.code == Exit.USAGE
     assert not result.out
@@ -204,7 +204,7 @@ def test_help_and_version_go_to_stdout(barnabas: Call, tool: Any) -> None:
     assert barnabas(tool, "--version").out.startswith("barnabas ")
 
 
-def test_a_flag_that_may_be_given_once_is_refused_twice(barnabas: Call) -> None:
+def test_a_repeated_flag_is_refused(barnabas: Call) -> None:
     result = barnabas("topics", "--bootstrap-server", "a:1", "--list", "--topic", "a", "--topic", "b")
     assert result.code == Exit.USAGE
     assert "--topic is given more than once" in result.err

@@ -34,7 +34,7 @@ def words_of(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [name for name, flags in LISTED.items() if flags])
-def test_every_flag_is_taken(barnabas: Call, name: Any) -> None:
+def test_every_flag_is_accepted(barnabas: Call, name: Any) -> None:
     words = words_of(name)
     unknown = []
     for flag in LISTED[name]:
@@ -61,12 +61,14 @@ def names_of(words: list[str], flag: str) -> list[str]:
 
 @pytest.mark.parametrize("name", [name for name, flags in LISTED.items() if flags])
 def test_every_flag_is_named_in_a_test_or_a_session(name: Any) -> None:
-    words, said = words_of(name), named_in_tests()
+    words, message = words_of(name), named_in_tests()
     unnamed = [
         flag
         for flag in LISTED[name]
         if flag not in EVERYBODYS
-        and not any(re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", said) for one in names_of(words, flag))
+        and not any(
+            re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", message) for one in names_of(words, flag)
+        )
     ]
     assert not unnamed
 

@@ -33,11 +33,11 @@ from barnabas.config.errors import ConfigError
         (ErrorCode.INVALID_CONFIG, Exit.FAILED),
     ],
 )
-def test_codes_decide_how_a_tool_ends(code: Any, ends: Any) -> None:
+def test_error_codes_determine_the_exit_code(code: Any, ends: Any) -> None:
     assert exit_code(error_for(code)) is ends
 
 
-def test_an_option_that_cannot_be_is_a_matter_of_usage() -> None:
+def test_an_invalid_option_is_a_usage_error() -> None:
     assert exit_code(ConfigError("Invalid value x for configuration y")) is Exit.USAGE
 
 
@@ -79,7 +79,7 @@ def test_names_are_those_of_apache_kafkas_exceptions(code: Any, name: str) -> No
     assert java_name(code) == f"org.apache.kafka.common.errors.{name}"
 
 
-def test_an_exception_as_java_shows_it() -> None:
+def test_an_exception_as_java_prints_it() -> None:
     assert as_java(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "no")) == (
         "org.apache.kafka.common.errors.OffsetOutOfRangeException: no"
     )

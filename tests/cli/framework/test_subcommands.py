@@ -44,7 +44,7 @@ def nothing_called() -> None:
         ["look", "--place=here"],
     ],
 )
-def test_common_flags_stand_before_the_command_or_after_it(arguments: Sequence[str]) -> None:
+def test_common_flags_precede_or_follow_the_subcommand(arguments: Sequence[str]) -> None:
     assert WITH_FLAGS.run(arguments) == Exit.OK
     assert CALLED == [("barnabas thing look", "here")]
 
@@ -70,7 +70,7 @@ def test_flags_without_a_command() -> None:
 
 
 @pytest.mark.parametrize("tool", [WITH_FLAGS, WITHOUT])
-def test_help_and_bare(tool: Tool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_no_arguments(tool: Tool, capsys: pytest.CaptureFixture[str]) -> None:
     assert tool.run(["--help"]) == Exit.OK
     shown = capsys.readouterr().out
     assert "  look  look around\n  go    go\n" in shown

@@ -42,7 +42,7 @@ def rows(result: CommandResult) -> list[dict[str, object]]:
 # Topics -----------------------------------------------------------------------------------------------------
 
 
-def test_the_life_of_a_topic(barnabas: Call, topic: str) -> None:
+def test_the_lifecycle_of_a_topic(barnabas: Call, topic: str) -> None:
     (made,) = rows(barnabas("topic", "create", topic, "-p", "2", "-c", "retention.ms=1000", "-o", "jsonl"))
     assert (made["topic"], made["partitions"], made["replicas"]) == (topic, 2, 1)
     again = barnabas("topic", "create", topic)
@@ -118,7 +118,7 @@ def test_destructive_commands_require_confirmation(barnabas: Call, topic: str) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("topic",), "usage: barnabas topic COMMAND"),
         (("topic", "shwo", "x"), "unknown command shwo (did you mean show?)"),
@@ -143,10 +143,10 @@ def test_destructive_commands_require_confirmation(barnabas: Call, topic: str) -
         (("completion", "fish"), "invalid choice: 'fish'"),
     ],
 )
-def test_wrong_command_lines(barnabas: Call, arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_command_lines(barnabas: Call, arguments: tuple[str, ...], message: str) -> None:
     result = barnabas(*arguments)
     assert result.code == Exit.USAGE
-    assert said in result.err
+    assert message in result.err
     assert not result.out
 
 
@@ -154,7 +154,7 @@ def test_wrong_command_lines(barnabas: Call, arguments: tuple[str, ...], said: s
     "arguments",
     [("topic", "list"), ("consume", "x"), ("group", "list"), ("explain", "g"), ("top",), ("produce", "x")],
 )
-def test_a_cluster_that_does_not_answer(barnabas: Call, arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_cluster_that_does_not_respond(barnabas: Call, arguments: tuple[str, ...], tmp_path: Path) -> None:
     config = tmp_path / "quick.properties"
     config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n", "utf-8")
     result = barnabas(*arguments, "-b", "127.0.0.1:1", "--command-config", str(config))
@@ -219,7 +219,7 @@ def test_produce_reads_the_output_of_consume_unchanged(
     assert "line 2: unknown field valeu" in broken.err
 
 
-def test_a_record_that_is_refused_is_no_success(
+def test_a_refused_record_is_a_failure(
     barnabas: Call, feed: Callable[..., CommandResult], topic: str
 ) -> None:
     assert barnabas("topic", "create", topic, "-c", "max.message.bytes=1000").code == Exit.OK
@@ -277,7 +277,7 @@ def test_the_lag_of_a_group_counts_no_deleted_records(
     assert listed["lag"] == 1
 
 
-def test_the_life_of_a_group(
+def test_the_lifecycle_of_a_group(
     barnabas: Call, feed: Callable[..., CommandResult], topic: str, group: str
 ) -> None:
     feed("1\n2\n3\n", "produce", topic, "--create")
@@ -367,7 +367,7 @@ def test_segments(
     assert barnabas("segment", "list", str(tmp_path / "nowhere")).code == Exit.NOT_FOUND
 
 
-def test_the_doctor_looks_at_a_cluster(barnabas: Call, bootstrap: str, tmp_path: Path) -> None:
+def test_the_doctor_checks_a_cluster(barnabas: Call, bootstrap: str, tmp_path: Path) -> None:
     result = barnabas("doctor", "--folder", str(tmp_path), "-o", "jsonl")
     found = {row["check"]: row for row in map(json.loads, result.out.splitlines())}
     assert bootstrap in str(found["cluster"]["found"])
@@ -375,7 +375,7 @@ def test_the_doctor_looks_at_a_cluster(barnabas: Call, bootstrap: str, tmp_path:
     assert {"leaders", "replicas", "groups"} <= found.keys()
 
 
-def test_the_doctor_says_that_a_cluster_does_not_answer(barnabas: Call, tmp_path: Path) -> None:
+def test_the_doctor_reports_an_unreachable_cluster(barnabas: Call, tmp_path: Path) -> None:
     config = tmp_path / "quick.properties"
     config.write_text("default.api.timeout.ms=500\n", "utf-8")
     result = barnabas("doctor", "-b", "127.0.0.1:1", "--command-config", str(config), "-o", "jsonl")
@@ -430,7 +430,9 @@ def test_the_bash_script_passes_the_typed_words(
     assert topic in result.stdout.splitlines(), result.stderr
 
 
-def test_where_the_cluster_is(barnabas: Call, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_bootstrap_server(
+    barnabas: Call, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without a flag and without the variable: the broker that runs on this machine."""
     monkeypatch.delenv(BOOTSTRAP_VARIABLE)
     monkeypatch.setenv("BARNABAS_STATE", str(broker.folder / "state"))

@@ -42,7 +42,7 @@ def printed(output: str, rows: list[dict[str, object]] = ROWS) -> str:
     return stream.getvalue()
 
 
-def test_a_table_aligns_and_cuts() -> None:
+def test_a_table_aligns_and_truncates() -> None:
     lines = printed("table").splitlines()
     assert lines[0].split() == ["NAME", "SIZE", "TAGS"]
     assert lines[1].split() == ["a", "1", "x,y"]
@@ -57,7 +57,7 @@ def test_wide_shows_all_and_breaks_no_line() -> None:
     assert "long" * 30 in lines[2]
 
 
-def test_machines_get_everything() -> None:
+def test_machine_formats_have_all_fields() -> None:
     assert json.loads(printed("json")) == ROWS
     assert [json.loads(line) for line in printed("jsonl").splitlines()] == ROWS
     assert printed("name").splitlines() == ["a", "long" * 30]
@@ -84,7 +84,7 @@ def test_yaml() -> None:
     assert yaml_item("word") == "- word\n"
 
 
-def test_rows_of_an_endless_command_come_at_once() -> None:
+def test_rows_of_an_endless_command_are_printed_at_once() -> None:
     stream = io.StringIO()
     printer = Printer("table", COLUMNS, name="name", stream=stream, is_endless=True)
     printer.row(ROWS[0])
@@ -215,7 +215,7 @@ def test_json_values_of_programs_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (b"[]", "a record is a JSON object"),
         (b'{"valeu": 1}', "unknown field valeu"),
@@ -225,6 +225,6 @@ def test_json_values_of_programs_are_taken() -> None:
         (b"{", "Expecting property name"),
     ],
 )
-def test_a_malformed_record_is_reported(line: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_malformed_record_is_reported(line: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         envelope.parse(line)

@@ -51,9 +51,7 @@ def log(golden: Path) -> str:
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_the_tree_is_that_of_apache_kafka(
-    barnabas: Call, golden: Path, data: Path, name: Any
-) -> None:  # M-C9
+def test_the_tree_matches_apache_kafkas(barnabas: Call, golden: Path, data: Path, name: Any) -> None:  # M-C9
     result = barnabas("metadata-shell", "--snapshot", str(golden / TREES[name]), "tree", "/")
     recorded = (data / "cli" / "metadata-shell" / f"{name}.txt").read_text("utf-8")
     assert result.code == 0
@@ -61,7 +59,7 @@ def test_the_tree_is_that_of_apache_kafka(
     assert result.out.partition(LOCAL)[1]
 
 
-def test_a_session_is_that_of_apache_kafka(data: Path, log: str) -> None:  # M-C9
+def test_a_session_matches_apache_kafkas(data: Path, log: str) -> None:  # M-C9
     """Input and output, without help and man, whose text differs."""
     recorded = (data / "cli" / "metadata-shell" / "session.txt").read_text("utf-8")
     lines = [line.removeprefix(">> ") for line in recorded.splitlines() if line.startswith(">> ")]
@@ -115,9 +113,7 @@ def test_a_file_that_is_being_written_is_read_up_to_its_last_complete_batch(
     assert 0 < image.offset < load(FolderDisk(), str(golden / TREES["4.1-log"])).offset
 
 
-def test_a_log_without_its_beginning_sends_to_the_snapshot(
-    barnabas: Call, golden: Path, tmp_path: Path
-) -> None:
+def test_a_log_without_its_start_refers_to_the_snapshot(barnabas: Call, golden: Path, tmp_path: Path) -> None:
     data = (golden / TREES["4.1-log"]).read_bytes()
     middle = tmp_path / "00000000000000000100.log"
     position = 0
@@ -158,7 +154,7 @@ def test_records_of_another_topic_and_damage_are_refused(
     assert (result.code, "its CRC is wrong" in result.err) == (1, True)
 
 
-def test_without_anything_the_usage_is_shown_and_a_snapshot_is_needed(barnabas: Call) -> None:
+def test_without_arguments_the_usage_is_printed_and_a_snapshot_is_required(barnabas: Call) -> None:
     assert barnabas("metadata-shell").code == Exit.USAGE
     assert "--snapshot" in barnabas("metadata-shell", "ls").err
     assert barnabas("metadata-shell", "-s", "nowhere.log", "ls").code == Exit.NOT_FOUND
@@ -204,7 +200,7 @@ def test_names_are_set_in_columns_as_wide_as_the_screen_allows() -> None:
     assert list(in_columns(names, 3)) == names
 
 
-def test_quotas_are_named_by_all_they_are_about() -> None:
+def test_quotas_are_named_by_all_their_entities() -> None:
     assert quota_name((("client-id", "a(b)"), ("user", None))) == "clientId(a\\(b\\))_user()"
     assert quota_name((("ip", "1.2.3.4"),)) == "ip(1.2.3.4)"
 
@@ -238,7 +234,7 @@ def test_an_interrupt_discards_the_line_and_an_open_quote_is_reported(
     assert captured.err == "No closing quotation\n"
 
 
-def test_history_has_an_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_history_is_bounded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("barnabas.cli.metadata_shell.shell_commands.MAX_HISTORY", 2)
     shell = Shell(SMALL, interactive=True)
     for line in ("ls", "pwd", "history"):

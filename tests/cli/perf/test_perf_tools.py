@@ -88,7 +88,7 @@ def test_numbers_and_metrics(produce: Tool, places: Places, topic: str) -> None:
     assert all("{client-id=perf-producer-client}" in name for name in rows)
 
 
-def test_texts_of_a_file(produce: Tool, places: Places, topic: str, tmp_path: Path) -> None:
+def test_payloads_of_a_file(produce: Tool, places: Places, topic: str, tmp_path: Path) -> None:
     file = tmp_path / "texts"
     file.write_text("one\ntwo\nthree\n\n", "utf-8")
     flags = ("--num-records", "30", "--throughput", "-1", "--payload-file", str(file))
@@ -155,7 +155,7 @@ def test_properties_of_a_file_of_flags_and_of_the_tool(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "code", "said"),
+    ("flags", "code", "message"),
     [
         (["--record-size", "0"], Exit.USAGE, "'0' is not a whole number from 1"),
         (["--record-size", "1", "--payload-monotonic"], Exit.USAGE, "not allowed with argument"),
@@ -166,13 +166,13 @@ def test_properties_of_a_file_of_flags_and_of_the_tool(tmp_path: Path) -> None:
         (["--payload-monotonic", "--transaction-duration-ms", "0"], Exit.USAGE, "'0' is not a whole number"),
     ],
 )
-def test_invalid_measurements_are_refused(flags: list[str], code: Exit, said: str) -> None:
+def test_invalid_measurements_are_refused(flags: list[str], code: Exit, message: str) -> None:
     words = ["producer-perf-test", "--topic", "t", "--num-records", "1", "--producer-props", "a=b", *flags]
     if "--throughput" not in flags:
         words += ["--throughput", "-1"]
     result, _, errors = run_ours(words)
     assert result == code
-    assert said in errors
+    assert message in errors
 
 
 def test_records_that_are_not_written_are_a_failure(places: Places, topic: str) -> None:
@@ -264,11 +264,11 @@ def test_latency_with_properties_of_a_file(places: Places, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("read", "said"),
+    ("read", "message"),
     [([], "poll() timed out"), ([b"b"], "did not match the message sent"), ([b"a", b"b"], "We found [2]")],
 )
-def test_the_received_record_must_be_the_sent_one(read: list[object], said: str) -> None:
-    with pytest.raises(CommandError, match=re.escape(said)):
+def test_the_received_record_must_be_the_sent_one(read: list[object], message: str) -> None:
+    with pytest.raises(CommandError, match=re.escape(message)):
         e2e_latency.check(b"a", read)
 
 
@@ -291,7 +291,7 @@ def test_a_window_is_reported_when_it_ends_and_the_total_at_the_end(
     )
 
 
-def test_nothing_in_no_time_is_no_number() -> None:
+def test_zero_by_zero_is_nan() -> None:
     assert java_number(rate(0, 0), 2) == "NaN"
     assert java_number(rate(1, 0), 2) == "Infinity"
     assert java_number(-rate(1, 0), 2) == "-Infinity"
@@ -325,7 +325,7 @@ def test_dates_as_java_writes_them(pattern: str, shown: str) -> None:
     assert date_format(pattern, "--date-format")(int(when.timestamp() * 1000)) == shown
 
 
-def test_zones_and_letters_without_a_meaning() -> None:
+def test_zones_and_unknown_letters() -> None:
     for pattern in ("Z", "X", "XX", "XXX"):
         assert re.fullmatch(r"Z|[+-]\d\d(:?\d\d)?", date_format(pattern, "f")(0))
     with pytest.raises(UsageError, match="unknown letter b in a date format"):

@@ -146,7 +146,7 @@ def test_a_report_is_written_by_the_pipeline(file: str, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["graph", "nowhere.py"], 1, "barnabas pipeline graph: nowhere.py: there is no such file"),
         (["graph", "orders.py", "--set", "tabel=x"], 1, "orders has no setting tabel; there is bootstrap, checkpo"),
@@ -159,11 +159,11 @@ def test_a_report_is_written_by_the_pipeline(file: str, capsys: pytest.CaptureFi
     ],
 )  # fmt: skip
 def test_wrong_command_lines(
-    file: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+    file: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
 ) -> None:
     assert main(["pipeline", *arguments]) == code
     output = capsys.readouterr().err
-    assert said in output
+    assert message in output
     assert output.count("\n") == 1
 
 

@@ -100,7 +100,7 @@ def test_active_reassignments_are_listed() -> None:
     )
 
 
-def test_throttles_name_who_sends_and_who_receives(
+def test_throttles_name_senders_and_receivers(
     plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster: Any = Cluster()
@@ -124,7 +124,7 @@ def test_throttles_name_who_sends_and_who_receives(
     )
 
 
-def test_while_others_move_additional_is_needed(plan: Callable[..., Any]) -> None:
+def test_active_reassignments_require_additional(plan: Callable[..., Any]) -> None:
     cluster: Any = Cluster()
     cluster.moving = {MV1: Reassignment((3, 1, 2), (3,), (2,))}
     with pytest.raises(CommandError, match="there is an existing partition assignment"):
@@ -142,7 +142,7 @@ def test_the_number_of_replicas_may_be_protected(plan: Callable[..., Any]) -> No
     assert cluster.asked == [({MV0: (1, 2, 3)}, False)]
 
 
-def test_each_refusal_has_its_line(plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_error_has_its_line(plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
     cluster: Any = Cluster()
     cluster.refusals = {
         MV0: KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no place"),
@@ -165,7 +165,7 @@ def test_a_log_dir_move_is_retried_until_the_replica_exists(
     )
 
 
-def test_but_not_for_ever(plan: Callable[..., Any]) -> None:
+def test_the_wait_is_bounded(plan: Callable[..., Any]) -> None:
     cluster: Any = Cluster()
     cluster.folder_attempts = -1_000_000
     with pytest.raises(
@@ -174,7 +174,7 @@ def test_but_not_for_ever(plan: Callable[..., Any]) -> None:
         execute(cluster, plan([part(0, 3, log_dirs=["/d"])], "--timeout", "0"))
 
 
-def test_moves_are_cancelled_and_throttles_taken_away(
+def test_reassignments_are_cancelled_and_throttles_removed(
     plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster: Any = Cluster()
@@ -196,7 +196,7 @@ def test_moves_are_cancelled_and_throttles_taken_away(
     )
 
 
-def test_throttles_stay_while_anything_moves(
+def test_throttles_stay_during_reassignments(
     plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster: Any = Cluster()
@@ -220,7 +220,7 @@ def test_throttles_stay_while_anything_moves(
         (ReplicaLogDir("/a", 0, None, -1), "is not being moved from log dir /a to /to."),
     ],
 )
-def test_how_far_the_move_of_a_replica_is(state: Any, line: str) -> None:
+def test_the_progress_of_a_replica_move(state: Any, line: str) -> None:
     assert line in folder_line(TopicPartitionReplica("mv", 0, 2), state, "/to")
 
 
@@ -245,7 +245,7 @@ def test_a_plan_is_proposed_for_the_brokers_that_are_named(
     assert proposed[0] != proposed[1]
 
 
-def test_racks_of_only_some_brokers_are_refused_unless_racks_do_not_count(
+def test_racks_of_only_some_brokers_are_refused_unless_racks_are_ignored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster: Any = Cluster(("r1", "r2", None))

@@ -92,7 +92,7 @@ def test_the_hint_reaches_this_broker(
         ([server(1, 9192, ("controller",))], "localhost:9092"),
     ],
 )
-def test_of_several_brokers_the_one_at_the_usual_port_is_taken(
+def test_of_several_brokers_the_one_at_the_default_port_is_used(
     monkeypatch: pytest.MonkeyPatch, servers: list[ServerInfo], expected: str
 ) -> None:
     """So that a hint stays correct when another broker starts later."""
@@ -102,7 +102,7 @@ def test_of_several_brokers_the_one_at_the_usual_port_is_taken(
 
 
 @pytest.mark.parametrize(("operations", "is_told"), [(status.all_operations(), False), (0, True)])
-def test_status_says_that_topics_may_be_hidden(
+def test_status_reports_that_topics_may_be_hidden(
     barnabas: Call, monkeypatch: pytest.MonkeyPatch, operations: int, is_told: bool
 ) -> None:
     info = ServerInfo(1, 1, ["broker"], "cluster", 0, {"PLAINTEXT": "127.0.0.1:9092"})

@@ -24,7 +24,7 @@ def test_a_line_of_text(tmp_path: Path) -> None:
     assert re.fullmatch(line, path.read_text("utf-8"))
 
 
-def test_an_object_a_line_with_the_traceback_of_a_fault(tmp_path: Path) -> None:
+def test_one_object_per_line_with_the_traceback_of_an_error(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     with logging_to(str(path), "json"):
         logger.warning("ümlaut\nand a second line")
@@ -42,7 +42,7 @@ def test_an_object_a_line_with_the_traceback_of_a_fault(tmp_path: Path) -> None:
     assert "ValueError: oops" in second["traceback"]
 
 
-def test_a_long_log_is_set_aside_and_few_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_log_is_rotated_and_few_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_logs, "MAX_LOG_BYTES", 500)
     path = tmp_path / "server.log"
     with logging_to(str(path), "text"):
@@ -54,7 +54,7 @@ def test_a_long_log_is_set_aside_and_few_are_kept(tmp_path: Path, monkeypatch: p
     assert path.read_text("utf-8").endswith("line 499\n")
 
 
-def test_without_a_file_it_goes_to_stderr_and_ends_with_the_server(
+def test_without_a_file_logs_go_to_stderr(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     before = list(logging.root.handlers), logging.root.level

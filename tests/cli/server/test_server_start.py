@@ -43,7 +43,7 @@ def topics(site: Site) -> list[str | None]:
     ]
 
 
-def test_the_life_of_a_daemon(site: Site, barnabas: Call) -> None:
+def test_the_lifecycle_of_a_daemon(site: Site, barnabas: Call) -> None:
     """M-J2"""
     site.format()
     [metrics_port] = free_ports(1)
@@ -94,7 +94,7 @@ def test_the_life_of_a_daemon(site: Site, barnabas: Call) -> None:
     assert barnabas("server-stop").code == 0
 
 
-def test_a_start_that_takes_too_long_is_given_up(site: Site) -> None:
+def test_a_start_that_takes_too_long_is_aborted(site: Site) -> None:
     site.write(server_max_startup_time_ms="0")
     site.format()
     done = site.run("server-start", str(site.config))
@@ -124,7 +124,7 @@ def test_a_signal_stops_a_server_in_the_foreground(site: Site, numbers: list[sig
     assert "node 1 has stopped" in rest
 
 
-def test_a_daemon_says_why_it_does_not_start(site: Site) -> None:
+def test_a_daemon_reports_why_it_does_not_start(site: Site) -> None:
     refused = site.start()
     assert refused.returncode == Exit.FAILED
     assert "not formatted" in refused.stderr
@@ -135,7 +135,7 @@ def test_a_daemon_says_why_it_does_not_start(site: Site) -> None:
     assert " CRITICAL " in line and "not formatted" in line
 
 
-def test_a_port_that_is_taken(site: Site) -> None:
+def test_a_port_in_use(site: Site) -> None:
     site.format()
     with socket.create_server(("127.0.0.1", site.port)):
         refused = site.run("server-start", str(site.config))
@@ -146,7 +146,7 @@ def test_a_port_that_is_taken(site: Site) -> None:
     assert "Traceback" not in refused.stderr
 
 
-def test_a_port_for_metrics_that_is_taken(site: Site, barnabas: Call) -> None:
+def test_a_metrics_port_in_use(site: Site, barnabas: Call) -> None:
     site.format()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -182,7 +182,7 @@ def test_an_address_that_this_machine_does_not_have(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("overrides", "message"),
     [
         ({"log_dirs": "/proc/nothing/here"}, "none of log.dirs can be used"),
         (
@@ -199,13 +199,13 @@ def test_an_address_that_this_machine_does_not_have(site: Site) -> None:
     ],
 )
 def test_configurations_that_cannot_start(
-    site: Site, barnabas: Call, overrides: dict[str, str], said: str
+    site: Site, barnabas: Call, overrides: dict[str, str], message: str
 ) -> None:
     site.format()
     site.write(**overrides)
     refused = barnabas("server-start", str(site.config))
     assert refused.code == Exit.FAILED
-    assert said in refused.err.splitlines()[-1]
+    assert message in refused.err.splitlines()[-1]
 
 
 def test_a_missing_file(barnabas: Call) -> None:
@@ -267,9 +267,7 @@ def test_metrics_addresses() -> None:
             parse_metrics(text)
 
 
-def test_servers_that_ended_without_a_word_are_swept_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_crashed_servers_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BARNABAS_STATE", str(tmp_path))
     disk = FolderDisk()
     assert running_servers(disk) == []

@@ -201,7 +201,7 @@ def test_range_and_round_robin_split_four_partitions(
         assert one.ends() == 130
 
 
-def test_members_come_idle_die_and_partitions_are_added(book: Book, admin: Admin) -> None:
+def test_members_join_idle_and_die_and_partitions_are_added(book: Book, admin: Admin) -> None:
     group, strategy = "sticky", "StickyAssignor"
     create(book, group)
     members = {name: member(book, group, name, strategy) for name in ("a", "b")}

@@ -248,7 +248,7 @@ def test_a_standalone_controller_votes_for_itself(
         ("CONTROLLER://node-7.example:19093", "node-7.example"),
     ],
 )
-def test_where_a_standalone_controller_is_reached(
+def test_the_endpoint_of_a_standalone_controller(
     barnabas: Call, configured: Callable[..., str], tmp_path: Path, listeners: str, host: str
 ) -> None:
     config = configured(DYNAMIC | {"process.roles": "controller", "listeners": listeners})
@@ -311,7 +311,7 @@ def test_unstable_levels_when_the_configuration_allows_them(
     assert features(tmp_path / "data")["metadata.version"] == 29
 
 
-def test_scram_credentials_stand_in_the_first_records(
+def test_scram_credentials_are_in_the_bootstrap_records(
     barnabas: Call, configured: Callable[..., str], tmp_path: Path
 ) -> None:
     scram = 'SCRAM-SHA-256=[name=alice,password=alice-secret,salt="QSXCR+Q6sek8bf92"]'
@@ -433,9 +433,7 @@ def test_the_file_that_cannot_be_written_is_named(
     assert not (tmp_path / "data" / "meta.properties").exists()
 
 
-def test_a_disk_that_takes_no_more_is_left_without_half_a_file(
-    configured: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_full_disk_leaves_no_partial_file(configured: Callable[..., str], tmp_path: Path) -> None:
     config = configured(COMBINED)
     program = (
         "import resource, sys; from barnabas.cli.main import main\n"
@@ -556,7 +554,7 @@ KRAFT_FLAGS = "--standalone, --initial-controllers, or --no-initial-controllers"
         (COMBINED, ("-S", "SCRAM-SHA-1=[name=a]"), "The add-scram mechanism SCRAM-SHA-1 is not supported."),
     ],
 )
-def test_each_refusal_has_the_words_of_apache_kafka(
+def test_each_error_has_the_message_of_apache_kafka(
     barnabas: Call, configured: Callable[..., str], tmp_path: Path, options: Any, arguments: Any, line: str
 ) -> None:
     result = barnabas("storage", "format", "-t", CLUSTER, "-c", configured(options), *arguments)
@@ -571,7 +569,7 @@ def test_an_empty_cluster_id_is_a_usage_error(barnabas: Call, configured: Callab
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("node.id=x\n", "server.properties: "),
         ("log.dirs=\\u12\n", "server.properties: line 1: "),
@@ -579,14 +577,14 @@ def test_an_empty_cluster_id_is_a_usage_error(barnabas: Call, configured: Callab
     ],
 )
 def test_a_bad_configuration_is_one_line_that_names_the_file(
-    barnabas: Call, tmp_path: Path, content: str, said: str
+    barnabas: Call, tmp_path: Path, content: str, message: str
 ) -> None:
     path = tmp_path / "server.properties"
     path.write_text(content, "utf-8")
     for command in (("info",), ("format", "-t", CLUSTER)):
         result = barnabas("storage", *command, "-c", str(path))
         assert result.code == 1
-        assert said in result.err
+        assert message in result.err
         assert result.err.count("\n") == 1
 
 
@@ -681,6 +679,6 @@ def test_info_reports_every_problem(barnabas: Call, configured: Callable[..., st
     ]
 
 
-def test_info_of_nothing(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:
+def test_info_of_unformatted_folders(barnabas: Call, configured: Callable[..., str], tmp_path: Path) -> None:
     result = barnabas("storage", "info", "-c", configured(COMBINED))
     assert (result.code, result.out) == (1, f"Found problem:\n  {tmp_path}/data does not exist\n\n")
