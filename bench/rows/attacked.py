@@ -95,4 +95,4 @@ def longest_wait_ms(server: Server) -> float:
     why="One thread serves everybody: what a request may hold it for is bounded by slices of 10 ms.",
 )
 def attacked(bench: Workbench) -> Mapping[str, Contender]:
-    return {name: partial(longest_wait_ms, server) for name, server in shared_servers(bench.house).items()}
+    return {name: partial(longest_wait_ms, server) for name, server in shared_servers(bench.context).items()}
